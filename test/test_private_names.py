@@ -16,8 +16,6 @@ LOOK_UP = {"setattr", "getattr", "delattr", "hasattr"}
 ALLOWED = {
     # What the adapter of PyMC overrides and calls is private there; it must be known when a release changes it.
     "inference/test_pymc_adapter.py": {"_step": 1, "_initialize_kernel": 1},
-    # The same of rclpy.
-    "ros/test_rclpy_adapter.py": {"_LifecycleNodeMixin__on_change_state": 1},
 }
 
 

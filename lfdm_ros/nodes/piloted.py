@@ -1,15 +1,18 @@
-"""What nodes share that drive by states, scans and tasks: parameters, subscriptions, and who is asked when."""
+"""Parts of nodes that drive by states, scans and tasks: parameters, subscriptions, goals and paths by topic, the node around a pilot."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
+from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
@@ -17,12 +20,13 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, given, hears
-from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
@@ -34,7 +38,8 @@ _CYCLES = (*_OF_STATES, "on_scan", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
 LEAST_NOISE = 1e-3  # [m]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
-
+# RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
+_GOALS, _PATHS, _FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("tf", "tf_static")
 
 LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s")
 MARKER_RATE = Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz")
@@ -81,8 +86,62 @@ def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]
         hears(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
 
 
-class PilotedComponent(TaskedComponent):
-    """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
+def task_endpoints() -> tuple[Endpoint, ...]:
+    """Returns the topics of goals and paths, and of the frames that they may be in."""
+    return (*(hears(topic, PoseStamped, qos.TASK, "where to drive") for topic in _GOALS),
+            *(hears(topic, PathMessage, qos.TASK, "along what to drive") for topic in _PATHS),
+            hears("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
+            hears("tf_static", TFMessage, qos.LATCHED, "frames that goals and paths may be in"))
+
+
+class TaskTopics:
+    """Goals and paths by topic, in any frame that is known, given to a pilot in the frame of its states; its node has `task_endpoints`."""
+
+    def __init__(self, node: Component, pilot: Any, task_of_goal: Callable[[PoseStamped], Task], task_of_path: Callable[[bytes], Task],
+                 accepted: Callable[[], None] = lambda: None) -> None:
+        """
+        Subscribes to them.
+
+        Args:
+            pilot: a `Pilot` or a `SharedPilot`.
+            task_of_goal, task_of_path: make a task of a message, of a path serialized; raise InputError where it cannot be one.
+            accepted: called with each new task that the pilot drives.
+        """
+        self._node, self._pilot, self._accepted = node, pilot, accepted
+        self._task_of_goal, self._task_of_path = task_of_goal, task_of_path
+        self.frames = FrameTree()
+        for topic in _GOALS:
+            node.subscription(topic, self._on_goal)
+        for topic in _PATHS:
+            node.subscription(topic, self._on_path, raw=True)
+        for topic in _FRAMES:
+            node.subscription(topic, self._on_frames)
+
+    def _on_frames(self, message: TFMessage) -> None:
+        # In the inactive state too: a static transform is published once.
+        self.frames.hear(message, self._node.refusals)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        self._drive("goal", lambda: self._task_of_goal(message))
+
+    def _on_path(self, data: bytes) -> None:
+        self._drive("path", lambda: self._task_of_path(data))
+
+    def _drive(self, kind: str, make: Callable[[], Task]) -> None:
+        if self._node.state != "active":
+            return
+        try:
+            task = self.frames.task(make(), self._pilot.frame or ODOM_FRAME)
+        except InputError as error:
+            self._node.refusals.refuse(kind, error)
+            return
+        if self._pilot.drive(kind, task):
+            self._accepted()
+            self._node.get_logger().info(task.name)
+
+
+class PilotedComponent(Component):
+    """A node around a `Pilot`: its inputs go there, decisions go to `publish_decision`, which ends with `Pilot.after`.
 
     Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
     `_answers` of each decision.
@@ -116,7 +175,9 @@ class PilotedComponent(TaskedComponent):
         self.subscription("odom", self._on_odometry)
         self.subscription(self.STATE_TOPIC, self._on_state)
         self.subscription(self.SCAN_TOPIC, self._on_scan)
-        self._hear_tasks()
+        self.tasks = TaskTopics(self, self.pilot, lambda message: goal_task(
+            message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")), lambda data: path_task(
+            data, self.value("speed"), self.value("stop_at_end")), self._begin_task)
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
         self._periodic = [self.create_timer(period, self._watch)]
         if self._lockstep:
@@ -212,13 +273,7 @@ class PilotedComponent(TaskedComponent):
             self._waits_since = math.inf
             self.publish_decision(self.pilot.give_up_on_scan(), time.perf_counter())
 
-    def task_of_goal(self, message: PoseStamped) -> Task:
-        return goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end"))
-
-    def task_of_path(self, data: bytes) -> Task:
-        return path_task(data, self.value("speed"), self.value("stop_at_end"))
-
-    def task_taken(self) -> None:
+    def _begin_task(self) -> None:
         self.finished = False
 
     def _now(self) -> int:

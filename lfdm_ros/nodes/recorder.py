@@ -19,11 +19,10 @@ from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, Qo
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.parameters import Parameter, by_name
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
+from lfdm_ros.ros.topics import find_topic
 
 # Samples the middleware keeps for a recorder that cannot take them at once.
 _DEPTH = 10_000
@@ -173,16 +172,15 @@ class Recorder(Component):
         for topic, types in self.get_topic_names_and_types():
             if topic in self._taken or topic in self._unknown or not self._is_wanted(topic):
                 continue
-            publishers = self.get_publishers_info_by_topic(topic)
-            if not publishers:
-                continue
             try:
+                published = find_topic(self, topic)
+                if published is None:
+                    continue
                 if len(types) != 1:
                     raise InputError(f"has several types: {', '.join(types)}")
                 require_type(types[0])  # here, where it costs this topic: in the bag's thread it would cost all
-                self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in publishers])
-                self._taken[topic] = self.create_subscription(
-                    interface_class(types[0]), topic, self._callback(topic, types[0]), qos.matching(publishers, _DEPTH), raw=True)
+                self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in published.publishers])
+                self._taken[topic] = published.subscribe(self, self._callback(topic, types[0]), depth=_DEPTH, raw=True)
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
                 self._unknown[topic] = _reason(error)
                 self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")

@@ -26,12 +26,11 @@ from lfdm_ros.models import model_names
 from lfdm_ros.models.friction_field import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE
-from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
+from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, TaskTopics, task_endpoints
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes, serves
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, HEARS_KNOWN, KNOWN, LEARN_GROUND, planned_on
 from lfdm_ros.ros.known_ground import read_known
@@ -58,7 +57,7 @@ _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 
 
-class SharedControl(TaskedComponent):
+class SharedControl(Component):
     """Answers states with `control/command`, and tells on `shared_control/status` what it is made of and why. docs/sharing.md tells all.
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
@@ -142,7 +141,7 @@ class SharedControl(TaskedComponent):
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
                                 ("posterior", self._on_posterior), (KNOWN, self._on_known)):
             self.subscription(topic, callback)
-        self._hear_tasks()
+        self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
         self.service("~/reset_emergency_stop", self._on_release)
         # The watchdog goes by the clock of the states' stamps.
@@ -231,11 +230,11 @@ class SharedControl(TaskedComponent):
             begin = self._begin()
             self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
-    def task_of_goal(self, message: PoseStamped) -> Task:
+    def _task_of_goal(self, message: PoseStamped) -> Task:
         # To a goal autonomy finds its own way: the path that was driven is over.
         return Task("a goal: no path", message.header.frame_id)
 
-    def task_of_path(self, data: bytes) -> Task:
+    def _task_of_path(self, data: bytes) -> Task:
         task, room = path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
         if task.path is None or not all(room):
             return task

@@ -20,9 +20,10 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
-from lfdm_ros.ros.message_fields import filled, interface_class
+from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message, set_stamp
 from lfdm_ros.ros.parameters import seed_of
+from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.sensors import Scan, Surroundings, make_sensors
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.simulation.scenario import Scenario

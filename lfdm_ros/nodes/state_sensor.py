@@ -20,7 +20,6 @@ from lfdm_ros.ros.endpoints import When, hears, publishes
 from lfdm_ros.ros.messages import (
     BODY_FRAME,
     UNKNOWN,
-    Thinning,
     check_state,
     diagonal,
     nanoseconds,
@@ -30,6 +29,7 @@ from lfdm_ros.ros.messages import (
 )
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.topics import RateLimiter
 from lfdm_ros.sensors import Datum, specific_force
 
 _NOISE = "noise_"
@@ -101,7 +101,7 @@ class StateSensor(Component):
     def activate(self) -> None:
         self._random = np.random.default_rng(self.value("seed"))
         self._measured = self._measured_before = 0
-        self._fixes = Thinning(self.value("gnss_rate"))
+        self._fixes = RateLimiter(self.value("gnss_rate"))
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
@@ -123,7 +123,7 @@ class StateSensor(Component):
             self._odometry_publisher.publish(self._fill_odometry())
         if self._imu_publisher is not None:
             self._imu_publisher.publish(self._fill_imu(state))
-        if self._fix_publisher is not None and self._fixes.lets(nanoseconds(self._stamp)):
+        if self._fix_publisher is not None and self._fixes.admit(nanoseconds(self._stamp)):
             self._fix_publisher.publish(self._fill_fix())
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 

@@ -17,10 +17,11 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import hears, publishes
-from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
+from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.topics import RateLimiter
 from lfdm_ros.vehicles.description import FIXED, Joint, joints_of, robot_description
 
 _JOINTS = 512  # that a message may have
@@ -58,7 +59,7 @@ class VehicleFrames(Component):
             self._fixed.append(_transform(Joint("map_is_odom", FIXED, MAP_FRAME, ODOM_FRAME, 0.0, 0.0, 0.0)))
         self._description = robot_description(vehicle)
         self._body = TransformStamped()
-        self.odometry, self._joints = Thinning(self.value("rate")), Thinning(self.value("rate"))
+        self.odometry, self._joints = RateLimiter(self.value("rate")), RateLimiter(self.value("rate"))
         self._odometries = self._odometries_before = 0
         self._transforms, self._static, self._looks = (self.publisher(topic) for topic in ("tf", "tf_static", "robot_description"))
         self.subscription("odom", self._on_odometry)
@@ -75,7 +76,7 @@ class VehicleFrames(Component):
             return
         self._odometries += 1
         try:
-            if not self.odometry.lets(checked_stamp(message.header.stamp)):
+            if not self.odometry.admit(checked_stamp(message.header.stamp)):
                 return
             if not message.header.frame_id or message.child_frame_id != BODY_FRAME:
                 raise Refused(f"odometry of '{message.child_frame_id}' in '{message.header.frame_id}'; the vehicle's frame is {BODY_FRAME}",
@@ -97,7 +98,7 @@ class VehicleFrames(Component):
         if self.state != "active" or not self._moving:
             return
         try:
-            if not self._joints.lets(checked_stamp(message.header.stamp)):
+            if not self._joints.admit(checked_stamp(message.header.stamp)):
                 return
             if not len(message.name) == len(message.position) <= _JOINTS:
                 raise Refused(f"{len(message.position)} positions of {len(message.name)} joints", MALFORMED)

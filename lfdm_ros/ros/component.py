@@ -1,4 +1,4 @@
-"""What all nodes share: checked parameters, lifecycle transitions that fail with one clear line, diagnostics."""
+"""The base of all nodes: declared endpoints and parameters, guarded callbacks, transitions that fail in one line, diagnostics."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ from typing import Any, ClassVar
 
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
-from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
+from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.ros.declaring import Declarations
-from lfdm_ros.ros.endpoints import DIAGNOSTICS, in_force
-from lfdm_ros.ros.guarded_node import LONGEST
+from lfdm_ros.ros.endpoints import ACTS, DIAGNOSTICS, HEARS, PUBLISHES, SERVES, Endpoint, in_force
+from lfdm_ros.ros.guarding import LONGEST, Guard, checked_clock, checked_request
 from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
-from lfdm_ros.ros.managed_node import ManagedNode
-from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.parameters import Declarations, Parameter
+from lfdm_ros.ros.rclpy_adapter import answer_impossible_transitions, release_lifecycle
+from lfdm_ros.ros.transitions import Transitions
 from lfdm_ros.vehicles.body import moved
 
 # All that the author of a node needs.
@@ -29,18 +37,27 @@ __all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis"]
 
 # Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
 _ACKNOWLEDGE = 5.0
-# What follows an exception; one in these themselves is only told.
+# Steps after an exception; one in these themselves is only logged.
 _OUTCOME = ("after_error", "publish_diagnostics", "diagnose")
 
 
-class Component(ManagedNode):
+class Component(LifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
     Subclasses set NAME, PARAMETERS and ENDPOINTS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
     `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception that
     comes out of any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
+
+    Attributes:
+        state: label of the lifecycle state, kept here because callbacks for parameters run before rclpy can tell.
+        failure: why the last transition failed.
+        refusals: inputs that the node refused, and why; the counts appear in /diagnostics by themselves.
+        errors: lasting failures, in one line each.
     """
 
+    NAME: ClassVar[str]
+    # Topics, services and actions of the configured node. `publisher`, `subscription`, `service` and `action` make them.
+    ENDPOINTS: ClassVar[tuple[Endpoint, ...]] = ()
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
     # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
     MOVED: ClassVar[Mapping[str, str]] = {}
@@ -48,7 +65,7 @@ class Component(ManagedNode):
     RENAMED: ClassVar[Mapping[str, str]] = {}
     # Removed parameters, and the line that refuses each.
     REMOVED: ClassVar[Mapping[str, str]] = {}
-    # Whether at its end the node should still take what has come for it; `settled` then says when it has.
+    # True where the node must still take all messages that have come before its end; `settled` then says when it has.
     takes_all: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
@@ -58,11 +75,18 @@ class Component(ManagedNode):
             InputError: a parameter given from outside has a wrong type or value.
         """
         super().__init__(name or self.NAME, **kwargs)
-        self.errors: list[str] = []  # what went wrong for good, in one line each
+        answer_impossible_transitions(self, lambda: self.get_logger().warning(
+            f"a transition was asked for that does not exist from state {self.state}"))
+        for service in self.services:  # rclpy makes those of the lifecycle without `create_service`
+            if not hasattr(service, "guard"):
+                Guard(self.catch).around_service(service)
+        self.state, self.failure = "unconfigured", ""
+        self._transitions = Transitions(self)
+        self._made: list[Any] = []  # of ENDPOINTS; ended after `cleanup`
+        self.errors: list[str] = []
         self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
-        # Who runs this node puts its own function here: a node asks to end the run, it does not end the process.
+        # The runner of this node puts its own function here: a node asks to end the run, it does not end the process.
         self.stop_requested: Callable[[str], None] = lambda reason: None
-        # What of its inputs the node refused, and why; its counts appear in /diagnostics by themselves.
         self.refusals = Refusals(self.warn_of_refusal)
         self._health = Health()
         self._warned_of = ""  # other publishers
@@ -77,8 +101,12 @@ class Component(ManagedNode):
         self._diagnostics = self.create_publisher(DIAGNOSTICS.kind, DIAGNOSTICS.name, DIAGNOSTICS.profile(self.value))
         self.every(1.0, self.publish_diagnostics)
 
+    def value(self, name: str) -> Any:
+        """Returns the value of a declared parameter."""
+        return self.get_parameter(name).value
+
     def every(self, seconds: float, callback: Callable[[], None]) -> Any:
-        """A timer on the wall clock, whatever use_sim_time says."""
+        """Creates a timer on the wall clock, whatever use_sim_time says."""
         return self.create_timer(seconds, callback, clock=self._wall_clock)
 
     def warn_of_refusal(self, text: str) -> None:
@@ -86,7 +114,7 @@ class Component(ManagedNode):
         self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def stamp(self) -> Time:
-        """The time that the node's own messages are from."""
+        """Returns the time of the node's own messages."""
         return self.get_clock().now().to_msg()
 
     def give_up(self, why: str) -> None:
@@ -97,15 +125,27 @@ class Component(ManagedNode):
 
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
+    def configure(self) -> None:
+        """Reads the parameters and makes what the node needs."""
+
+    def activate(self) -> None:
+        """Starts the node's work."""
+
+    def deactivate(self) -> None:
+        """Stops the node's work; `activate` may follow."""
+
+    def cleanup(self) -> None:
+        """Releases what `configure` made; what is made by ENDPOINTS ends by itself."""
+
     def parameter_changed(self, name: str, value: Any) -> None:
-        """A live parameter has a new, checked value."""
+        """Takes the new, checked value of a live parameter."""
 
     def diagnose(self) -> Diagnosis:
-        """The node's health: level, one line, values."""
+        """Returns the node's health: level, one line, values."""
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """An exception has come out of a callback, whose work is lost; the error has been told. Does what must be done then.
+        """Handles an exception that has come out of a callback, whose work is lost; it is in the log already.
 
         Args:
             where: name of the callback, without leading underscores.
@@ -113,11 +153,11 @@ class Component(ManagedNode):
         """
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to, for whoever runs the node in its own process; asked once it was active."""
+        """Returns the run's results by name, for a runner in the same process; called once the node was active."""
         return {}
 
     def settled(self) -> bool:
-        """Whether nothing has come in since the last call."""
+        """Checks that nothing has come in since the last call."""
         return True
 
     def wait_until_received(self) -> None:
@@ -126,14 +166,144 @@ class Component(ManagedNode):
         for publisher in self.publishers:
             publisher.wait_for_all_acked(Duration(nanoseconds=max(0, int(1e9 * (end - time.monotonic())))))
 
+    # ---- transitions ---------------------------------------------------------------------------------------------------
+
+    def bring_up(self, *steps: str) -> None:
+        """Makes transitions, "configure" or "activate".
+
+        Raises:
+            InputError: one failed; says why.
+        """
+        for step in steps:
+            result = self.trigger_configure() if step == "configure" else self.trigger_activate()
+            if result != TransitionCallbackReturn.SUCCESS:
+                raise InputError(f"node {self.get_name()}: {step} failed: {self.failure}")
+
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
         self._health.caught.clear()
-        return super().on_configure(state)
+        self._transitions.begin()
+        return self._transitions.make("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
+
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        # rclpy's part opens the publishers: first, so that `activate` may publish.
+        return self._transitions.make("activate", "active", lambda: super(Component, self).on_activate(state), self.activate)
+
+    def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
+        return self._transitions.make("deactivate", "inactive", self.deactivate, lambda: super(Component, self).on_deactivate(state))
+
+    def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
+        return self._transitions.make("cleanup", "unconfigured", self.cleanup, self.end_made,
+                                      lambda: super(Component, self).on_cleanup(state))
+
+    def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
+        return self._transitions.make("shutdown", "finalized", self._transitions.release)
+
+    def release(self) -> None:
+        """Stops and cleans up from any state; safe to call twice."""
+        self._transitions.release()
+
+    def destroy_node(self) -> None:
+        """Ends the node; safe to call twice."""
+        super().destroy_node()
+        release_lifecycle(self)
+
+    # ---- endpoints -----------------------------------------------------------------------------------------------------
+
+    def publisher(self, name: str) -> Any:
+        """Creates the publisher of a topic in ENDPOINTS, until the node is cleaned up; None where its condition does not hold."""
+        return self._make(PUBLISHES, name, lambda e: self.create_lifecycle_publisher(e.kind, e.name_for(self.value), e.profile(self.value)))
+
+    def make_publisher(self, name: str, kind: Any, profile: QoSProfile) -> Any:
+        """Creates a publisher that ENDPOINTS cannot name beforehand, until the node is cleaned up."""
+        self._made.append(self.create_lifecycle_publisher(kind, name, profile))
+        return self._made[-1]
+
+    def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
+        """Creates the subscription to a topic, likewise; raw: the callback takes bytes."""
+        return self._make(HEARS, name, lambda e: self.create_subscription(
+            e.kind, e.name_for(self.value), callback, e.profile(self.value), raw=raw))
+
+    def service(self, name: str, callback: Any) -> Any:
+        """Creates the service, likewise."""
+        return self._make(SERVES, name, lambda e: self.create_service(e.kind, e.name, callback))
+
+    def action(self, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
+        """Creates the action server, likewise, with coroutine `execute`."""
+        return self._make(ACTS, name, lambda e: self.create_action(e.kind, e.name, execute, accept, cancel))
+
+    def _make(self, direction: str, name: str, make: Callable[[Endpoint], Any]) -> Any:
+        """Makes the first endpoint of a name whose condition holds."""
+        declared = [endpoint for endpoint in self.ENDPOINTS if (endpoint.direction, endpoint.name) == (direction, name)]
+        if not declared:
+            raise LookupError(f"ENDPOINTS of {self.NAME} has no '{name}' that it {direction}")
+        for endpoint in in_force(declared, self.value):
+            self._made.append(make(endpoint))
+            return self._made[-1]
+        return None
+
+    def end_made(self) -> None:
+        """Destroys all that was made by ENDPOINTS."""
+        for entity in self._made:
+            self.destroy(entity)
+        self._made.clear()
+
+    # ---- entities, each with a guard that ends with it -----------------------------------------------------------------
+
+    def create_timer(self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **kwargs: Any) -> Any:
+        guard = Guard(self.catch)
+        return guard.attach(super().create_timer(timer_period_sec, guard.around(callback), *args, **kwargs))
+
+    def destroy_timer(self, timer: Any) -> bool:
+        timer.guard.close()
+        return bool(super().destroy_timer(timer))
+
+    def create_subscription(self, msg_type: Any, topic: str, callback: Callable[[Any], None], *args: Any, **kwargs: Any) -> Any:
+        guard = Guard(self.catch)
+        if msg_type is ClockMessage and not kwargs.get("raw"):
+            callback = checked_clock(callback, lambda *refused: self.refusals.refuse(*refused))
+        return guard.attach(super().create_subscription(msg_type, topic, guard.around(callback), *args, **kwargs))
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        subscription.guard.close()
+        return bool(super().destroy_subscription(subscription))
+
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any) -> Any:
+        service = super().create_service(srv_type, srv_name, checked_request(srv_type, callback), *args, **kwargs)
+        Guard(self.catch).around_service(service)
+        return service
+
+    def destroy_service(self, service: Any) -> bool:
+        service.guard.close()
+        return bool(super().destroy_service(service))
+
+    def create_action(self, action_type: Any, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
+        """Creates an action server with coroutine `execute`."""
+        guard = Guard(self.catch)
+        return guard.attach(ActionServer(
+            self, action_type, name, guard.around_async(execute, lambda goal: action_type.Result()),
+            goal_callback=guard.around(accept, lambda goal: GoalResponse.REJECT),
+            cancel_callback=guard.around(cancel, lambda goal: CancelResponse.REJECT)))
+
+    def destroy_action(self, server: Any) -> None:
+        server.guard.close()
+        server.destroy()
+
+    def all_entities(self) -> list[Any]:
+        """Returns all that the node has now."""
+        actions = (waitable for waitable in self.waitables if isinstance(waitable, ActionServer))
+        return [*self.timers, *self.subscriptions, *self.services, *self.publishers, *self.clients, *actions]
+
+    def destroy(self, entity: Any) -> None:
+        """Destroys an entity of any kind."""
+        next(destroy for kind, destroy in (
+            (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
+            (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
+            (Client, self.destroy_client), (ActionServer, self.destroy_action)) if isinstance(entity, kind))(entity)
 
     # ---- exceptions ----------------------------------------------------------------------------------------------------
 
     def catch(self, where: str, error: Exception, arguments: tuple[Any, ...] = ()) -> None:
-        """Takes an exception to the node's defined outcome: told once, shown in /diagnostics from now on, then `after_error`."""
+        """Takes an exception of the callback `where`: logged once, shown in /diagnostics from now on, then `after_error`."""
         text = f"{where}: {type(error).__name__}"
         new = text not in self._health.caught
         self._health.caught[text] += 1
@@ -178,8 +348,8 @@ class Component(ManagedNode):
         self._diagnostics.publish(array)
 
     def _others(self) -> str:
-        """Who has begun since to publish what this node alone should, in one line; once in the log."""
-        # Those alone are asked whether they are in force: some of the others read a file for it.
+        """Names other publishers of what this node alone should publish, in one line; once in the log."""
+        # Only of those the condition is evaluated: some of the others read a file for it.
         sole = in_force((endpoint for endpoint in self.ENDPOINTS if endpoint.sole), self.value) if self.state == "active" else []
         text = other_publishers(self, (endpoint.name_for(self.value) for endpoint in sole))
         if text and text != self._warned_of:

@@ -1,4 +1,4 @@
-"""Stands between the executor and a node's callbacks: what has ended is not called any more, and an exception stays in its node.
+"""Stands between the executor and a node's callbacks: none is called that has ended, and an exception stays in its node.
 
 An executor calls what was ready when an entity was destroyed, and lets an exception of a callback end the whole process.
 """
@@ -9,14 +9,21 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.parameter import Parameter as RosParameter
+from rosgraph_msgs.msg import Clock as ClockMessage
+
+from lfdm_ros.bounds import OUT_OF_RANGE
 from lfdm_ros.ros.rclpy_adapter import wrap_service
 
+LONGEST = 200  # characters of an exception in a message
 # (name of the callback, the exception, the callback's arguments)
 Caught = Callable[[str, Exception, tuple[Any, ...]], None]
 
 
-def nothing(*_: Any) -> None:
-    """What a callback of an entity that has ended does."""
+def do_nothing(*_: Any) -> None:
+    """Stands in for the callback of an entity that has ended."""
 
 
 class Guard:
@@ -24,18 +31,25 @@ class Guard:
 
     def __init__(self, caught: Caught) -> None:
         """
+        Creates an open guard.
+
         Args:
             caught: takes each exception that comes out of a callback.
         """
         self._caught = caught
         self._open = True
 
+    def attach(self, entity: Any) -> Any:
+        """Makes this the guard of an entity, which it returns."""
+        entity.guard = self
+        return entity
+
     def close(self) -> None:
-        """From now on nothing is called. The wrapped callbacks themselves stay: an executor may be about to call one."""
+        """Stops all calls. The wrapped callbacks themselves stay: an executor may be about to call one."""
         self._open = False
 
-    def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = nothing) -> Callable[..., Any]:
-        """The guarded callback, with the signature of the bare one, since rclpy looks at that.
+    def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
+        """Returns the guarded callback, with the signature of the bare one, since rclpy looks at that.
 
         Args:
             instead: gets the arguments and gives the result where the callback has none: it raised, or its entity has ended.
@@ -51,8 +65,8 @@ class Guard:
 
         return guarded
 
-    def around_async(self, callback: Callable[..., Any], instead: Callable[..., Any] = nothing) -> Callable[..., Any]:
-        """As `around`, of a coroutine function."""
+    def around_async(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
+        """Returns a guarded coroutine function; as `around`."""
         @functools.wraps(callback)
         async def guarded(*arguments: Any) -> Any:
             if self._open:
@@ -65,12 +79,12 @@ class Guard:
         return guarded
 
     def around_service(self, service: Any) -> None:
-        """Guards a service that exists: its callback, and the answer, for which there may be nobody any more."""
-        wrap_service(service, lambda callback: self.around(callback, _refusal), self.around)
+        """Guards a service that exists: its callback, and the answer, whose receiver may be gone."""
+        wrap_service(self.attach(service), lambda callback: self.around(callback, _refuse), self.around)
 
 
-def _refusal(request: Any, response: Any) -> Any:
-    """The answer of a service whose callback has none."""
+def _refuse(request: Any, response: Any) -> Any:
+    """Fills the answer of a service whose callback has none."""
     if hasattr(response, "success"):
         response.success = False
     if hasattr(response, "message"):
@@ -80,3 +94,35 @@ def _refusal(request: Any, response: Any) -> Any:
 
 def name_of(callback: Callable[..., Any]) -> str:
     return getattr(callback, "__name__", repr(callback)).lstrip("_")
+
+
+def checked_clock(callback: Callable[[ClockMessage], None], refuse: Callable[[str, str, str], Any]) -> Callable[[ClockMessage], None]:
+    """Returns rclpy's own callback of /clock, which raises at a time that is none, behind a check of the time."""
+    def clock_callback(clock: ClockMessage) -> None:
+        if clock.clock.sec < 0 or clock.clock.nanosec >= 1_000_000_000:
+            refuse("clock", f"{clock.clock.sec} s and {clock.clock.nanosec} ns is no time", OUT_OF_RANGE)
+        else:
+            callback(clock)
+
+    return clock_callback
+
+
+def checked_request(srv_type: Any, callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns the callback of a service; of rclpy's own that set parameters, one that refuses a malformed request whole."""
+    if srv_type not in (SetParameters, SetParametersAtomically):
+        return callback
+
+    def set_parameters(request: Any, response: Any) -> Any:
+        try:
+            for parameter in request.parameters:  # rclpy's own sets those that come before the odd one
+                RosParameter.from_parameter_msg(parameter)
+            return callback(request, response)
+        except Exception as error:
+            refused = SetParametersResult(successful=False, reason=f"malformed request: {error}"[:LONGEST])
+            if isinstance(response, SetParameters.Response):
+                response.results = [refused] * len(request.parameters)
+            else:
+                response.result = refused
+            return response
+
+    return set_parameters

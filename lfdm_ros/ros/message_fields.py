@@ -1,9 +1,8 @@
-"""Messages, requests and goals as plain values, as YAML has them; and classes by the names of types."""
+"""Messages, requests and goals as plain values, as YAML has them."""
 
 from __future__ import annotations
 
 import array
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,23 +10,9 @@ import numpy as np
 import yaml
 
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ros.topics import interface_class
 
 LONG = 128  # elements of a list that are shown where not all are asked for
-
-
-def interface_class(type_name: str) -> Any:
-    """The Python class of a type such as "nav_msgs/msg/Odometry", "std_srvs/srv/Trigger" or "lfdm_ros/action/Calibrate".
-
-    Raises:
-        InputError: no such name, or it is not installed.
-    """
-    parts = type_name.split("/")
-    if len(parts) != 3 or parts[1] not in ("msg", "srv", "action") or not all(part.isidentifier() for part in parts):
-        raise InputError(f"{quote(type_name)} is not the name of a type; it is as nav_msgs/msg/Odometry")
-    try:
-        return getattr(importlib.import_module(f"{parts[0]}.{parts[1]}"), parts[2])
-    except (ImportError, AttributeError):
-        raise InputError(f"{type_name} is not installed; source its workspace") from None
 
 
 def plain(value: Any, longest: int | None = None) -> Any:

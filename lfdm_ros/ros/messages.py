@@ -44,19 +44,6 @@ def checked_stamp(stamp: Time) -> int:
     return time_ns
 
 
-class Thinning:
-    """Lets one message through in each period of its stamps, whatever the clock; who goes back in time is let through."""
-
-    def __init__(self, rate: float) -> None:
-        """rate: [Hz]; a message that comes less often is let through each time."""
-        self._rate, self._number = rate, -1
-
-    def lets(self, time_ns: int) -> bool:
-        number = math.floor(1e-9 * time_ns * self._rate + 1e-6)
-        due, self._number = number != self._number or not time_ns, number  # 0: not stamped
-        return due
-
-
 def check_state(state: VehicleState) -> None:
     """Raises Refused where the state says what no vehicle can be; NaN: not measured."""
     checked_stamp(state.header.stamp)

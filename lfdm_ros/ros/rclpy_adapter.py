@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lifecycle_msgs.srv import ChangeState
 from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -19,9 +20,8 @@ from rclpy.task import Future
 
 MADE_FOR = {"rclpy": ("7.1",)}
 LOOK_AT = {
-    "_LifecycleNodeMixin__on_change_state": "(request, response) -> response of the service change_state; RCLError where the transition "
-                                            "does not exist from the present state",
-    "LifecycleNode.services": "has the services of the lifecycle too, which are made without create_service",
+    "LifecycleNode.services": "has the services of the lifecycle too, which are made without create_service; the callback of the one of "
+                              "type ChangeState raises RCLError where the transition does not exist from the present state",
     "LifecycleNode._state_machine": "keeps the services of the lifecycle and the node, which destroy_node leaves as they are",
     "Service": "an executor calls its callback(request, response) and then its send_response(response, header)",
     "EventsExecutor": "in rclpy.experimental; its spin() never dispatches anything, with a finite time-out spin_until_future_complete does",
@@ -30,29 +30,33 @@ RCLError = rclpy_implementation.RCLError
 SLICE = 0.05  # [s] between looks at the clock
 
 
-class AdaptedLifecycleNode(LifecycleNode):
-    """A lifecycle node that survives a transition which does not exist from its state, and leaves the graph when it is destroyed."""
+def release_lifecycle(node: LifecycleNode) -> None:
+    """Takes a destroyed node out of the graph; safe to call twice.
 
-    def destroy_node(self) -> None:
-        """Ends the node; safe to call twice."""
-        super().destroy_node()
-        # rclpy leaves the services of the lifecycle, and with them the node and in the end DDS's participant, to the garbage collector.
-        # Until that comes by, who asks a node of the same name finds two, one of which answers nobody or is just going.
-        machine, self._state_machine = self._state_machine, None
-        if machine is not None:
-            machine.destroy_when_not_in_use()
+    rclpy leaves the services of the lifecycle, and with them the node and in the end DDS's participant, to the garbage collector. Until
+    that comes by, a client of a node of the same name finds two, one of which answers nobody or is just going.
+    """
+    machine, node._state_machine = node._state_machine, None
+    if machine is not None:
+        machine.destroy_when_not_in_use()
 
-    def refuse_transition(self) -> None:
-        """Tells that one was asked for."""
 
-    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
-        # rclpy lets a request that does not fit the present state end the process.
-        try:
-            return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]
-        except RCLError:
-            self.refuse_transition()
-            response.success = False
-            return response
+def answer_impossible_transitions(node: LifecycleNode, report: Callable[[], None]) -> None:
+    """Makes a node refuse and report transitions that do not exist from its state; rclpy lets such a request end the process."""
+    def answering(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def on_change_state(request: Any, response: Any) -> Any:
+            try:
+                return callback(request, response)
+            except RCLError:
+                report()
+                response.success = False
+                return response
+
+        return on_change_state
+
+    for service in node.services:
+        if service.srv_type is ChangeState:
+            service.callback = answering(service.callback)
 
 
 def wrap_service(service: Any, callback: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:

@@ -15,8 +15,8 @@ from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.task import Future
 
 from lfdm_ros.errors import InputError, RunError, quote
-from lfdm_ros.ros import qos
-from lfdm_ros.ros.message_fields import filled, interface_class
+from lfdm_ros.ros.message_fields import filled
+from lfdm_ros.ros.topics import find_topic, interface_class
 from lfdm_ros.stacks.bring_up import full_name
 from lfdm_ros.stacks.bystander import Bystander
 
@@ -78,11 +78,12 @@ class Inspector(Bystander):
             InputError: nobody publishes on it in time, or its type is not installed.
         """
         topic = self._full(topic)
-        if not self._wait(lambda: self._node.count_publishers(topic) > 0):
+        self._wait(lambda: self._node.count_publishers(topic) > 0)
+        published = find_topic(self._node, topic)
+        if published is None:
             raise InputError(self._absent("topic", topic, [name for name in self.topics() if self.ends(name)[0]]))
-        publishers = self._node.get_publishers_info_by_topic(topic)
-        self._node.create_subscription(interface_class(publishers[0].topic_type), topic, callback, qos.matching(publishers, _DEPTH))
-        return str(publishers[0].topic_type)
+        published.subscribe(self._node, callback, depth=_DEPTH)
+        return published.type_name
 
     def spin(self, until: Callable[[], bool], seconds: float | None = None) -> bool:
         """Turns until a condition holds, or for so long [s]; returns whether it holds."""

@@ -435,6 +435,27 @@ print(load_stack("mine.yaml").nodes[2].program)
     assert wrong.returncode == 2 and "limit" in wrong.stderr
 
 
+ECHOES = """
+import json
+from lfdm_ros.stacks.compose import run_stack
+found = run_stack("mine.yaml", timeout=120.0, quiet=True)
+print(json.dumps({key: value for key, value in found.items() if key.startswith("echoed")}))
+"""
+
+
+def test_a_node_that_takes_any_topic_by_name(outside, tmp_path):
+    """At the rate that it asks for, of the node's clock; a topic that nobody publishes has no type."""
+    for topic, rate, kind, echoed in (("odom", 10.0, "nav_msgs/msg/Odometry", range(1, 12)),
+                                      ("vehicle/state", 1000.0, "lfdm_ros/msg/VehicleState", range(20, 102)), ("nowhere", 1.0, "", [0])):
+        (tmp_path / "mine.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}",
+                                                          f"topic_echo, parameters: {{topic: {topic}, rate: {rate}}}").replace(
+                                                              "speed_factor: 0.0", "speed_factor: 1.0"))
+        done = outside("topic_echo.py", code=ECHOES)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout.splitlines()[-1])
+        assert found["echoed_type"] == kind and found["echoed"] in echoed
+
+
 SENSORS = """
 from sensor_msgs.msg import Imu, LaserScan, NavSatFix
 from lfdm_ros.ros.component import Component

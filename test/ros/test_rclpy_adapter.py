@@ -20,8 +20,9 @@ def test_it_was_made_for_this_release():
 
 def test_what_it_relies_on_is_there():
     assert callable(EventsExecutor)
-    assert list(inspect.signature(LifecycleNode._LifecycleNodeMixin__on_change_state).parameters) == ["self", "req", "resp"]
-    assert "self._state_machine = " in inspect.getsource(LifecycleNode.__mro__[1])
+    mixin = inspect.getsource(LifecycleNode.__mro__[1])
+    assert "self._state_machine = " in mixin
+    assert "lifecycle_msgs.srv.ChangeState,\n" in mixin and "self._services.extend(lifecycle_services)" in mixin
     source = inspect.getsource(Executor)
     assert "srv.callback" in source
     assert "srv.send_response" in source

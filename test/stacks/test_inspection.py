@@ -18,7 +18,8 @@ from geometry_msgs.msg import PoseStamped
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.ros.message_fields import filled, interface_class, part, plain
+from lfdm_ros.ros.message_fields import filled, part, plain
+from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.srv import InjectFault
 
 

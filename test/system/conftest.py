@@ -10,8 +10,8 @@ import pytest
 from rclpy.node import Node
 
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.runtime import Runtime
+from lfdm_ros.ros.topics import interface_class
 
 PATIENCE = 20.0  # [s] for anything to happen
 

@@ -27,7 +27,7 @@ from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import ACTS, HEARS, PUBLISHES, SERVES
-from lfdm_ros.ros.message_fields import interface_class
+from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
 from lfdm_ros.stacks.graph import RECORDER, connections

@@ -142,7 +142,7 @@ def test_goals_of_rviz_and_paths_of_nav2_are_driven_in_the_frame_of_the_states(g
     transform.transform.translation.x, transform.transform.translation.y = 10.0, -5.0
     transform.transform.rotation.z = transform.transform.rotation.w = math.sqrt(0.5)  # odom looks along the map's y
     driver.send(TFMessage, "tf_static", TFMessage(transforms=[transform]), qos.LATCHED)
-    graph.wait(lambda: driver.node.frames.knows("map", "odom"))
+    graph.wait(lambda: driver.node.tasks.frames.knows("map", "odom"))
     driver.send(PoseStamped, "goal_pose", goal_message(10.0, 35.0, "map"))
     graph.wait(lambda: driver.node.pilot.task.goal)
     goal = driver.node.pilot.task.goal

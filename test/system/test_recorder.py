@@ -16,9 +16,9 @@ from lfdm_ros.bags import open_bag, typestore
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes import recorder as recorder_module
 from lfdm_ros.nodes.recorder import Recorder, record_from_cli
-from lfdm_ros.ros import qos
-from lfdm_ros.ros.message_fields import interface_class
+from lfdm_ros.ros import qos, topics
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.topics import interface_class
 
 
 def test_a_latched_topic_is_recorded_as_one(graph: Any, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_odd_topic_costs_no_other(graph: Any, tmp_path: Path, monkeypatch: An
             raise RuntimeError("no type support")
         return interface_class(msgtype)
 
-    monkeypatch.setattr(recorder_module, "interface_class", load)
+    monkeypatch.setattr(topics, "interface_class", load)
     monkeypatch.delitem(typestore.typestore().fielddefs, "std_msgs/msg/Bool")
 
     def nowhere(msgtype: str) -> Path:

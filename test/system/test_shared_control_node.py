@@ -208,7 +208,7 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
     transform.transform.translation.y, transform.transform.rotation.w = 5.0, 1.0
     frames = graph.node.create_publisher(TFMessage, "tf_static", qos.LATCHED)
     frames.publish(TFMessage(transforms=[transform]))
-    graph.wait(lambda: s.node.frames.knows("map", "odom"))
+    graph.wait(lambda: s.node.tasks.frames.knows("map", "odom"))
     s.path.publish(message)
     graph.wait(lambda: s.node.arbiter.path.y[0] == pytest.approx(-5.0))
     np.testing.assert_allclose(s.node.arbiter.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)

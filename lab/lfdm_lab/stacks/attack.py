@@ -24,8 +24,8 @@ from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.rclpy_adapter import RCLError
+from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.compose import prepare_stack, run_stack
 
 _NAME = "attacker"

@@ -20,7 +20,7 @@ from typing import Any
 
 import rclpy
 from rclpy.context import Context
-from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.logging import LoggingSeverity
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
@@ -38,7 +38,6 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.guarding import Guard
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.rclpy_adapter import AdaptedLifecycleNode
 from lfdm_ros.stacks.stack import NodeEntry, node_class
 
 _LOCKSTEP = {"stepping": "lockstep", "lidar_rate": 10.0}
@@ -97,7 +96,7 @@ class _Ear:
         return f"{self.kind.__module__.split('.')[0]}/msg/{self.kind.__name__}"
 
 
-class _Detached(AdaptedLifecycleNode):
+class _Detached(LifecycleNode):
     """A node whose ends are here instead of in the middleware."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -136,7 +135,8 @@ class _Detached(AdaptedLifecycleNode):
         return [(topic, [msgtype]) for topic, msgtype in self.bag_topics.items()]
 
     def get_publishers_info_by_topic(self, topic_name: str, no_mangle: bool = False) -> Any:
-        return [SimpleNamespace(node_name="player", node_namespace="/", qos_profile=qos.STATE)]
+        return [SimpleNamespace(node_name="player", node_namespace="/", qos_profile=qos.STATE,
+                                topic_type=self.bag_topics.get(topic_name, ""))]
 
 
 def _no_action(node: Any, *_: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Topics by name, for nodes that take any: the class of the messages, a quality of service that fits all publishers, a limited rate."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.topic_endpoint_info import TopicEndpointInfo
+
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ros import qos
+
+
+def interface_class(type_name: str) -> Any:
+    """Returns the Python class of a type such as "nav_msgs/msg/Odometry", "std_srvs/srv/Trigger" or "lfdm_ros/action/Calibrate".
+
+    Raises:
+        InputError: no such name, or it is not installed.
+    """
+    parts = type_name.split("/")
+    if len(parts) != 3 or parts[1] not in ("msg", "srv", "action") or not all(part.isidentifier() for part in parts):
+        raise InputError(f"{quote(type_name)} is not the name of a type; it is as nav_msgs/msg/Odometry")
+    try:
+        return getattr(importlib.import_module(f"{parts[0]}.{parts[1]}"), parts[2])
+    except (ImportError, AttributeError):
+        raise InputError(f"{type_name} is not installed; source its workspace") from None
+
+
+class RateLimiter:
+    """Admits one message in each period of its stamps, whatever the clock; a stamp that goes back in time is admitted."""
+
+    def __init__(self, rate: float) -> None:
+        """
+        Creates a limiter that has admitted nothing.
+
+        Args:
+            rate: [Hz]; a message that comes less often is admitted each time.
+        """
+        self._rate, self._number = rate, -1
+
+    def admit(self, time_ns: int) -> bool:
+        """Checks whether a message of a time [ns] is the first of its period; 0: not stamped, always admitted."""
+        number = math.floor(1e-9 * time_ns * self._rate + 1e-6)
+        due, self._number = number != self._number or not time_ns, number
+        return due
+
+
+@dataclass(frozen=True)
+class PublishedTopic:
+    """A topic that is published now: name in the graph, type of its messages, its publishers."""
+
+    name: str
+    type_name: str
+    publishers: tuple[TopicEndpointInfo, ...]
+
+    def subscribe(self, node: Node, callback: Callable[[Any], None], *, depth: int = 10, raw: bool = False, rate: float = 0.0) -> Any:
+        """Subscribes a node, with what all publishers offer; returns the subscription.
+
+        Args:
+            depth: messages that may wait.
+            raw: the callback takes bytes.
+            rate: messages a second of the node's clock that reach the callback, at most [Hz]; 0: all.
+
+        Raises:
+            InputError: the type is not installed.
+        """
+        limiter = RateLimiter(rate) if rate > 0.0 else None
+
+        def on_message(message: Any) -> None:
+            if limiter is None or limiter.admit(node.get_clock().now().nanoseconds):
+                callback(message)
+
+        return node.create_subscription(interface_class(self.type_name), self.name, callback if limiter is None else on_message,
+                                        qos.matching(self.publishers, depth), raw=raw)
+
+
+def find_topic(node: Node, name: str) -> PublishedTopic | None:
+    """Returns a topic by its name, relative to the node's namespace or absolute; None: nobody publishes it yet.
+
+    Raises:
+        InputError: its publishers do not agree on a type.
+    """
+    name = node.resolve_topic_name(name)
+    publishers = tuple(node.get_publishers_info_by_topic(name))
+    types = sorted({publisher.topic_type for publisher in publishers})
+    if len(types) > 1:
+        raise InputError(f"{name} has several types: {', '.join(types)}")
+    return PublishedTopic(name, types[0], publishers) if types else None
