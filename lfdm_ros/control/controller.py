@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.control.command_limits import Rates, rate_limited
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Ladder, Moment, Outcome
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import RAISED, Planner, Replanner
@@ -27,7 +28,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, Surroundings
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.stops import Stops
-from lfdm_ros.control.settings import SETTINGS, Rates, Settings, rated
+from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
@@ -167,6 +168,7 @@ class Controller:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
+        self._rates = Rates.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
         self._hand_on()
         if self._task is not None and self._task.path is not None:
@@ -273,12 +275,14 @@ class Controller:
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
         """reverse: where the selector is to be; it changes while no throttle is in force."""
+        s = self.settings
         if reverse != self._reverse:
             if self._command[1] > 0.0:
                 command = command[0], min(command[1], 0.0)
             else:
                 self._reverse = reverse
-        steering, pedal = self._command = rated(self._command, command, self.settings, self._rates)
+        steering, pedal = self._command = rate_limited(
+            self._command, command, self._rates, s.period, (-1.0, -s.largest_brake), (1.0, s.largest_throttle))
         self._prediction.sent(now, steering, pedal, self._reverse)
         throttle = max(pedal, 0.0)
         return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.settings import Rates
+from lfdm_ros.control.command_limits import Rates
 
 CONTROLS = ("steering_rate", "pedal_rate")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lfdm_ros.control.command_limits import CommandLimits
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, Model, get_model
 from lfdm_ros.models.declaration import INPUTS
-from lfdm_ros.parameters import Declared, Exposed, setting
-from lfdm_ros.vehicles import Actuators
+from lfdm_ros.parameters import Exposed, setting
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
 
 @dataclass(frozen=True)
-class Settings(Declared):
+class Settings(CommandLimits):
     """Everything but the vehicle and the task.
 
     Raises:
@@ -52,15 +52,10 @@ class Settings(Declared):
                                   live=True)
 
     # -- Limits -------------------------------------------------------------------------------------------------------
-    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released; no more than the "
-                                               "vehicle's actuators have", 0.01, 100.0)
-    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed; no more than the "
-                                            "vehicle's actuators have", 0.01, 100.0)
     largest_throttle: float = setting(1.0, "1", "largest throttle", 0.0, 1.0, live=True)
     largest_brake: float = setting(0.5, "1", "largest brake; with more the rear wheels lock, and what is locked does not steer", 0.01, 1.0,
                                    live=True)
     load_margin: float = setting(0.15, "1", "least load of each wheel, share of its static load", 0.0, 0.9, live=True)
-    use_limit_table: bool = setting(True, "", "limit the steering by the table of the largest model's wheel lift")
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
     obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
     obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
@@ -91,8 +86,6 @@ class Settings(Declared):
                                              "limit, for simulation that must repeat to the bit", 0.0, 10.0, live=True)
     state_timeout: float = setting(0.6, "s", "age of the state from which on it is stale", 0.01, 10.0, live=True)
     plan_timeout: float = setting(0.5, "s", "age of the last good plan from which on the vehicle brakes along it", 0.01, 4.0, live=True)
-    stop_brake: float = setting(0.5, "1", "most brake of a stop; less is used where the rear axle would not hold the vehicle", 0.01, 1.0,
-                                live=True)
     route_period: float = setting(0.1, "s", "time between two looks for a way round the obstacles", 0.01, 5.0, live=True)
 
     def __post_init__(self) -> None:
@@ -124,26 +117,3 @@ class Settings(Declared):
 
 
 SETTINGS = Exposed(Settings)
-
-
-@dataclass(frozen=True)
-class Rates:
-    """How fast steering and pedal may move [1/s], the pedal up (throttle opens, brake is released) and down."""
-
-    steering: float
-    up: float
-    down: float
-
-    @classmethod
-    def of(cls, settings: Settings, actuators: Actuators) -> Rates:
-        """As the settings say, but no faster than the vehicle's actuators."""
-        pedals = min(actuators.throttle_rate, actuators.brake_rate)
-        return cls(actuators.steering_rate, min(settings.throttle_rate, pedals), min(settings.brake_rate, pedals))
-
-
-def rated(before: tuple[float, float], wanted: tuple[float, float], settings: Settings, rates: Rates) -> tuple[float, float]:
-    """Steering and pedal as near to what is wanted as ranges and rates allow within a period."""
-    s = settings
-    turn = rates.steering * s.period
-    return (min(max(wanted[0], -1.0, before[0] - turn), 1.0, before[0] + turn),
-            min(max(wanted[1], -s.largest_brake, before[1] - rates.down * s.period), s.largest_throttle, before[1] + rates.up * s.period))

@@ -67,7 +67,8 @@ class SharedControl(Component):
     NAME = "shared_control"
     pilot: SharedPilot
     RENAMED = {"patience": "uncommanded_stop_timeout", "answer_patience": "answer_timeout"}
-    REMOVED = {"filter_margin": "it was of mode filter, which has been removed"}
+    REMOVED = {"filter_margin": "it was of mode filter, which has been removed",
+               "grip_use": "the command gate admits all that friction gives; the share that a plan uses is the controller's friction_use"}
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "

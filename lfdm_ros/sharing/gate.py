@@ -1,7 +1,7 @@
 """The command gate: whatever is decided before it, what leaves it is finite, fresh, in range, and no faster than rates allow.
 
 Magnitude by speed. A steady turn at road-wheel angle d has the lateral acceleration v^2 d / (L + K v^2), with the wheelbase L and the
-understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, `grip_use` mu g.
+understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, mu g.
 Steering into a slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the
 vehicle does across.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from lfdm_ros.control.command_limits import Rates, rate_limited
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.safety.braking import braking
 from lfdm_ros.control.safety.stops import LAST, braked_of, peak_of
@@ -84,7 +85,7 @@ class CommandGate:
     def max_steering(self, vx: float) -> float:
         """Largest steering at a speed where the vehicle is, as share of full lock."""
         v2, grip = vx * vx, float(self._peak(*self._pose)[0])
-        angle = (self._wheelbase + self._understeer * v2) * self.settings.grip_use * grip / max(v2, 1e-6)
+        angle = (self._wheelbase + self._understeer * v2) * grip / max(v2, 1e-6)
         share = angle / self._lock
         if self._table is not None:
             share = min(share, float(self._table.at(abs(vx))))
@@ -130,11 +131,6 @@ class CommandGate:
         steering = min(max(wanted.steering, low), high)
         if steering != wanted.steering:
             limits.append("steering")
-        turn = self.max_steering_rate() * dt
-        # What is beyond the range already, since the vehicle has become faster, comes back at the rate too.
-        rated = min(max(steering, before.steering - turn), before.steering + turn)
-        if abs(rated - steering) > 1e-12:
-            limits.append("steering_rate")
         pedal = wanted.pedal if emergency else max(wanted.pedal, -self.max_brake())
         if pedal != wanted.pedal:
             limits.append("brake")
@@ -144,14 +140,12 @@ class CommandGate:
                 pedal = 0.0
             else:
                 self._reverse = wanted.reverse
-        pedals = s.emergency_rate if emergency else s.brake_rate
-        up = min(s.throttle_rate, self._actuators.throttle_rate, self._actuators.brake_rate) * dt
-        down = min(pedals, self._actuators.throttle_rate, self._actuators.brake_rate) * dt
-        pressed = min(max(pedal, before.pedal - down), before.pedal + up)
-        if abs(pressed - pedal) > 1e-12:
-            limits.append("pedal_rate")
-        throttle = min(max(pressed, 0.0), 1.0)
-        self.applied = StampedCommand(now, min(max(rated, -1.0), 1.0), -throttle if self._reverse and throttle else throttle,
-                               min(max(-pressed, 0.0), 1.0))
+        a, rates = self._actuators, Rates.of(s, self._actuators)
+        down = min(s.emergency_rate, a.throttle_rate, a.brake_rate) if emergency else rates.down
+        rates = Rates(self.max_steering_rate(), rates.up, down)
+        turned, pressed = rate_limited((before.steering, before.pedal), (steering, pedal), rates, dt)
+        limits += [name for name, got, asked in (("steering_rate", turned, steering), ("pedal_rate", pressed, pedal))
+                   if abs(got - asked) > 1e-12]
+        self.applied = StampedCommand.of_pedal(now, turned, pressed, self._reverse and pressed > 0.0)
         self._sent = True
         return GatedCommand(self.applied, tuple(limits))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.control.command_limits import CommandLimits
+from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.sharing.laws import LAWS, PIECEWISE, Hysteresis, Law, Rate
 from lfdm_ros.sharing.threat import RULES
 
@@ -14,7 +15,7 @@ FORMER_MODES = {"filter": "has been removed, as it failed in every run of its ab
 
 
 @dataclass(frozen=True)
-class SharingSettings(Declared):
+class SharingSettings(CommandLimits):
     """Everything but the vehicle and the components of the threat.
 
     Raises:
@@ -66,17 +67,11 @@ class SharingSettings(Declared):
                                               live=True)
 
     # -- The way out --------------------------------------------------------------------------------------------------
-    stop_brake: float = setting(0.5, "1", "brake of a controlled stop", 0.01, 1.0, live=True)
     emergency_brake: float = setting(1.0, "1", "brake of an emergency stop", 0.01, 1.0, live=True)
-    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released; no more than the "
-                                               "vehicle's actuators have", 0.01, 100.0, live=True)
-    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed; as throttle_rate",
-                                0.01, 100.0, live=True)
-    emergency_rate: float = setting(20.0, "1/s", "that of an emergency stop; as throttle_rate", 0.01, 100.0, live=True)
-    grip_use: float = setting(1.0, "1", "share of what friction allows across that the steering may ask for", 0.05, 2.0, live=True)
+    emergency_rate: float = setting(20.0, "1/s", "largest rate at which the brake of an emergency stop is applied; no more than the "
+                                                 "vehicle's actuators have", 0.01, 100.0, live=True)
     swing_time: float = setting(0.35, "s", "the steering goes from one end of what is allowed to the other in no less", 0.01, 10.0,
                                 live=True)
-    use_limit_table: bool = setting(False, "", "limit the steering by the table of the largest model's wheel lift as well")
 
     def __post_init__(self) -> None:
         super().__post_init__()

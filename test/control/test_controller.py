@@ -414,7 +414,7 @@ def test_live_settings_act_in_the_next_cycle_others_are_refused(controller):
     drive.command[1] = 0.25  # a limit that comes down acts at once
     assert drive.cycle().command[1] <= 0.25
     settings = controller.settings
-    for change, message in ((dict(model="eight_dof"), "cannot change"), (dict(throttle_rate=1.0), "cannot change"),
+    for change, message in ((dict(model="eight_dof"), "cannot change"), (dict(near_step=0.1), "cannot change"),
                             (dict(no_such=1.0), "no setting no_such"), (dict(friction_use=9.0), "friction_use"),
                             (dict(friction_use=math.nan), "friction_use"), (dict(iterations=1.5), "iterations"),
                             (dict(friction_use=0.5, period=0.1), "period")):

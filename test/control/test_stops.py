@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel
+from lfdm_ros.control.command_limits import Rates
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.ocp.planner import Planner
@@ -16,7 +17,7 @@ from lfdm_ros.control.safety import braking
 from lfdm_ros.control.safety.braking import Pedals
 from lfdm_ros.control.safety.guard import NO_STOP, Guard
 from lfdm_ros.control.safety.stops import LAST, SURE, UNSEEN_PACE, Curve, Stops, curve_of, hidden
-from lfdm_ros.control.settings import Rates, Settings
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Simulator, initial_state

@@ -14,13 +14,14 @@ from time import perf_counter
 import numpy as np
 
 from lfdm_ros.backends import advance_kernel
+from lfdm_ros.control.command_limits import Rates
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp.program import Program
 from lfdm_ros.control.ocp.stages import StageParameters
 from lfdm_ros.control.ocp.terms import Layout, PlannedVehicle, chosen_terms
 from lfdm_ros.control.plan import PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
-from lfdm_ros.control.settings import Rates, Settings
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.solvers import Ipopt

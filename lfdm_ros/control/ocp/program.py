@@ -9,11 +9,12 @@ import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
+from lfdm_ros.control.command_limits import Rates
 from lfdm_ros.control.ocp.stages import StageParameters
 from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout, PlannedVehicle, build
 from lfdm_ros.control.plan import CONTROLS, PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
-from lfdm_ros.control.settings import Rates, Settings
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 

@@ -23,9 +23,10 @@ from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
+from lfdm_ros.control.command_limits import Rates
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.safety.braking import AHEAD, LESS, LONGEST, SPACING, TICKS, Braked, braking, law
-from lfdm_ros.control.settings import Rates, Settings
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
 from lfdm_ros.models.chassis import GRAVITY
