@@ -11,7 +11,7 @@ else your model does (retrievals, a second task with a goal of its own) takes it
 
 import pyactr
 
-from lfdm_ros.teleop import Decision, OperatorKind, register_operator
+from lfdm_ros.teleop import OperatorDecision, OperatorKind, register_operator
 from lfdm_ros.teleop.salvucci import TwoPoint
 
 STEPS = {"attend_near": ("near", "far"), "attend_far": ("far", "move"), "move": ("move", "near")}  # production: step it is for, step after
@@ -34,7 +34,7 @@ class ActrDriver:
             model.productionstring(name=name, string=RULE.format(*steps))
         self._mind = model.simulation(realtime=False, trace=False, gui=False)
         self._begun = self._moved = None
-        self._seen, self._decision, self.fired = {}, Decision(0.0, 0.0), []
+        self._seen, self._decision, self.fired = {}, OperatorDecision(0.0, 0.0), []
 
     def act(self, percept):
         if self._begun is None:
@@ -54,7 +54,7 @@ class ActrDriver:
             self._seen["far"] = percept.far_angle
         else:
             elapsed, self._moved = percept.time - self._moved, percept.time
-            self._decision = Decision(self._law.steer(self._seen["far"], self._seen["near"], elapsed),
+            self._decision = OperatorDecision(self._law.steer(self._seen["far"], self._seen["near"], elapsed),
                                       self._law.press(percept.speed, percept.wanted_speed, percept.headway, elapsed))
 
 

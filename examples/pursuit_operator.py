@@ -8,7 +8,7 @@ Pure pursuit (Coulter 1992) as a person would do it: delays, hands, feet, distra
 
 import math
 
-from lfdm_ros.teleop import Decision, OperatorKind, register_operator
+from lfdm_ros.teleop import OperatorDecision, OperatorKind, register_operator
 
 PRESS = 0.3  # pedal for a m/s that is missing
 
@@ -20,7 +20,7 @@ class Pursuit:
 
     def act(self, percept):
         curvature = 2.0 * math.sin(percept.far_angle) / percept.far_distance
-        return Decision(math.atan(self._wheelbase * curvature), PRESS * (percept.wanted_speed - percept.speed))
+        return OperatorDecision(math.atan(self._wheelbase * curvature), PRESS * (percept.wanted_speed - percept.speed))
 
     def reset(self):
         pass  # it remembers nothing

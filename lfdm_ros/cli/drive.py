@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.sensors import LIDAR, LidarSettings
     from lfdm_ros.simulation import load_scenario
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
-    from lfdm_ros.teleop.link import LINK, LinkSettings
-    from lfdm_ros.teleop.remote import Remote
+    from lfdm_ros.teleop.network_link import LINK, NetworkLinkSettings
+    from lfdm_ros.teleop.remote import RemoteDriver
     from lfdm_ros.vehicles import load_vehicle
 
     _check(args)
@@ -107,9 +107,9 @@ def run(args: argparse.Namespace) -> int:
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver
     if operated:
-        link = LinkSettings(delay=0.5 * args.latency, **further)
+        link = NetworkLinkSettings(delay=0.5 * args.latency, **further)
         seed = plant.seed if args.driver_seed is None else args.driver_seed
-        driver = Remote.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
+        driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
         # On soil the limits of wheel loads are those of the tyres on the road.
         limits = limits_of(vehicle, settings, Plant.of(vehicle, args.model, args.tyre).tyre)

@@ -20,7 +20,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {"wheel_speeds": WHEEL_SPEEDS, "signals"
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A way of failing. value: what it is the size of: "signal", "s" or nothing; usual: taken where none is given, NaN: must be given.
 
     only: the signals that can fail so; none: every one.
@@ -34,17 +34,17 @@ class Kind:
     share: float = 1.0
 
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
-    Kind("freeze", "it keeps the value that it had when the fault began"),
-    Kind("drop", "the message that carries it is lost"),
-    Kind("delay", "it comes later by the value; first the last one before stays so long", "s", 0.1),
-    Kind("bias", "the value is added to it", "signal"),
-    Kind("spike", "the value is added to it now and then", "signal", share=0.05),
-    Kind("nan", "it is not available: no number"),
-    Kind("bit_error", "one bit of the message that carries it is flipped on the wire"),
-    Kind("stuck", "the actuator stays where it was when the fault began, whatever is commanded", only=COMMANDS),
-    Kind("clock_step", "our clock jumps by the value, and back: stamps, or alive counters where there are none", "s", 0.2, only=(ALL,)),
-    Kind("link_loss", "nothing passes, in either direction", only=(ALL,)))}
+KINDS: Mapping[str, FaultKind] = {kind.name: kind for kind in (
+    FaultKind("freeze", "it keeps the value that it had when the fault began"),
+    FaultKind("drop", "the message that carries it is lost"),
+    FaultKind("delay", "it comes later by the value; first the last one before stays so long", "s", 0.1),
+    FaultKind("bias", "the value is added to it", "signal"),
+    FaultKind("spike", "the value is added to it now and then", "signal", share=0.05),
+    FaultKind("nan", "it is not available: no number"),
+    FaultKind("bit_error", "one bit of the message that carries it is flipped on the wire"),
+    FaultKind("stuck", "the actuator stays where it was when the fault began, whatever is commanded", only=COMMANDS),
+    FaultKind("clock_step", "our clock jumps by the value, and back: stamps, or alive counters where none are", "s", 0.2, only=(ALL,)),
+    FaultKind("link_loss", "nothing passes, in either direction", only=(ALL,)))}
 
 
 @dataclass(frozen=True)

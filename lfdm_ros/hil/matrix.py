@@ -18,9 +18,9 @@ from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.can_bus import CanLink
+from lfdm_ros.hil.can_messages import require_can
 from lfdm_ros.hil.faults import ALL, KINDS, Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings
-from lfdm_ros.hil.messages import require_can
 from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
 from lfdm_ros.resources import share_directory
@@ -87,7 +87,7 @@ def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injecto
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FaultOutcome:
     """What became of one fault.
 
     deviation: largest distance across from the lane change [m]; slowest: least speed [m/s]; untrusted: messages that the device refused, or
@@ -120,7 +120,7 @@ class Outcome:
         return f"{lane}, braked" if self.slowest < 0.7 * SPEED else lane
 
 
-def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: int = 1) -> Outcome:
+def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: int = 1) -> FaultOutcome:
     """One lane change with these faults; the outcome has the name of the first."""
     device = device or reference_device()
     controller = device.Controller(SPEED)
@@ -140,7 +140,7 @@ def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: 
     if troubles:
         raise RuntimeError(troubles[0])
     first = faults[0] if faults else None
-    return Outcome(
+    return FaultOutcome(
         first.kind if first else "none", first.signal if first else "", str(first or "no fault"), max(deviations), min(speeds),
         controller.rejected + controller.unusable, sum(rig.link.wire.refused.values()), rig.gate.rejections, rig.unanswered, any(timeouts))
 
@@ -153,16 +153,16 @@ def faults_of_matrix() -> Iterable[Fault]:
             yield Fault(kind.name, signal, BEGIN, END, value)
 
 
-def matrix(faults: Iterable[Fault] | None = None) -> list[Outcome]:
+def matrix(faults: Iterable[Fault] | None = None) -> list[FaultOutcome]:
     """A drive without a fault, then one for each."""
     device = reference_device()
     return [drive((), device), *(drive((fault,), device) for fault in (faults_of_matrix() if faults is None else faults))]
 
 
-def rows(outcomes: Sequence[Outcome]) -> tuple[list[str], list[list[str]]]:
+def rows(outcomes: Sequence[FaultOutcome]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table: signals that fare alike share a row."""
     heads = ["fault", "of", "noticed by", "what the vehicle did", "largest deviation [m]", "slowest [m/s]"]
-    groups: dict[tuple[str, str, str], list[Outcome]] = {}
+    groups: dict[tuple[str, str, str], list[FaultOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.kind, outcome.noticed, outcome.result), []).append(outcome)
 

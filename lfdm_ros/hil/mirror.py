@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from lfdm_ros.engine.command_gate import CommandGate, Inputs
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, Link, Packet
-from lfdm_ros.hil.real_time import Wanted, granted
+from lfdm_ros.hil.real_time import RealTimeRequest, granted
 from lfdm_ros.hil.rig import SILENT, UP, WAITING
 from lfdm_ros.hil.timing import Timing
 
@@ -22,7 +22,8 @@ class Mirror:
 
     def __init__(self, link: Link, gate: CommandGate, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
-                 failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None, wanted: Wanted | None = None) -> None:
+                 failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None,
+                 wanted: RealTimeRequest | None = None) -> None:
         """
         Args:
             period: that the signals are expected in [s].
@@ -30,7 +31,7 @@ class Mirror:
         """
         self.link, self.gate, self.faults = link, gate, faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
-        self._signals, self._on_faults, self._failed, self._wanted = signals, on_faults, failed, wanted or Wanted()
+        self._signals, self._on_faults, self._failed, self._wanted = signals, on_faults, failed, wanted or RealTimeRequest()
         self.timing = Timing(period)
         self.granted: list[str] = []
         self.time_ns = 0

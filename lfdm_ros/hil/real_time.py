@@ -25,7 +25,7 @@ _SWITCH_INTERVAL = 2e-4
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RealTimeRequest:
     """priority: of SCHED_FIFO, 1 to 99; 0: that of everybody. lock_memory: no page of the process goes to disk. cores: that the loop runs
     on; none: any."""
 
@@ -50,7 +50,7 @@ def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 @contextmanager
-def granted(wanted: Wanted) -> Iterator[list[str]]:
+def granted(wanted: RealTimeRequest) -> Iterator[list[str]]:
     """Gives the calling thread, which ends with the block, what of this is permitted; yields what became of each."""
     outcomes: list[str] = []
     libc = ctypes.CDLL(None, use_errno=True)

@@ -25,7 +25,7 @@ from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS
 from lfdm_ros.parameters import Declared, setting
-from lfdm_ros.teleop.link import Link, LinkSettings
+from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
 from lfdm_ros.vehicles.body import SECTIONS
 
 _GROUPS = {"wheel_speeds": WHEEL_SPEEDS}
@@ -72,15 +72,15 @@ class _Channel:
         return s.quantisation * round(value / s.quantisation) if s.quantisation and math.isfinite(value) else value
 
 
-class _Sensor(_Channel):
+class _SensorChannel(_Channel):
     """A signal that is sampled, and told later."""
 
     def __init__(self, settings: SensorSettings, seed: list[int]) -> None:
         super().__init__(settings, seed)
         self._period = 1.0 / settings.rate if settings.rate else 0.0
         late = settings.latency or settings.jitter or settings.drop
-        link = LinkSettings(delay=settings.latency, jitter=settings.jitter, drop=settings.drop)
-        self._link: Link[float] | None = Link(link, int(np.random.default_rng([*seed, 1]).integers(2**62))) if late else None
+        link = NetworkLinkSettings(delay=settings.latency, jitter=settings.jitter, drop=settings.drop)
+        self._link: NetworkLink[float] | None = NetworkLink(link, int(np.random.default_rng([*seed, 1]).integers(2**62))) if late else None
         self._sampled = -1
         self._delivered = math.nan
 
@@ -116,7 +116,7 @@ class Realism:
     def reset(self) -> None:
         """As at the beginning, with the same random numbers."""
         sensors, actuators = self._declared
-        self._sensors = {name: _Sensor(s, [self._seed, SIGNALS.index(name)]) for name, s in sensors.items()}
+        self._sensors = {name: _SensorChannel(s, [self._seed, SIGNALS.index(name)]) for name, s in sensors.items()}
         self._actuators = {name: _Channel(s, [self._seed, 100 + COMMANDS.index(name)]) for name, s in actuators.items()}
 
     def measure(self, time: float, values: dict[str, float]) -> dict[str, float]:

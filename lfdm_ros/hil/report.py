@@ -31,7 +31,7 @@ _COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")
 _POINTS = 1500  # of a line at most
 
 @dataclass
-class _Run:
+class _RecordedRun:
     """What is read of a bag: the last status, spans of faults [s], and series by topic: times [s] and messages."""
 
     status: Any = None
@@ -61,8 +61,8 @@ def report(path: str | Path) -> str:
     return html_page(_e(title), parts)
 
 
-def _read(bag: Bag) -> _Run:
-    run = _Run()
+def _read(bag: Bag) -> _RecordedRun:
+    run = _RecordedRun()
     began: dict[str, float] = {}
     wanted = [c for c in bag.connections if c.msgtype in (STATUS, FAULTS) or (
         c.msgtype in (STATE, COMMAND) and any(c.topic.endswith(topic) for _, topic, _, _ in _PLOTTED))]
@@ -111,14 +111,14 @@ def _link(s: Any) -> Iterable[str]:
         ("commands refused by the gate", str(s.commands_rejected)), ("ticks without an answer", str(s.unanswered))])
 
 
-def _faults(run: _Run) -> Iterable[str]:
+def _faults(run: _RecordedRun) -> Iterable[str]:
     if not run.faults:
         yield "<p>None were injected.</p>"
         return
     yield _table(("fault", "from", "until"), [(text, f"{since:.3f} s", f"{until:.3f} s") for text, since, until in run.faults])
 
 
-def _responses(run: _Run) -> Iterable[str]:
+def _responses(run: _RecordedRun) -> Iterable[str]:
     spans = [(since, until) for _, since, until in run.faults]
     for title, topic, fields, unit in _PLOTTED:
         for found, (times, messages) in run.series.items():

@@ -21,7 +21,7 @@ from lfdm_ros.engine.plant import Plant
 from lfdm_ros.hil.e2e import INIT, INVALID
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
-from lfdm_ros.hil.real_time import Wanted, granted
+from lfdm_ros.hil.real_time import RealTimeRequest, granted
 from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.timing import SKIP, STOP, Timing
 from lfdm_ros.simulation import SimulationDiverged
@@ -60,7 +60,7 @@ class Pace:
     free_wheel: float = 0.0
     stop_time: float = 0.0
     publish_every: int = 1
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RealTimeRequest = field(default_factory=RealTimeRequest)
 
 
 @dataclass
@@ -178,7 +178,7 @@ class Rig:
 
     def _run(self) -> None:
         try:
-            with granted(self.pace.wanted if self.pace.mode == REAL_TIME else Wanted()) as self.granted:
+            with granted(self.pace.wanted if self.pace.mode == REAL_TIME else RealTimeRequest()) as self.granted:
                 (self._lockstep if self.pace.mode == LOCKSTEP else self._real_time)()
         except SimulationDiverged as error:
             self._fail(f"the simulation diverged at {self.time:.3f} s: {error}")

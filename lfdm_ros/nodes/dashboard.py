@@ -18,7 +18,7 @@ from lfdm_ros.ros.component import OK, Component
 from lfdm_ros.ros.endpoints import hears
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.teleop.dashboard import Motion, Reading, Sharing, lines
+from lfdm_ros.teleop.dashboard import Reading, Sharing, VehicleMotion, lines
 from lfdm_ros.teleop.terminal import Screen
 
 _LASTS = 2.5  # [s] that a status counts for: of those that come once a second one may be late
@@ -78,7 +78,7 @@ class Dashboard(Component):
         command, sharing, simulator = (self._newest(name) for name in ("teleop/command", "shared_control/status", "simulator/status"))
         came, state = self._heard.get("vehicle/state", (-math.inf, None))
         return Reading(
-            motion=None if state is None else Motion(state.x, state.y, state.yaw, state.vx, now - came),
+            motion=None if state is None else VehicleMotion(state.x, state.y, state.yaw, state.vx, now - came),
             command=None if command is None else (command.steering, command.throttle, command.brake),
             sharing=None if sharing is None else Sharing(sharing.mode, sharing.state, sharing.reason, sharing.k, sharing.threat),
             driver=self._driver(simulator), pace=math.nan if simulator is None else simulator.speed_factor_reached,

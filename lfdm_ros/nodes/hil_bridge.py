@@ -14,7 +14,7 @@ from lfdm_ros.hil.e2e import INVALID, VALID, format_address
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
 from lfdm_ros.hil.link import CONTROLLER, LINK, LINKS, VEHICLE
 from lfdm_ros.hil.mirror import Mirror
-from lfdm_ros.hil.real_time import Wanted, parse_cores, tidy
+from lfdm_ros.hil.real_time import RealTimeRequest, parse_cores, tidy
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITING, Rig
 from lfdm_ros.hil.timing import EDGES, POLICIES, SKIP
@@ -85,7 +85,7 @@ class HilBridge(Component):
     def configure(self) -> None:
         realism = load_realism(self.value("realism")) if self.value("realism") else Realism()
         schedule, seed = load_faults(self.value("faults")) if self.value("faults") else ((), 1)
-        wanted = Wanted(self.value("priority"), self.value("lock_memory"), parse_cores(self.value("cores")))
+        wanted = RealTimeRequest(self.value("priority"), self.value("lock_memory"), parse_cores(self.value("cores")))
         faults = Injector(schedule, seed)
         if self.value("role") == VEHICLE:
             self._end: VehicleEnd | ControllerEnd = VehicleEnd(self, realism, faults, wanted, self._ended)

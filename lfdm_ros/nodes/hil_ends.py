@@ -17,7 +17,7 @@ from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
 from lfdm_ros.hil.mirror import Mirror
-from lfdm_ros.hil.real_time import Wanted
+from lfdm_ros.hil.real_time import RealTimeRequest
 from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, REAL_TIME, Listeners, Pace, Rig
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
@@ -88,7 +88,7 @@ class VehicleEnd(_End):
 
     core: Rig
 
-    def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: Wanted, ended: Callable[[str], None]) -> None:
+    def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: RealTimeRequest, ended: Callable[[str], None]) -> None:
         super().__init__(node)
         value = node.value
         ground = ground_of(node)
@@ -174,7 +174,7 @@ class ControllerEnd(_End):
 
     core: Mirror
 
-    def __init__(self, node: Component, faults: Injector, wanted: Wanted) -> None:
+    def __init__(self, node: Component, faults: Injector, wanted: RealTimeRequest) -> None:
         super().__init__(node)
         period = 1.0 / node.value("rate")
         if node.value("link") == ROS:

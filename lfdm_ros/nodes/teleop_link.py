@@ -24,10 +24,10 @@ from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import Parameter, of_record
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.teleop.link import LinkSettings
+from lfdm_ros.teleop.network_link import NetworkLinkSettings
 from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, NEUTRAL, SCAN, STATE, Out, Relay
 
-_UP, _DOWN = (Exposed(LinkSettings, f"{direction}_") for direction in DIRECTIONS)
+_UP, _DOWN = (Exposed(NetworkLinkSettings, f"{direction}_") for direction in DIRECTIONS)
 _INPUTS = ("steering", "throttle", "brake")
 
 

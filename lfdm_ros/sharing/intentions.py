@@ -21,9 +21,8 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.situation import Situation, StampedCommand
-from lfdm_ros.teleop.salvucci import TwoPoint
-from lfdm_ros.teleop.settings import LOG_SD, OperatorSettings, Person
-from lfdm_ros.teleop.sight import moved_on, two_points
+from lfdm_ros.teleop.operator_settings import LOG_SD, OperatorSettings, Person
+from lfdm_ros.teleop.salvucci import TwoPoint, moved_on, two_points
 from lfdm_ros.vehicles import Vehicle
 
 GAIN_LOG_SD = LOG_SD["steering_factor"]  # of a person's gains around the median's

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lfdm_ros.teleop.settings import NOISE, SINES, OperatorSettings, Person
+from lfdm_ros.teleop.operator_settings import NOISE, SINES, OperatorSettings, Person
 
 # The remnant published with the driver model, road-wheel angle [rad]: .125 [.01 sin(2 pi .13 t + 1.137) + .005 sin(2 pi .47 t + .875)].
 SINE_PAIR = ((0.125 * 0.01, 0.13), (0.125 * 0.005, 0.47))  # amplitude [rad], frequency [Hz]
@@ -97,7 +97,7 @@ class Sines:
                                  for (amplitude, frequency), phase in zip(SINE_PAIR, self._phases))
 
 
-class Noise:
+class RemnantNoise:
     """White noise through a first-order lag (an Ornstein-Uhlenbeck process, sampled exactly), as Levison, Baron & Kleinman 1969, A model
     for human controller remnant, IEEE Trans. Man-Machine Systems 10(4), has it: corner at 3 rad/s; the power is that of the sines."""
 
@@ -120,7 +120,7 @@ class Silent:
         return 0.0
 
 
-class Body:
+class OperatorBody:
     """Hands and feet together: decisions go in when they are taken, where hands and feet are comes out at any later time."""
 
     def __init__(self, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
@@ -131,7 +131,7 @@ class Body:
         if settings.remnant == SINES:
             self._remnant = Sines(person.remnant_scale, person.phases)
         elif settings.remnant == NOISE:
-            self._remnant = Noise(person.remnant_scale, settings.remnant_bandwidth, random)
+            self._remnant = RemnantNoise(person.remnant_scale, settings.remnant_bandwidth, random)
         self._decided: deque[tuple[float, float, float]] = deque()  # from when on, road-wheel angle, pedal
         self._wanted = (0.0, 0.0)
         self._time: float | None = None

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros import plugins
+from lfdm_ros.teleop.operator_settings import OperatorSettings, Person
 from lfdm_ros.teleop.salvucci import TwoPoint
-from lfdm_ros.teleop.settings import OperatorSettings, Person
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -46,7 +46,7 @@ class Percept:
 
 
 @dataclass(frozen=True)
-class Decision:
+class OperatorDecision:
     """Angle of the road wheels [rad], positive to the left; pedal [-1, 1], throttle above 0, brake below."""
 
     angle: float
@@ -56,7 +56,7 @@ class Decision:
 class Cognition(Protocol):
     """A mind: asked once a cognitive cycle while the operator looks. What it decides is carried out a cycle and a motor delay later."""
 
-    def act(self, percept: Percept) -> Decision: ...
+    def act(self, percept: Percept) -> OperatorDecision: ...
 
     def reset(self) -> None:
         """Forgets everything: another run."""
@@ -79,9 +79,9 @@ class _TwoPointMind:
         p = vehicle.parameters
         self._law = TwoPoint(settings, person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["max_road_wheel_angle"])
 
-    def act(self, percept: Percept) -> Decision:
+    def act(self, percept: Percept) -> OperatorDecision:
         p, law = percept, self._law
-        return Decision(law.steer(p.far_angle, p.near_angle, p.elapsed), law.press(p.speed, p.wanted_speed, p.headway, p.elapsed))
+        return OperatorDecision(law.steer(p.far_angle, p.near_angle, p.elapsed), law.press(p.speed, p.wanted_speed, p.headway, p.elapsed))
 
     def reset(self) -> None:
         self._law.reset()

@@ -18,7 +18,7 @@ _DRIVERS = {
 
 
 @dataclass(frozen=True)
-class Motion:
+class VehicleMotion:
     """Place [m], heading [rad] and forward speed [m/s] of the vehicle; silence: since that came [s]."""
 
     x: float
@@ -55,7 +55,7 @@ class Reading:
     of the nearest obstacle ahead. notices: what is wrong, one line each, the worst first.
     """
 
-    motion: Motion | None = None
+    motion: VehicleMotion | None = None
     command: Command | None = None
     sharing: Sharing | None = None
     driver: str = ""

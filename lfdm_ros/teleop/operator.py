@@ -28,11 +28,11 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
-from lfdm_ros.teleop.body import Body
+from lfdm_ros.teleop.body import OperatorBody
 from lfdm_ros.teleop.cognition import OPERATORS, Percept
 from lfdm_ros.teleop.distraction import TABLE, Attention
-from lfdm_ros.teleop.settings import OperatorSettings, Person
-from lfdm_ros.teleop.sight import SLOWEST, moved_on, two_points
+from lfdm_ros.teleop.operator_settings import OperatorSettings, Person
+from lfdm_ros.teleop.salvucci import MIN_SPEED, moved_on, two_points
 from lfdm_ros.vehicles import Vehicle
 
 BESIDE = 0.5  # [m] what has its centre beside the vehicle's way and reaches less far into it stands beside it: cones do
@@ -89,7 +89,7 @@ class Operator:
         """Forgets pictures, hands and feet, and begins the task anew, as the same person."""
         _, attention, hands, _ = self._streams()
         self._attention = Attention(TABLE.get(self.settings.distraction), attention)
-        self._body = Body(self.settings, self.person, hands)
+        self._body = OperatorBody(self.settings, self.person, hands)
         self._mind.reset()
         self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with the time at which they came
         self._newest, self._came = -math.inf, -math.inf  # time of the newest picture, and when it came
@@ -204,14 +204,14 @@ class Operator:
         shown, outline = self._finder.obstacles, self._outline
         if not len(shown.radii):
             return math.inf
-        along = np.arange(0.0, 4.0 * max(speed, SLOWEST) + 10.0, LOOKED)
+        along = np.arange(0.0, 4.0 * max(speed, MIN_SPEED) + 10.0, LOOKED)
         x, y, *_ = way.path.at(station + along)
         there = shown.at(seen)
         away = np.hypot(x[:, None] - there.centres[:, 0], y[:, None] - there.centres[:, 1])
         met = (away < np.maximum(outline.half_width + there.radii - BESIDE, outline.half_width)).any(axis=1)
         if not met.any():
             return math.inf
-        return max(float(along[int(met.argmax())]) - outline.front, 0.0) / max(speed, SLOWEST)
+        return max(float(along[int(met.argmax())]) - outline.front, 0.0) / max(speed, MIN_SPEED)
 
     def _cycle(self, now: float, reason: str) -> Cycle:
         """What the cycle is said to be, without its command."""

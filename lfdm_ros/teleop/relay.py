@@ -19,7 +19,7 @@ from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import ScanSchedule
 from lfdm_ros.sensors.state_gate import LockstepBarrier, Order, StampGate, clock_set_back
-from lfdm_ros.teleop.link import Link, LinkSettings, LinkStatistics
+from lfdm_ros.teleop.network_link import LinkStatistics, NetworkLink, NetworkLinkSettings
 
 STATE, SCAN, COMMAND = "state", "scan", "command"
 DIRECTIONS = ("up", "down")
@@ -50,8 +50,8 @@ class _Picture:
 class Relay:
     """Both directions. Scans ride with the next state that is not lost, so that a picture arrives whole."""
 
-    def __init__(self, up: LinkSettings, down: LinkSettings, seed: int = 1, *, lockstep: bool = False, lidar_rate: float = 0.0,
-                 lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
+    def __init__(self, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1, *, lockstep: bool = False,
+                 lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
@@ -65,9 +65,9 @@ class Relay:
         if lockstep and (up.overtaking or down.overtaking):
             raise InputError("link: overtaking is on, which lockstep cannot have; set it to false, or stepping to free_running")
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist() if seed >= 0 else [seed, seed]
-        self.up: Link[_Picture] = Link(up, seeds[0])
-        self.down: Link[tuple[int, Any]] = Link(down, seeds[1])  # when it was asked for, and what
-        self.links: dict[str, Link[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
+        self.up: NetworkLink[_Picture] = NetworkLink(up, seeds[0])
+        self.down: NetworkLink[tuple[int, Any]] = NetworkLink(down, seeds[1])  # when it was asked for, and what
+        self.links: dict[str, NetworkLink[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self._states, self._clock = StampGate(0), StampGate()  # lockstep: of the states; free running: the node's clock

@@ -13,10 +13,10 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
-from lfdm_ros.teleop.link import Link, LinkSettings
+from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
 
 
-class Remote:
+class RemoteDriver:
     """Asks a driver through two links; itself a driver. Between two commands that come down the last one holds, before the first nothing.
     The links are stepped with the cycles: what is due between two of them arrives with the later.
 
@@ -24,7 +24,7 @@ class Remote:
     one and were left out, by direction.
     """
 
-    def __init__(self, driver: Driver, up: Link[tuple[Measured, Obstacles | None]], down: Link[Cycle]) -> None:
+    def __init__(self, driver: Driver, up: NetworkLink[tuple[Measured, Obstacles | None]], down: NetworkLink[Cycle]) -> None:
         self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
         self.late: Counter[str] = Counter()
         self._seen: Obstacles | None = None
@@ -32,11 +32,11 @@ class Remote:
         self._command = (0.0, 0.0, 0.0)
 
     @classmethod
-    def over(cls, driver: Driver, up: LinkSettings, down: LinkSettings, seed: int = 1) -> Remote:
+    def over(cls, driver: Driver, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1) -> RemoteDriver:
         """The driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
         require("seed", seed)
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
-        return cls(driver, Link(up, seeds[0]), Link(down, seeds[1]))
+        return cls(driver, NetworkLink(up, seeds[0]), NetworkLink(down, seeds[1]))
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
         """The driver's; tasks do not go through the link."""

@@ -13,17 +13,46 @@ there the missing speed takes its place, in the same form, with gains of ours; w
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from lfdm_ros.teleop.settings import OperatorSettings, Person
+import numpy as np
+
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.teleop.operator_settings import OperatorSettings, Person
 
 FAR_GAIN, NEAR_GAIN, NEAR_RATE, NEAR_MOST = 16.0, 4.0, 3.0, 0.07  # [1/rad], [1/rad], [1/(rad s)], [rad]
 HEADWAY_GAIN, HEADWAY_RATE, HEADWAY_MOST = 3.0 * 0.40, 0.40, 4.0  # [1/s], [1/s^2], [s]
 WHEELBASE = 2.665  # [m] of Salvucci's car: .946 + 1.719
+MIN_SPEED = 1.0  # [m/s] a slower vehicle's headway and far point are as at this speed
 
 
 def near_distance(far: float) -> float:
     """The near point lies so far ahead [m], with the far point `far` [m] ahead."""
     return min(10.0, max(3.0, 0.5 * far))
+
+
+def moved_on(values: Mapping[str, np.ndarray], span: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y [m] and yaw [rad] (m,) after a span [s] if speed and yaw rate stay, of states by name, (m,) each: what a predictor does for the
+    human operator in the optimal control model of Kleinman, Baron & Levison 1970, Automatica 6, where it makes up for his delay."""
+    vx, vy, turn = values["vx"], values["vy"], values["yaw_rate"] * span
+    chord = np.hypot(vx, vy) * span * np.sinc(0.5 * turn / np.pi)
+    course = values["yaw"] + np.arctan2(vy, vx) + 0.5 * turn
+    return values["x"] + chord * np.cos(course), values["y"] + chord * np.sin(course), values["yaw"] + turn
+
+
+def two_points(path: Path, station: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, speed: np.ndarray,
+               far_time: float) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of the near and the far point of a path from stations (m,) on it [m], and the angles to them from the heading of a vehicle
+    at x, y [m], yaw [rad], (m,) each, + left [rad]: both (2, m).
+
+    Args:
+        speed: of the vehicle [m/s]; far_time: the far point lies so far ahead [s].
+    """
+    far = np.maximum(far_time * np.maximum(speed, MIN_SPEED), near_distance(0.0))
+    away = np.array([[near_distance(distance) for distance in far], far])
+    px, py = (place.reshape(away.shape) for place in path.at((station + away).ravel())[:2])
+    angle = np.arctan2(py - y, px - x) - yaw
+    return away, angle - 2.0 * np.pi * np.rint(angle / (2.0 * np.pi))
 
 
 class TwoPoint:

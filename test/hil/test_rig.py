@@ -22,7 +22,7 @@ from lfdm_ros.hil import real_time, timing
 from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, Wire
-from lfdm_ros.hil.real_time import Wanted, granted, parse_cores
+from lfdm_ros.hil.real_time import RealTimeRequest, granted, parse_cores
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, LOCKSTEP, SILENT, UP, WAITING, Listeners, Pace, Rig
 from lfdm_ros.hil.timing import CATCH_UP, EDGES, SKIP, STOP, Histogram, Timing
@@ -303,7 +303,7 @@ def test_what_is_not_permitted_is_said_and_all_else_is_used(monkeypatch: pytest.
 
     monkeypatch.setattr(real_time.os, "sched_setscheduler", denied)
     interval = sys.getswitchinterval()
-    with granted(Wanted(priority=50, cores=(min(os.sched_getaffinity(0)),))) as told:
+    with granted(RealTimeRequest(priority=50, cores=(min(os.sched_getaffinity(0)),))) as told:
         assert not gc.isenabled() and sys.getswitchinterval() < interval
     assert gc.isenabled() and sys.getswitchinterval() == interval
     assert told[0].startswith("cores ") and told[1].startswith("no SCHED_FIFO 50: Operation not permitted (give CAP_SYS_NICE")

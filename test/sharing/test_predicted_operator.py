@@ -11,8 +11,8 @@ from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.sharing.intentions import PredictedOperator
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
-from lfdm_ros.teleop.link import LinkSettings
-from lfdm_ros.teleop.remote import Remote
+from lfdm_ros.teleop.network_link import NetworkLinkSettings
+from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -31,8 +31,8 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
     course, errors, held = load_scenario("iso_3888_1"), [], []
     way, delay = Path(course.path), OWN + latency
     for person in range(1, 6):
-        link = LinkSettings(delay=0.5 * latency)
-        run = drive(HMMWV, course, Remote.over(Operator(HMMWV, OperatorSettings(), person), link, link, person), Plant(model="eight_dof",
+        link = NetworkLinkSettings(delay=0.5 * latency)
+        run = drive(HMMWV, course, RemoteDriver.over(Operator(HMMWV, OperatorSettings(), person), link, link, person), Plant(model="eight_dof",
                                                                                                                       step=0.005))
         given, step = run.commands[:, 0], run.times[1] - run.times[0]
         ahead = round(delay / step)

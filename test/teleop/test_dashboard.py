@@ -8,7 +8,7 @@ import termios
 import pytest
 
 from lfdm_ros.sharing.machine import TABLE, Action, Authority
-from lfdm_ros.teleop.dashboard import LONGEST, Motion, Reading, Sharing, lines
+from lfdm_ros.teleop.dashboard import LONGEST, Reading, Sharing, VehicleMotion, lines
 from lfdm_ros.teleop.terminal import Screen
 
 
@@ -18,16 +18,16 @@ def text(**parts):
 
 def test_what_is_not_known_is_said():
     assert text() == "speed     -            no state of a vehicle yet\nyou ask   nothing\ndrives    -"
-    assert "no state for 3 s" in text(motion=Motion(0.0, 0.0, 0.0, 5.0, 3.0))
+    assert "no state for 3 s" in text(motion=VehicleMotion(0.0, 0.0, 0.0, 5.0, 3.0))
 
 
 def test_motion_command_obstacle_and_pace():
-    shown = text(motion=Motion(12.0, -3.0, math.pi / 2 + math.tau, 10.0, 0.1), command=(-0.5, 0.3, 0.0), driver="you", pace=0.4,
+    shown = text(motion=VehicleMotion(12.0, -3.0, math.pi / 2 + math.tau, 10.0, 0.1), command=(-0.5, 0.3, 0.0), driver="you", pace=0.4,
                  slowed_by="this machine", nearest=(7.5, math.radians(12.0)))
     for part in ("10.0 m/s", "36 km/h", "12.0, -3.0 m", "heading 90 deg", "0.40 x (this machine)", "steering 0.50 right", "throttle 0.30",
                  "brake 0.00", "7.5 m to the nearest obstacle, 12 deg left", "drives    you"):
         assert part in shown
-    assert " x" not in text(motion=Motion(0.0, 0.0, 0.0, 1.0, 0.0), pace=1.0)
+    assert " x" not in text(motion=VehicleMotion(0.0, 0.0, 0.0, 1.0, 0.0), pace=1.0)
 
 
 @pytest.mark.parametrize("steering, place", [(1.0, 0), (0.0, 20), (-1.0, 40)])

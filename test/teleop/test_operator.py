@@ -14,9 +14,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Pose, Scenario, World, load_scenario
-from lfdm_ros.teleop import Decision, Operator, OperatorKind, OperatorSettings, Person, register_operator
-from lfdm_ros.teleop.link import Link, LinkSettings
-from lfdm_ros.teleop.remote import Remote
+from lfdm_ros.teleop import Operator, OperatorDecision, OperatorKind, OperatorSettings, Person, register_operator
+from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
+from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.teleop.salvucci import TwoPoint, near_distance
 from lfdm_ros.vehicles import load_vehicle
 
@@ -30,7 +30,7 @@ def operator(seed=1, **settings):
 
 
 def behind_a_link(driver, latency):
-    return Remote(driver, Link(LinkSettings(delay=0.5 * latency), 1), Link(LinkSettings(delay=0.5 * latency), 2))
+    return RemoteDriver(driver, NetworkLink(NetworkLinkSettings(delay=0.5 * latency), 1), NetworkLink(NetworkLinkSettings(delay=0.5 * latency), 2))
 
 
 def along(path, speed=10.0, duration=12.0, y=0.0, obstacles=()):
@@ -216,7 +216,7 @@ def test_a_picture_that_stands_still_and_no_picture_at_all():
 
 
 def test_remote_drops_what_comes_late_and_holds_the_last_command():
-    it = Remote(operator(), Link(LinkSettings(delay=0.05, jitter=0.1, overtaking=True), 3), Link(LinkSettings(delay=0.1, drop=0.5), 4))
+    it = RemoteDriver(operator(), NetworkLink(NetworkLinkSettings(delay=0.05, jitter=0.1, overtaking=True), 3), NetworkLink(NetworkLinkSettings(delay=0.1, drop=0.5), 4))
     it.follow(Path(straight()), 10.0)
     commands = [it.cycle(0.01 * k, Measured(0.01 * k, state(0.1 * k, 1.0))).command for k in range(300)]
     assert commands[:25] == [(0.0, 0.0, 0.0)] * 25 and it.late["up"] > 10 and it.late["down"] == 0
@@ -234,7 +234,7 @@ class Asleep:
 
     def act(self, percept):
         self.seen.append(percept)
-        return Decision(9.0, math.nan if len(self.seen) > 5 else 0.1)
+        return OperatorDecision(9.0, math.nan if len(self.seen) > 5 else 0.1)
 
     def reset(self):
         self.seen.clear()

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from lfdm_ros.teleop.body import REMNANT_RMS, Body, Foot, Neuromuscular, Noise, Sines
-from lfdm_ros.teleop.settings import NOISE, NONE, OperatorSettings, Person
+from lfdm_ros.teleop.body import REMNANT_RMS, Foot, Neuromuscular, OperatorBody, RemnantNoise, Sines
+from lfdm_ros.teleop.operator_settings import NOISE, NONE, OperatorSettings, Person
 
 
 @pytest.mark.parametrize("z", [0.3, 0.707, 0.95, 1.0])
@@ -42,7 +42,7 @@ def test_a_foot_lifts_changes_over_and_presses():
 
 
 def test_noise_has_the_power_and_the_memory_that_are_said():
-    noise = Noise(2.0, 3.0, np.random.default_rng(4))
+    noise = RemnantNoise(2.0, 3.0, np.random.default_rng(4))
     step = 0.05
     drawn = np.array([noise.advance(step * k) for k in range(200_000)])
     assert drawn.std() == pytest.approx(2.0 * REMNANT_RMS, rel=0.05)
@@ -55,7 +55,7 @@ def test_noise_has_the_power_and_the_memory_that_are_said():
 
 def test_a_decision_moves_nothing_before_cycle_and_motor_delay_are_over():
     settings = OperatorSettings(remnant=NONE, variation=0.0)
-    body = Body(settings, Person.drawn(settings, np.random.default_rng(1)), np.random.default_rng(1))
+    body = OperatorBody(settings, Person.drawn(settings, np.random.default_rng(1)), np.random.default_rng(1))
     body.decide(0.0, 0.1, 0.5)
     assert body.advance(0.0999) == (0.0, 0.0)
     angle, pedal = body.advance(0.2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.teleop.link import LinkSettings
+from lfdm_ros.teleop.network_link import NetworkLinkSettings
 from lfdm_ros.teleop.relay import COMMAND, SCAN, STATE, Out, Relay
 
 MS = 1_000_000
@@ -14,7 +14,7 @@ MS = 1_000_000
 
 def lockstep(up=0.0, down=0.0, seed=1, answers=lambda stamp: True, states=60, **settings):
     """Stamps of the answers' commands, by the states' stamps [ms], of an operator whose command is the stamp that it answers."""
-    relay, found = Relay(LinkSettings(delay=up, **settings), LinkSettings(delay=down, **settings), seed, lockstep=True), {}
+    relay, found = Relay(NetworkLinkSettings(delay=up, **settings), NetworkLinkSettings(delay=down, **settings), seed, lockstep=True), {}
     for k in range(states):
         stamp = 10 * k * MS
         outs = relay.state(stamp, stamp, 0)
@@ -46,7 +46,7 @@ def test_with_jitter_and_losses_every_state_has_an_answer_and_a_seed_repeats():
 
 
 def test_a_state_published_again_is_passed_on_again_or_answered_again():
-    relay = Relay(LinkSettings(), LinkSettings(), lockstep=True)
+    relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(), lockstep=True)
     first = relay.state(10 * MS, "a", 0)
     assert first == relay.state(10 * MS, "a", 0) == [Out(STATE, "a")] and "1 states" in relay.waits_for
     answer = relay.command(10 * MS, "go", 0)
@@ -56,14 +56,14 @@ def test_a_state_published_again_is_passed_on_again_or_answered_again():
 
 
 def test_what_cannot_be_used_is_answered_but_does_not_travel():
-    relay = Relay(LinkSettings(), LinkSettings(), lockstep=True)
+    relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(), lockstep=True)
     assert relay.state(0, None, 0) == [Out(COMMAND, None, 0, math.nan)] and relay.up.sent == 0
     relay.state(10 * MS, "a", 0)
     assert relay.command(10 * MS, None, 0) == [Out(COMMAND, None, 10 * MS, math.nan)] and relay.down.sent == 0
 
 
 def test_scans_ride_with_their_state_and_a_state_waits_for_the_scan_that_is_due():
-    relay = Relay(LinkSettings(delay=0.02), LinkSettings(), lockstep=True, lidar_rate=50.0)
+    relay = Relay(NetworkLinkSettings(delay=0.02), NetworkLinkSettings(), lockstep=True, lidar_rate=50.0)
     assert relay.state(0, "s0", 0) == [] and relay.waits_for_scan
     assert relay.scan(0, "scan0") == [Out(COMMAND, None, 0, math.nan)]
     assert relay.state(10 * MS, "s1", 0) == [Out(COMMAND, None, 10 * MS, math.nan)]
@@ -75,7 +75,7 @@ def test_scans_ride_with_their_state_and_a_state_waits_for_the_scan_that_is_due(
 
 
 def test_an_answer_says_how_old_the_command_in_it_is():
-    relay = Relay(LinkSettings(), LinkSettings(delay=0.02), lockstep=True)
+    relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(delay=0.02), lockstep=True)
     ages = []
     for k in range(6):
         relay.state(k * 10 * MS, k, 0)
@@ -85,7 +85,7 @@ def test_an_answer_says_how_old_the_command_in_it_is():
 
 
 def test_a_scan_whose_picture_is_lost_comes_with_the_next():
-    relay = Relay(LinkSettings(rate=50.0, waiting=0), LinkSettings())
+    relay = Relay(NetworkLinkSettings(rate=50.0, waiting=0), NetworkLinkSettings())
     relay.scan(1, "scan")
     assert relay.state(1, "a", 1 * MS) == [Out(SCAN, "scan"), Out(STATE, "a")]
     relay.scan(2, "another")
@@ -94,7 +94,7 @@ def test_a_scan_whose_picture_is_lost_comes_with_the_next():
 
 
 def test_free_running_it_comes_when_it_is_due():
-    relay = Relay(LinkSettings(delay=0.1), LinkSettings(delay=0.05))
+    relay = Relay(NetworkLinkSettings(delay=0.1), NetworkLinkSettings(delay=0.05))
     assert relay.state(1, "a", 1000 * MS) == [] and relay.poll(1099 * MS) == [] and relay.poll(0) == []
     assert relay.poll(1100 * MS) == [Out(STATE, "a")]
     assert relay.command(1, "c", 1100 * MS) == [] and relay.poll(1150 * MS) == [Out(COMMAND, "c")]
@@ -103,7 +103,7 @@ def test_free_running_it_comes_when_it_is_due():
 
 
 def test_the_clock_of_lockstep_may_be_set_back():
-    relay = Relay(LinkSettings(delay=0.05), LinkSettings(), lockstep=True)
+    relay = Relay(NetworkLinkSettings(delay=0.05), NetworkLinkSettings(), lockstep=True)
     for k in range(3):
         relay.state(k * 10 * MS, k, 0)
     assert relay.state(0, "anew", 0) == [Out(COMMAND, None, 0, math.nan)] and relay.resets == 1 and relay.up.under_way == 1
@@ -112,4 +112,4 @@ def test_the_clock_of_lockstep_may_be_set_back():
 
 def test_what_overtakes_cannot_be_in_lockstep():
     with pytest.raises(InputError, match="overtaking is on, which lockstep cannot have"):
-        Relay(LinkSettings(overtaking=True), LinkSettings(), lockstep=True)
+        Relay(NetworkLinkSettings(overtaking=True), NetworkLinkSettings(), lockstep=True)

@@ -35,8 +35,8 @@ from lfdm_ros.sharing.shared_driver import SharedDriver
 from lfdm_ros.sharing.sharing_settings import BLEND, SharingSettings
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
-from lfdm_ros.teleop.link import LinkSettings
-from lfdm_ros.teleop.remote import Remote
+from lfdm_ros.teleop.network_link import NetworkLinkSettings
+from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
@@ -171,9 +171,10 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     settings = Settings(time_budget=0.0, **SCENARIOS[item.scenario].controller)
     operator: Driver | None = None
     if item.control in (OPERATOR, SHARED):
-        link = LinkSettings(delay=0.5 * item.latency)
+        link = NetworkLinkSettings(delay=0.5 * item.latency)
         # The operator's hands move between two cycles of the controller only as often as these are.
-        operator = Remote.over(Operator(load_vehicle(VEHICLE), OperatorSettings(period=settings.period), item.seed), link, link, item.seed)
+        person = Operator(load_vehicle(VEHICLE), OperatorSettings(period=settings.period), item.seed)
+        operator = RemoteDriver.over(person, link, link, item.seed)
         if item.control == OPERATOR:
             return operator
     controller = (Blinded if item.blind else Controller)(vehicle, settings, limits_of(vehicle, settings))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.teleop.link import EXPONENTIAL, LOG_NORMAL, UNIFORM, Link, LinkSettings
+from lfdm_ros.teleop.network_link import EXPONENTIAL, LOG_NORMAL, UNIFORM, NetworkLink, NetworkLinkSettings
 
 SETTINGS = st.builds(
-    LinkSettings, delay=st.floats(0.0, 2.0), jitter=st.floats(0.0, 1.0),
+    NetworkLinkSettings, delay=st.floats(0.0, 2.0), jitter=st.floats(0.0, 1.0),
     jitter_distribution=st.sampled_from([UNIFORM, EXPONENTIAL, LOG_NORMAL]), drop=st.floats(0.0, 1.0),
     burst_share=st.floats(0.0, 0.5), burst_length=st.floats(1.0, 50.0), burst_drop=st.floats(0.0, 1.0),
     overtaking=st.booleans(), rate=st.sampled_from([0.0, 5.0, 50.0, 500.0]), waiting=st.integers(0, 5))
@@ -22,7 +22,7 @@ STEPS = st.lists(st.tuples(st.floats(0.0, 0.3), st.booleans()), max_size=60)
 
 def run(settings, seed, steps):
     """(what arrived, as (item, sent, arrived, received at); the link) of items that are their own numbers."""
-    link, now, found = Link(settings, seed), 0.0, []
+    link, now, found = NetworkLink(settings, seed), 0.0, []
     for k, (step, sends) in enumerate(steps):
         now += step
         if sends:
@@ -64,43 +64,43 @@ def test_a_seed_repeats_and_so_does_a_reset(settings, seed, steps):
 
 @given(SETTINGS, st.integers(0, 2**62), STEPS, st.floats(0.0, 1.0))
 def test_links_that_differ_in_delay_lose_the_same_items(settings, seed, steps, more):
-    slower = LinkSettings(**{**vars(settings), "delay": settings.delay + more})
+    slower = NetworkLinkSettings(**{**vars(settings), "delay": settings.delay + more})
     one, other = (run(s, seed, steps)[1] for s in (settings, slower))
     assert one.dropped == other.dropped
 
 
 def sent_at(settings, rate, count, seed=3):
-    link = Link(settings, seed)
+    link = NetworkLink(settings, seed)
     kept = [link.send(k / rate, k) for k in range(count)]
     return link, np.array(kept)
 
 
 @pytest.mark.parametrize("distribution, sd", [(UNIFORM, 1.0 / math.sqrt(3.0)), (EXPONENTIAL, 1.0), (LOG_NORMAL, 1.0)])
 def test_jitter_has_its_mean_and_spread(distribution, sd):
-    link, _ = sent_at(LinkSettings(delay=0.1, jitter=0.05, jitter_distribution=distribution, overtaking=True), 100.0, 20_000)
+    link, _ = sent_at(NetworkLinkSettings(delay=0.1, jitter=0.05, jitter_distribution=distribution, overtaking=True), 100.0, 20_000)
     extra = np.array([a.arrived - a.sent for a in link.receive(1e6)]) - 0.1
     assert extra.mean() == pytest.approx(0.05, rel=0.03) and extra.std() == pytest.approx(0.05 * sd, rel=0.15) and extra.min() >= -1e-9
 
 
 def test_bursts_have_their_share_and_length_and_single_drops_theirs():
-    _, kept = sent_at(LinkSettings(burst_share=0.1, burst_length=25.0), 100.0, 100_000)
+    _, kept = sent_at(NetworkLinkSettings(burst_share=0.1, burst_length=25.0), 100.0, 100_000)
     lost = np.flatnonzero(np.diff(np.concatenate([[1], kept, [1]])))  # begins and ends of bursts
     lengths = lost[1::2] - lost[::2]
     assert 1.0 - kept.mean() == pytest.approx(0.1, rel=0.1) and lengths.mean() == pytest.approx(25.0, rel=0.1)
-    _, kept = sent_at(LinkSettings(drop=0.2), 100.0, 50_000)
+    _, kept = sent_at(NetworkLinkSettings(drop=0.2), 100.0, 50_000)
     assert 1.0 - kept.mean() == pytest.approx(0.2, rel=0.05)
     assert np.corrcoef(kept[:-1], kept[1:])[0, 1] == pytest.approx(0.0, abs=0.02)  # one loss does not bring the next
 
 
 def test_a_limited_rate_lets_items_wait_and_then_loses_them():
-    link = Link(LinkSettings(rate=10.0, waiting=2))
+    link = NetworkLink(NetworkLinkSettings(rate=10.0, waiting=2))
     assert [link.send(0.0, k) for k in range(5)] == [True, True, True, False, False]
     assert [(a.item, pytest.approx(a.arrived)) for a in link.receive(1.0)] == [(0, 0.0), (1, 0.1), (2, 0.2)]
     assert link.send(1.0, 9) and link.receive(1.0)[0].item == 9
 
 
 def test_statistics_tell_of_the_newest_and_of_silence():
-    link = Link(LinkSettings(delay=0.2))
+    link = NetworkLink(NetworkLinkSettings(delay=0.2))
     empty = link.statistics(0.0)
     assert math.isnan(empty.latency) and math.isnan(empty.age) and math.isnan(empty.latency_p99)
     for k in range(10):
@@ -118,11 +118,11 @@ def test_statistics_tell_of_the_newest_and_of_silence():
     ({"burst_share": 0.9, "burst_length": 2.0}, "burst_length is 2 with a burst_share of 0.9; give at least 9")])
 def test_settings_that_cannot_be_are_refused(wrong, words):
     with pytest.raises(InputError, match=words):
-        LinkSettings(**wrong)
+        NetworkLinkSettings(**wrong)
 
 
 def test_time_does_not_go_back():
-    link = Link()
+    link = NetworkLink()
     link.send(1.0, "a")
     with pytest.raises(InputError, match="reset it to go back"):
         link.receive(0.5)

@@ -23,7 +23,7 @@ _LEAST_CHANCE = 1e-16  # of a random number that a logarithm is taken of
 
 
 @dataclass(frozen=True)
-class LinkSettings(Declared):
+class NetworkLinkSettings(Declared):
     """One direction of a link.
 
     Losses: each item by itself with chance `drop`; and in bursts, by a chain of two states that moves with each item (Gilbert 1960,
@@ -56,7 +56,7 @@ class LinkSettings(Declared):
 
 
 # Both directions alike, but for the delay.
-LINK = Exposed(LinkSettings, "link_", without=("delay",))
+LINK = Exposed(NetworkLinkSettings, "link_", without=("delay",))
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class LinkStatistics:
     burst: bool
 
 
-class Link(Generic[T]):
+class NetworkLink(Generic[T]):
     """One direction. The same calls with the same seed give the same link; the random numbers of an item depend on its place in the row
     alone, so that links which differ in a setting are compared on the same ones."""
 
-    def __init__(self, settings: LinkSettings | None = None, seed: int = 1) -> None:
+    def __init__(self, settings: NetworkLinkSettings | None = None, seed: int = 1) -> None:
         """Raises InputError for a negative seed."""
         if not 0 <= seed < 2**63:
             raise InputError(f"link: seed is {seed}; give 0 to {2**63 - 1}")
-        self.settings, self._seed = settings or LinkSettings(), seed
+        self.settings, self._seed = settings or NetworkLinkSettings(), seed
         self.reset()
 
     def reset(self) -> None:
