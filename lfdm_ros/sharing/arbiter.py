@@ -23,7 +23,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
 from lfdm_ros.sharing.forecast import Forecast, column
-from lfdm_ros.sharing.gate import SLOW, CommandGate
+from lfdm_ros.sharing.gate import SLOW, OutputGate
 from lfdm_ros.sharing.machine import (
     FRESH,
     NEVER,
@@ -99,7 +99,7 @@ class AuthorityArbiter:
         self.refusals = Refusals(refused, SOURCES)
         self._law = self.settings.law_of()
         self._forecast = Forecast(vehicle, self.settings.forecast_model)
-        self._gate = CommandGate(vehicle, self.settings, table)
+        self._gate = OutputGate(vehicle, self.settings, table)
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)

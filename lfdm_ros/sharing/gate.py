@@ -42,7 +42,7 @@ class GatedCommand:
     limits: tuple[str, ...]
 
 
-class CommandGate:
+class OutputGate:
     """Keeps the command in force."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings, table: LimitTable | None = None) -> None:

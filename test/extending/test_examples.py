@@ -215,13 +215,13 @@ print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_
 
 
 def test_shared_control_goes_by_the_friction_of_a_ground_in_one_file(outside):
-    """CommandGate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
+    """Gate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
     done = outside("hilly_ground.py", code="""
 import json
 import numpy as np
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.sharing.components import front_slip, saturation
-from lfdm_ros.sharing.gate import CommandGate
+from lfdm_ros.sharing.gate import OutputGate
 from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.vehicles import load_vehicle
 ICE = 0.3
@@ -229,7 +229,7 @@ LEVEL = load_vehicle("hmmwv").replace(hill_height=0.0, hill_length=100.0, ice_fr
 NAMES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay")
 def judged(ground, y, **changes):
     vehicle, settings = LEVEL.replace(**changes), SharingSettings(forecast_model=f"driven_bicycle/{ground}")
-    gate = CommandGate(vehicle, settings)
+    gate = OutputGate(vehicle, settings)
     gate.set_motion(15.0, 0.0, 0.0, (0.0, y, 0.0))
     plan = Plan(NAMES, np.array([0.0, 1.0]), np.array([[0.0, y, 0.0, 15.0, 0.4, 0.1, 0.0, 2.0]] * 2), np.zeros((2, 3)))
     return dict(lock=gate.max_steering(15.0), slip=float(front_slip(plan, vehicle, settings.forecast_model)[0]), brake=gate.max_brake(),

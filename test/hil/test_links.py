@@ -37,10 +37,7 @@ can = pytest.importorskip("can")
 
 from can.interfaces.udp_multicast.utils import pack_message  # noqa: E402
 
-from lfdm_ros.hil.can_bus import (
-    CanLink,
-    take_local_only,
-)
+from lfdm_ros.hil.can_bus import CanLink, take_local_only  # noqa: E402
 from lfdm_ros.hil.can_messages import Message, find_dbc, messages_of  # noqa: E402
 
 SIGNAL_VALUES = {name: 0.01 * (i + 1) for i, name in enumerate(SIGNALS)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lfdm_ros.sharing.gate import LONGEST, MIN_LOCK, CommandGate
+from lfdm_ros.sharing.gate import LONGEST, MIN_LOCK, OutputGate
 from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import StampedCommand
 from lfdm_ros.simulation import Simulator
@@ -18,7 +18,7 @@ FULL_RATE = HMMWV.actuators.steering_rate
 
 
 def gate(vx=0.0, vy=0.0, yaw_rate=0.0, **changes):
-    made = CommandGate(HMMWV, SharingSettings(**changes))
+    made = OutputGate(HMMWV, SharingSettings(**changes))
     made.admit(StampedCommand(0.0), 0.0)
     made.set_motion(vx, vy, yaw_rate)
     return made

@@ -32,8 +32,8 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
     way, delay = Path(course.path), OWN + latency
     for person in range(1, 6):
         link = NetworkLinkSettings(delay=0.5 * latency)
-        run = drive(HMMWV, course, RemoteDriver.over(Operator(HMMWV, OperatorSettings(), person), link, link, person), Plant(model="eight_dof",
-                                                                                                                      step=0.005))
+        driver = RemoteDriver.over(Operator(HMMWV, OperatorSettings(), person), link, link, person)
+        run = drive(HMMWV, course, driver, Plant(model="eight_dof", step=0.005))
         given, step = run.commands[:, 0], run.times[1] - run.times[0]
         ahead = round(delay / step)
         times = step * np.arange(ahead + 1)

@@ -30,7 +30,7 @@ def operator(seed=1, **settings):
 
 
 def behind_a_link(driver, latency):
-    return RemoteDriver(driver, NetworkLink(NetworkLinkSettings(delay=0.5 * latency), 1), NetworkLink(NetworkLinkSettings(delay=0.5 * latency), 2))
+    return RemoteDriver(driver, *(NetworkLink(NetworkLinkSettings(delay=0.5 * latency), seed) for seed in (1, 2)))
 
 
 def along(path, speed=10.0, duration=12.0, y=0.0, obstacles=()):
@@ -216,7 +216,8 @@ def test_a_picture_that_stands_still_and_no_picture_at_all():
 
 
 def test_remote_drops_what_comes_late_and_holds_the_last_command():
-    it = RemoteDriver(operator(), NetworkLink(NetworkLinkSettings(delay=0.05, jitter=0.1, overtaking=True), 3), NetworkLink(NetworkLinkSettings(delay=0.1, drop=0.5), 4))
+    it = RemoteDriver(operator(), NetworkLink(NetworkLinkSettings(delay=0.05, jitter=0.1, overtaking=True), 3),
+                      NetworkLink(NetworkLinkSettings(delay=0.1, drop=0.5), 4))
     it.follow(Path(straight()), 10.0)
     commands = [it.cycle(0.01 * k, Measured(0.01 * k, state(0.1 * k, 1.0))).command for k in range(300)]
     assert commands[:25] == [(0.0, 0.0, 0.0)] * 25 and it.late["up"] > 10 and it.late["down"] == 0
