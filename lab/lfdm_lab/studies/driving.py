@@ -39,7 +39,7 @@ CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # What a drive is made by; lists like this are held against the imports by a test.
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
-           "engine/run_report", f"{STUDIES}/driving")
+           "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
 SLOW = ("ipopt",)
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships

@@ -23,7 +23,6 @@ from std_srvs.srv import SetBool
 from lfdm_ros.bags import open_bag, read_series
 from lfdm_ros.control.routing.path import Path as Way
 from lfdm_ros.control.routing.path import outside
-from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground, load_ground
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
@@ -32,6 +31,7 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.grounds import KNOWN
 from lfdm_ros.ros.known_ground import read_known
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.sensors.state_gate import pose_jumped
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.srv import Reset
 from lfdm_ros.stacks.bystander import Bystander
@@ -147,7 +147,7 @@ def read(bag: Path, course: Scenario, ground: Ground) -> list[Lap]:
     series = read_series(bag, "vehicle/state", names)
     times, rows = series.time, series.values
     states = [(round(1e9 * t), dict(zip(names, row))) for t, row in zip(times, rows)]
-    begins = [0, *(i for i in range(1, len(states)) if strayed(states[i - 1], states[i])), len(states)]
+    begins = [0, *(i for i in range(1, len(states)) if pose_jumped(states[i - 1], states[i])), len(states)]
     maps = []
     with open_bag(bag) as opened:
         told = KNOWN in [connection.topic.lstrip("/") for connection in opened.connections]
