@@ -251,7 +251,7 @@ def test_what_is_left_out_could_not_be_met(made, monkeypatch):
     asked = situation(steering=0.2, plan=straight_plan(3.0), obstacles=field, walls=np.array([[35.0, 8.0, 60.0, 20.0]]),
                       corridor=Corridor(ROAD, np.array([[0.0, 9.0, 9.0], [300.0, 9.0, 9.0]])))
     found = rollouts.assess(asked)
-    for name in ("SIDEWAYS", "BRAKING", "SPEEDING"):
+    for name in ("MAX_LATERAL_ACCELERATION", "MAX_BRAKING", "MAX_LONGITUDINAL_ACCELERATION"):
         monkeypatch.setattr(risk, name, 1e3)
     monkeypatch.setattr(risk, "AHEAD", 100.0)
     whole = rollouts.assess(asked)
