@@ -65,7 +65,7 @@ class McapSurvey:
         """Describes the losses in one phrase; empty without any.
 
         Args:
-            start: ns, of the bag: times are given in seconds since then.
+            start: ns, of the bag: times are phrases in seconds since then.
         """
         phrases = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
         phrases += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
@@ -173,7 +173,7 @@ class _McapWalk:
                     position = end
                     continue
                 after = self._next(position + 1)
-                if not ended:  # the summary only repeats
+                if not ended:  # the summary says nothing that is not phrases before
                     self._lose(after - position)
                 position = after
                 continue

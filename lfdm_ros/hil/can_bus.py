@@ -38,9 +38,10 @@ class CanLink:
     """One end of a bus."""
 
     def __init__(self, end: str, settings: LinkSettings, bus: Any = None) -> None:
-        """
+        """Makes one end of a bus.
+
         Args:
-            bus: to be used as it is, whatever the settings say: with `send`, `recv` and `shutdown` as python-can's.
+            bus: used as it is, whatever the settings say: with `send`, `recv` and `shutdown` as python-can's.
 
         Raises:
             InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or its cycles
@@ -149,14 +150,15 @@ class CanLink:
         return asked
 
     def _now(self) -> float:
-        """Time [s] by which silence is measured: the loop's, unaffected by clock faults; at the controller's end the steady clock."""
+        """Returns the time [s] by which silence is measured: the loop's, unaffected by clock faults; at the controller's end the steady
+        clock."""
         return self._tick * self._settings.period if self._at_vehicle else time.monotonic()
 
     def _cycle_stamp(self, cycles: int) -> int:
         return round(1e9 * (self._marked.cycle or self._settings.period)) * cycles
 
     def _find_cycle(self, stamp_ns: int) -> int | None:
-        """Controller's end: number of the last cycle at or before a stamp; None: too old to be unambiguous."""
+        """Returns, at the controller's end, the number of the last cycle at or before a stamp; None: too old to be unambiguous."""
         cycles = min(stamp_ns // self._cycle_stamp(1), self._cycles)
         return cycles % self._marked.numbers if self._cycles - cycles < self._marked.numbers // 2 else None
 
@@ -184,7 +186,7 @@ class CanLink:
         return None
 
     def _taken(self, frame: Any) -> Packet | None:
-        """The packet that a frame completes."""
+        """Returns the packet that a frame completes."""
         message = self._receives.get(frame.arbitration_id)
         if message is None or frame.is_remote_frame or frame.is_error_frame:
             return None
@@ -221,7 +223,7 @@ class CanLink:
         return Packet(stamp_ns, values)
 
     def _is_second_sender(self, number: int | None, data: bytearray) -> bool:
-        """Whether the counter advanced further since the last command than one sender, answering each cycle once, can advance it."""
+        """Checks that the counter advanced further since the last command than one sender, answering each cycle once, can advance it."""
         before, newest = self._last_command
         if number is None or before is None or data == newest:
             return False

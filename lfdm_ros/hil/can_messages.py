@@ -44,7 +44,7 @@ class Bits:
 
     @property
     def mask(self) -> int:
-        """As many ones as it has bits."""
+        """Mask with a one for each bit."""
         return (1 << self.length) - 1
 
     @property
@@ -103,7 +103,7 @@ class Message:
         return Bits(signal.name, little, shift, signal.length, signal.is_signed, float(signal.scale), float(signal.offset), lower, upper)
 
     def pack(self, values: Mapping[str, float], number: int | None = None) -> bytearray:
-        """The bytes, before protection; signals that are not given are not available, beyond its range a value is the range's end.
+        """Returns the bytes, before protection; missing signals are coded as not available, values out of range as the range's end.
 
         Args:
             number: of the cycle, or of the one that is answered; None: there is none.
@@ -128,7 +128,7 @@ class Message:
         return bytearray((little | int.from_bytes(big.to_bytes(self.size, "big"), "little")).to_bytes(self.size, "little"))
 
     def unpack(self, data: bytes | bytearray) -> tuple[dict[str, float], int | None]:
-        """The values of `names`, and the number of its cycle or of the one that it answers; None: it has none."""
+        """Returns the values of `names`, and the number of its cycle or of the one that it answers; None: it has none."""
         little, big = int.from_bytes(data, "little"), int.from_bytes(data, "big")
         values = {}
         for name, in_little, shift, mask, sign, scale, offset, missing in self._to_unpack:
@@ -141,7 +141,7 @@ class Message:
 
 
 def require_can() -> tuple[Any, Any]:
-    """The modules can and cantools.
+    """Imports can and cantools.
 
     Raises:
         InputError: one is not installed; says how.
@@ -166,7 +166,7 @@ def _database(path: Path) -> Any:
 
 
 def find_dbc(name: str) -> Path:
-    """A DBC file by path, or by the stem of one that ships with the package.
+    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package.
 
     Raises:
         InputError: neither exists.
@@ -179,7 +179,8 @@ def find_dbc(name: str) -> Path:
 
 
 def messages_of(name: str, controller: bool) -> list[Message]:
-    """The messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come last.
+    """Returns the messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come
+    last.
 
     Raises:
         InputError: no such file, or a message that cannot be used.

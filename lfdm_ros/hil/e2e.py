@@ -38,7 +38,7 @@ _TABLE = bytes(_shifted(byte) for byte in range(256))
 
 
 def crc8(data: Iterable[int], start: int = 0) -> int:
-    """The checksum of bytes. SAE J1850 has start = 0xFF and inverts the result."""
+    """Returns the checksum of bytes. SAE J1850 has start = 0xFF and inverts the result."""
     crc = start
     for byte in data:
         crc = _TABLE[crc ^ byte]
@@ -46,18 +46,18 @@ def crc8(data: Iterable[int], start: int = 0) -> int:
 
 
 def sequence_error(number: int, before: int | None, numbers: int) -> str:
-    """REPEATED or WRONG_SEQUENCE, for a sequence number after the one before (None: first); empty: in order. numbers: modulus."""
+    """Returns REPEATED or WRONG_SEQUENCE, for a sequence number after the one before (None: first); empty: in order. numbers: modulus."""
     step = 1 if before is None else (number - before) % numbers
     return "" if 1 <= step <= 1 + MAX_LOST else WRONG_SEQUENCE if step else REPEATED
 
 
 def read_counter(data: bytes | bytearray) -> int:
-    """The alive counter of a protected message."""
+    """Returns the alive counter of a protected message."""
     return data[1] & 0x0F
 
 
 class Protection:
-    """Of the messages with one data ID, as one end sends or receives them."""
+    """Protection of the messages with one data ID, as one end sends or receives them."""
 
     def __init__(self, data_id: int) -> None:
         self._start = crc8((data_id & 0xFF, data_id >> 8))
@@ -75,7 +75,7 @@ class Protection:
         data[0] = crc8(data[1:], self._start)
 
     def check(self, data: bytes | bytearray) -> str:
-        """What is wrong with a message that was received; empty: nothing. After one out of sequence the next goes on from there."""
+        """Returns the error of a received message; empty: none. After one out of sequence the next goes on from there."""
         if crc8(data[1:], self._start) != data[0]:
             return CHECKSUM
         counter = read_counter(data)
@@ -97,12 +97,12 @@ class E2EStateMachine:
     """
 
     def __init__(self, silence: float) -> None:
-        """silence: time [s] without a message of the sender after which another sender is accepted."""
+        """Starts without data; silence: time [s] without a message of the sender after which another sender is accepted."""
         self.silence = silence
         self.reset()
 
     def reset(self) -> None:
-        """Back to NO_DATA; forgets the sender."""
+        """Returns to NO_DATA; forgets the sender."""
         self.state, self.trouble, self.initialisations = NO_DATA, "", 0
         self.sender: Hashable = None
         self.age = self.max_age = 0.0
@@ -152,7 +152,7 @@ class E2EStateMachine:
         return ""
 
     def _initialise(self, sender: Hashable, goes_on: bool) -> None:
-        """First message after silence; goes_on: its number continues the sequence, so no message was lost."""
+        """Takes the first message after silence; goes_on: its number continues the sequence, so no message was lost."""
         if goes_on:
             self.state = self._state_before
             return
@@ -175,5 +175,5 @@ class E2EStateMachine:
 
 
 def format_address(sender: Hashable) -> str:
-    """The address of a sender as text; empty: none."""
+    """Formats the address of a sender as text; empty: none."""
     return ":".join(map(str, sender)) if isinstance(sender, tuple) else str(sender or "")

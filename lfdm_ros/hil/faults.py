@@ -89,7 +89,7 @@ class Fault:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Those that it is of."""
+        """Signals that the fault is of."""
         return GROUPS.get(self.signal, (self.signal,))
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Fault:
 
 
 def load_faults(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[tuple[Fault, ...], int]:
-    """A schedule and its seed, from a file or its content.
+    """Reads a schedule and its seed, from a file or its content.
 
         seed: 1
         faults:
@@ -133,7 +133,7 @@ def _fault(row: Any, where: str) -> Fault:
 
 
 class _Running:
-    """What one fault remembers while it acts."""
+    """State of one fault while it acts."""
 
     def __init__(self, fault: Fault, seed: int, number: int) -> None:
         self.fault = fault
@@ -206,7 +206,7 @@ class Injector:
         return values if changed is None else changed
 
     def actuators(self, inputs: np.ndarray) -> np.ndarray:
-        """What reaches the vehicle (3,), of what its actuators were asked for: that array where none is stuck."""
+        """Returns the inputs that reach the vehicle (3,), given those of its actuators: that array where none is stuck."""
         for running in self._acting:
             if running.fault.kind == "stuck":
                 inputs = inputs.copy()
@@ -216,7 +216,7 @@ class Injector:
         return inputs
 
     def tamper(self, names: tuple[str, ...], data: bytearray) -> bool:
-        """A message on the wire, with the signals that it carries: may change its bytes; False: it is lost."""
+        """Applies faults to a message on the wire, with the signals that it carries: may change its bytes; False: it is lost."""
         for running in self._acting:
             fault = running.fault
             if fault.kind == "link_loss":
@@ -230,7 +230,7 @@ class Injector:
 
     @property
     def clock(self) -> float:
-        """By how much our clock is ahead [s]."""
+        """Returns the error of our clock, positive ahead [s]."""
         return sum(running.fault.value for running in self._acting if running.fault.kind == "clock_step")
 
 

@@ -30,7 +30,7 @@ MAX_FOREIGN = 100  # messages without a packet that `receive` reads without a ti
 
 
 def unit_of(signal: str) -> str:
-    """Of a signal or a command."""
+    """Returns the unit of a signal or a command."""
     return BOUNDS["omega" if signal.startswith("omega") else signal].unit
 
 
@@ -57,7 +57,7 @@ def untouched(names: tuple[str, ...], data: bytearray) -> bool:
 
 @dataclass
 class Wire:
-    """What all links keep: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
+    """State that all links share: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
 
     `e2e`: state machine of the receiver, on links with end-to-end protection.
     """
@@ -72,11 +72,11 @@ class Wire:
 
     @property
     def trouble(self) -> str:
-        """Why received messages are not used, in words; empty: no E2E error."""
+        """Reason for which received messages are not used, in words; empty: no E2E error."""
         return self.e2e.trouble if self.e2e else ""
 
     def accept(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> bool:
-        """Whether to use a checked message; counts refused ones. Arguments as of `E2EStateMachine.update`."""
+        """Decides on a checked message; counts refused ones. Arguments as of `E2EStateMachine.update`."""
         assert self.e2e is not None
         why = self.e2e.update(now, error, sender, age)
         if why and why != INIT:
@@ -96,21 +96,21 @@ class Link(Protocol):
         """Raises InputError: the port, the bus or a package is not there; says what to do."""
 
     def close(self) -> None:
-        """Safe to call twice."""
+        """Closes the link; safe to call twice."""
 
     def send(self, packet: Packet) -> bool:
         """Sends what is due of a packet; whether the other end answers it."""
 
     def receive(self, timeout: float) -> Packet | None:
-        """The next packet that came whole, waiting so long [s] for it; None: none came, or, without a timeout, MAX_FOREIGN others.
+        """Returns the next complete packet, waiting so long [s] for it; None: none came, or, without a timeout, MAX_FOREIGN others.
 
-        What cannot be read is counted, and what came after it is read all the same.
+        Unreadable messages are counted, and later ones are read all the same.
         """
 
 
 @dataclass(frozen=True)
 class LinkSettings(Declared):
-    """What links are made of."""
+    """Settings of links."""
 
     ABOUT = "link: "
 
@@ -163,7 +163,7 @@ def register_link(kind: LinkKind) -> None:
 
 
 def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
-    """One end of a link, not yet open.
+    """Makes one end of a link, not yet open.
 
     Raises:
         InputError: no such kind, or settings that do not fit.

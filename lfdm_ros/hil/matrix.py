@@ -37,7 +37,7 @@ SIZES = {"x": 1.0, "y": 1.0, "yaw": 0.1, "vx": 2.0, "vy": 0.5, "yaw_rate": 0.2, 
 
 
 def reference_device() -> ModuleType:
-    """The module examples/can_device.py, that of this installation.
+    """Imports the module examples/can_device.py, that of this installation.
 
     Raises:
         InputError: it is not there, or lacks its packages.
@@ -61,22 +61,22 @@ class DirectBus:
         self._answers: deque[Any] = deque()
 
     def send(self, frame: Any) -> None:
-        """To the device."""
+        """Passes a frame to the device."""
         answer = self._hear(frame)
         if answer is not None:
             self._answers.append(answer)
 
     def recv(self, timeout: float | None = None) -> Any:
-        """What the device has sent, in order; None: nothing, and there is nothing to wait for."""
+        """Returns the frames of the device, in order; None: there is none, and none will come."""
         return self._answers.popleft() if self._answers else None
 
     def shutdown(self) -> None:
-        """Nothing is open."""
+        """Does nothing, as nothing is open."""
 
 
 def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injector | None = None, realism: Realism | None = None,
                     speed: float = SPEED) -> Rig:
-    """A rig with the vehicle at the begin of the lane change, at a speed [m/s]."""
+    """Makes a rig with the vehicle at the begin of the lane change, at a speed [m/s]."""
     realism, faults = realism or Realism(), faults or Injector()
     vehicle = load_vehicle("hmmwv", [f"{name}={value!r}" for name, value in realism.vehicle.items()])
     simulator = Simulator(vehicle, model="eight_dof", dt=1e-3)
@@ -88,7 +88,7 @@ def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injecto
 
 @dataclass(frozen=True)
 class FaultOutcome:
-    """What became of one fault.
+    """Outcome of one fault.
 
     deviation: largest distance across from the lane change [m]; slowest: least speed [m/s]; untrusted: messages that the device refused, or
     found wanting; refused: messages that our link did; rejected: commands that our gate did; unanswered: ticks without an answer; braked:
@@ -108,20 +108,20 @@ class FaultOutcome:
 
     @property
     def noticed(self) -> str:
-        """Who did."""
+        """Parties that detected the fault."""
         found = [name for name, value in (("device", self.untrusted), ("link", self.refused), ("gate", self.rejected),
                                           ("time-out", self.braked)) if value]
         return ", ".join(found) or ("wait limit" if self.unanswered else "nobody")
 
     @property
     def result(self) -> str:
-        """What the vehicle did."""
+        """Reaction of the vehicle."""
         lane = "kept the lane" if self.deviation <= ROOM else "left the lane"
         return f"{lane}, braked" if self.slowest < 0.7 * SPEED else lane
 
 
 def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: int = 1) -> FaultOutcome:
-    """One lane change with these faults; the outcome has the name of the first."""
+    """Drives one lane change with these faults; the outcome has the name of the first."""
     device = device or reference_device()
     controller = device.Controller(SPEED)
     deviations, speeds, timeouts = [0.0], [SPEED], [False]
@@ -146,7 +146,7 @@ def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: 
 
 
 def faults_of_matrix() -> Iterable[Fault]:
-    """Each kind on each signal that it can be of, for two seconds of the lane change."""
+    """Yields each kind on each signal that it can be of, for two seconds of the lane change."""
     for kind in KINDS.values():
         for signal in kind.only or (*SIGNALS, *COMMANDS):
             value = SIZES[signal] if kind.value == "signal" else 0.0
@@ -154,7 +154,7 @@ def faults_of_matrix() -> Iterable[Fault]:
 
 
 def matrix(faults: Iterable[Fault] | None = None) -> list[FaultOutcome]:
-    """A drive without a fault, then one for each."""
+    """Drives without a fault, then once for each."""
     device = reference_device()
     return [drive((), device), *(drive((fault,), device) for fault in (faults_of_matrix() if faults is None else faults))]
 

@@ -24,9 +24,10 @@ class Mirror:
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
                  failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None,
                  wanted: RealTimeRequest | None = None) -> None:
-        """
+        """Makes the mirror.
+
         Args:
-            period: that the signals are expected in [s].
+            period: expected between two signals [s].
             signals: called with time [ns] and signals of each packet; on_faults: of the faults that are active from a time [ns] on.
         """
         self.link, self.gate, self.faults = link, gate, faults or Injector()
@@ -45,12 +46,12 @@ class Mirror:
 
     @property
     def time(self) -> float:
-        """Of the newest signals [s]."""
+        """Time of the newest signals [s]."""
         return 1e-9 * self.time_ns
 
     @property
     def timed_out(self) -> bool:
-        """Whether the link is told to brake for want of commands."""
+        """True while the link brakes for want of commands."""
         return self.link_state != WAITING and self.gate.timed_out(self.time)
 
     def start(self) -> None:

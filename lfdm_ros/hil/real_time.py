@@ -1,4 +1,4 @@
-"""What a loop asks of the operating system: priority, locked memory, cores of its own, short timers, and no garbage collector inside it.
+"""Requests of a loop to the operating system: priority, locked memory, cores of its own, short timers, and no garbage collector inside it.
 
 Each is used where it is permitted, and said where it is not: `Granted.text`.
 """
@@ -35,7 +35,7 @@ class RealTimeRequest:
 
 
 def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
-    """Numbers of cores from a parameter.
+    """Parses numbers of cores from a parameter.
 
     Raises:
         InputError: one is no core of this machine.

@@ -33,7 +33,7 @@ _GROUPS = {"wheel_speeds": WHEEL_SPEEDS}
 
 @dataclass(frozen=True)
 class ActuatorSettings(Declared):
-    """What becomes of a command before the actuator. Sizes are in the command's unit."""
+    """Distortion of a command before the actuator. Sizes are in the command's unit."""
 
     ABOUT = "actuator: "
 
@@ -45,7 +45,7 @@ class ActuatorSettings(Declared):
 
 @dataclass(frozen=True)
 class SensorSettings(ActuatorSettings):
-    """How a signal is measured. Sizes are in the signal's unit."""
+    """Measurement of a signal. Sizes are in the signal's unit."""
 
     ABOUT = "sensor: "
 
@@ -85,7 +85,7 @@ class _SensorChannel(_Channel):
         self._delivered = math.nan
 
     def measured(self, time: float, value: float) -> float:
-        """What is told at a time [s], which does not go back; NaN: nothing yet."""
+        """Returns the measurement at a time [s], which does not go back; NaN: none yet."""
         number = math.floor(time / self._period + 1e-6) if self._period else -1
         if not self._period or number > self._sampled:
             self._sampled = number
@@ -105,7 +105,8 @@ class Realism:
 
     def __init__(self, sensors: Mapping[str, SensorSettings] | None = None, actuators: Mapping[str, ActuatorSettings] | None = None,
                  vehicle: Mapping[str, float] | None = None, seed: int = 1) -> None:
-        """
+        """Makes the channels.
+
         Args:
             vehicle: changes of the vehicle's actuators, by the names of its file.
         """
@@ -114,19 +115,19 @@ class Realism:
         self.reset()
 
     def reset(self) -> None:
-        """As at the beginning, with the same random numbers."""
+        """Restarts with the same random numbers."""
         sensors, actuators = self._declared
         self._sensors = {name: _SensorChannel(s, [self._seed, SIGNALS.index(name)]) for name, s in sensors.items()}
         self._actuators = {name: _Channel(s, [self._seed, 100 + COMMANDS.index(name)]) for name, s in actuators.items()}
 
     def measure(self, time: float, values: dict[str, float]) -> dict[str, float]:
-        """What the sensors tell at a time [s]; changes the mapping."""
+        """Applies the sensors at a time [s]; changes the mapping."""
         for name, sensor in self._sensors.items():
             values[name] = sensor.measured(time, values[name])
         return values
 
     def command(self, inputs: tuple[float, float, float]) -> tuple[float, ...]:
-        """What the actuators are asked for: within the commands' ranges still."""
+        """Returns the distorted command, within the commands' ranges."""
         if not self._actuators:
             return inputs
         return tuple(
@@ -138,7 +139,7 @@ _T = TypeVar("_T", bound=ActuatorSettings)
 
 
 def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
-    """From a file, by path or by its name in config/hil, or from its content.
+    """Reads settings from a file, by path or by its name in config/hil, or from its content.
 
     Raises:
         InputError: names file and key.

@@ -1,4 +1,4 @@
-"""What a recording of a bridge shows, on one page that needs no other file: timing, faults, responses. And whether two are equal."""
+"""The page of a recording of a bridge, which needs no other file: timing, faults, responses; and the comparison of two recordings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POINTS = 1500  # of a line at most
 
 @dataclass
 class _RecordedRun:
-    """What is read of a bag: the last status, spans of faults [s], and series by topic: times [s] and messages."""
+    """Contents of a bag: the last status, spans of faults [s], and series by topic: times [s] and messages."""
 
     status: Any = None
     faults: list[tuple[str, float, float]] = field(default_factory=list)
@@ -40,7 +40,7 @@ class _RecordedRun:
 
 
 def report(path: str | Path) -> str:
-    """The page of a bag.
+    """Returns the page of a bag.
 
     Raises:
         InputError: no bag, or nothing of a bridge in it.
@@ -135,7 +135,7 @@ _WIDTH, _HEIGHT, _LEFT, _BELOW = 900, 200, 60, 24
 
 
 def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
-    """A histogram; heights by the root, so that single ticks are seen beside thousands."""
+    """Draws a histogram; heights by the root, so that single ticks are visible beside thousands."""
     used = np.flatnonzero(counts)
     first, last = max(used[0] - 1, 0), min(used[-1] + 1, len(counts) - 1)
     width = (_WIDTH - _LEFT) / (last - first + 1)
@@ -206,10 +206,10 @@ def _e(text: str) -> str:
 
 
 def differences(one: str | Path, other: str | Path) -> tuple[dict[str, int], list[str]]:
-    """Messages by topic that two bags have in common, and in what they differ, one line each; none: their decoded values are equal.
+    """Returns messages by topic that two bags have in common, and their differences, one line each; none: their decoded values are equal.
 
-    Compared are messages in their order, without the times of their recording and without padding; a message that is told again counts
-    once. Left out are topics of the wall clock: diagnostics, logs, hil/status, simulator/status.
+    Messages are compared in order, without the times of their recording and without padding; a repeated message counts once. Topics of the
+    wall clock are left out: diagnostics, logs, hil/status, simulator/status.
 
     Raises:
         InputError: one is no bag.

@@ -41,7 +41,7 @@ _REMEMBERED = 64  # packets whose answers are timed
 
 @dataclass(frozen=True)
 class Pace:
-    """How a rig goes on.
+    """Pace of a rig.
 
     Attributes:
         mode: REAL_TIME or LOCKSTEP.
@@ -50,7 +50,7 @@ class Pace:
         on_silence: then; GO_ON: with the command before, which the gate's time-out ends; END: the run ends as failed.
         free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
         stop_time: simulated time [s] at which the run ends; 0: never.
-        publish_every: ticks between two states that are told.
+        publish_every: ticks between two published states.
     """
 
     mode: str = REAL_TIME
@@ -65,7 +65,7 @@ class Pace:
 
 @dataclass
 class Listeners:
-    """Who is told what. In real time they are called in a thread of their own, in lockstep in the loop's, while the device works.
+    """Callbacks of a rig. In real time they are called in a thread of their own, in lockstep in the loop's, while the device works.
 
     state: simulated time [ns] and the model's outputs; command: steering, throttle and brake that the gate let through, after the time [ns]
     of the state that they answer, 0: of none; faults: those that are active from a time [ns] on; ended: the stop time is reached; failed:
@@ -84,7 +84,8 @@ class Rig:
 
     def __init__(self, plant: Plant, link: Link, gate: CommandGate, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
-        """
+        """Makes the rig.
+
         Args:
             plant: its `between` is the injector's `actuators`, where actuators are to fail.
             link: not yet open.
@@ -171,7 +172,7 @@ class Rig:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the vehicle brakes for want of commands."""
+        """True while the vehicle brakes for want of commands."""
         return self.gate.timed_out(self.time)
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ class Rig:
         return False
 
     def _silence(self, limit: float) -> bool:
-        """A tick goes unanswered; False: that ends the run."""
+        """Handles an unanswered tick; False: that ends the run."""
         self.unanswered += 1
         self.link_state = SILENT
         if self.pace.on_silence == END:
@@ -261,7 +262,7 @@ class Rig:
         return self.pace.on_silence != END
 
     def _answered(self, limit: float) -> bool:
-        """Whether the device answers this tick within a time [s]."""
+        """Waits for the device's answer to this tick, at most a time [s]; False: none came."""
         end = time.monotonic() + limit
         while self._goes_on() and (left := end - (now := time.monotonic())) > 0.0:
             packet = self.link.receive(min(left, _LOOK))
@@ -275,7 +276,7 @@ class Rig:
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _packet(self) -> Packet:
-        """What the device is told of the state, with its sensors and the faults of now."""
+        """Returns the packet of the state, with its sensors and the present faults."""
         now, faults = self.time, self.faults
         self._changed = (self.link_state != WAITING or self.pace.mode == REAL_TIME) and faults.at(now)
         clock_ns = round(1e9 * faults.clock)
@@ -287,7 +288,7 @@ class Rig:
         return Packet(max(self.time_ns + clock_ns, 0), faults.values(measured))
 
     def _send(self, packet: Packet) -> bool:
-        """Whether the device is to answer it."""
+        """Sends a packet; True: the device is to answer it."""
         self._sent.append((packet.stamp_ns, time.monotonic()))
         return self.link.send(packet)
 
@@ -319,7 +320,7 @@ class Rig:
         return 0 < self._stop_ns <= self.time_ns
 
     def _over(self) -> bool:
-        """Whether the stop time is reached; tells."""
+        """Checks that the stop time is reached, and reports it."""
         if not self._at_end():
             return False
         self._running = False
@@ -329,7 +330,7 @@ class Rig:
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def _take(self, packet: Packet) -> bool:
-        """A command has come; whether the gate lets it through."""
+        """Takes a command; True: the gate admits it."""
         if packet.stamp_ns == self._free_wheel_ns != self.time_ns:
             return False  # further answer to the repeated first state: not an error of the device
         now = time.monotonic()
@@ -350,7 +351,7 @@ class Rig:
         return good
 
     def _is_blocked(self) -> bool:
-        """Whether a device sends, but nothing of it is used, and no injected fault is the reason."""
+        """Checks that a device sends, but none of its messages is used, without an injected fault as the reason."""
         e2e = self.link.wire.e2e
         return e2e is not None and e2e.state in (INIT, INVALID) and self.timed_out and not self.faults.active
 

@@ -1,4 +1,4 @@
-"""When the ticks of a loop are due on the steady clock, and how well that was kept: histograms that are allocated before the first tick."""
+"""Deadlines of a loop's ticks on the steady clock, and their accuracy: histograms that are allocated before the first tick."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Histogram:
     """Counts of durations in the bins between EDGES, and the newest of them as they are."""
 
     def __init__(self, kept: int = 1 << 17) -> None:
-        """kept: durations that are remembered one by one; a power of two."""
+        """Allocates the histogram; kept: durations that are stored one by one; a power of two."""
         self.counts = np.zeros(_BINS, np.int64)
         self._kept = np.zeros(kept)
         self._mask = kept - 1
@@ -31,7 +31,7 @@ class Histogram:
         self.largest = 0.0
 
     def add(self, seconds: float) -> None:
-        """Below 0 counts as 0."""
+        """Adds a duration; below 0 counts as 0."""
         place = 1 + int(math.log(seconds / _FIRST) * _SCALE) if seconds >= _FIRST else 0
         self.counts[place if place < _BINS else _BINS - 1] += 1
         self._kept[self.number & self._mask] = seconds
@@ -41,17 +41,17 @@ class Histogram:
 
     @property
     def values(self) -> np.ndarray:
-        """What is remembered, in no order."""
+        """Returns the stored durations, in no order."""
         return self._kept[:min(self.number, len(self._kept))].copy()
 
     def quantile(self, share: float) -> float:
-        """Of what is remembered; NaN: there is nothing."""
+        """Returns a quantile of the stored durations; NaN: there are none."""
         values = self.values
         return float(np.quantile(values, share)) if len(values) else math.nan
 
 
 def quantile_of(counts: np.ndarray, share: float) -> float:
-    """Of the counts of a histogram: the upper end [s] of the bin that it lies in; NaN: there are none."""
+    """Returns a quantile of a histogram's counts: the upper end [s] of the bin that it lies in; NaN: there are none."""
     if not counts.sum():
         return math.nan
     place = int(np.searchsorted(np.cumsum(counts), share * counts.sum() - 1e-9))
@@ -62,7 +62,8 @@ class Timing:
     """Deadlines, a period apart, and what became of them."""
 
     def __init__(self, period: float, policy: str = SKIP) -> None:
-        """
+        """Makes the schedule.
+
         Args:
             period: [s]
             policy: one of POLICIES; a deadline is missed where its tick begins later than the deadline after it.
@@ -74,12 +75,12 @@ class Timing:
         self.restart()
 
     def restart(self) -> None:
-        """The next tick is due now."""
+        """Makes the next tick due now."""
         self.deadline = time.monotonic()
         self._began = math.nan
 
     def begin(self) -> bool:
-        """A tick begins; False: it must not, because of a miss and the policy stop. Sets the deadline of the tick after it."""
+        """Begins a tick; False: it must not, because of a miss and the policy stop. Sets the deadline of the tick after it."""
         now = time.monotonic()
         late = now - self.deadline
         if self._began == self._began:
@@ -99,16 +100,16 @@ class Timing:
         return True
 
     def begin_at_once(self) -> None:
-        """A tick begins that has no deadline."""
+        """Begins a tick that has no deadline."""
         self.deadline = time.monotonic()
         self.begin()
 
     def end(self) -> None:
-        """The tick's work is done."""
+        """Ends the tick's work."""
         self.work.add(time.monotonic() - self._began)
 
     def wait(self) -> None:
-        """Until the deadline."""
+        """Waits until the deadline."""
         left = self.deadline - time.monotonic()
         if left > 0.0:
             time.sleep(left)

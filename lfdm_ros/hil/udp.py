@@ -92,7 +92,7 @@ class UdpLink:
         return True
 
     def _now(self) -> float:
-        """Time [s] by which silence is measured: that of the last signals; at the controller's end the steady clock."""
+        """Returns the time [s] by which silence is measured: that of the last signals; at the controller's end the steady clock."""
         return 1e-9 * self._stamp_ns if self._at_vehicle else time.monotonic()
 
     def receive(self, timeout: float) -> Packet | None:
@@ -118,7 +118,7 @@ class UdpLink:
         return None
 
     def _taken(self, data: bytearray, sender: tuple[str, int]) -> Packet | None:
-        """The packet in a datagram."""
+        """Returns the packet in a datagram."""
         names = self._receives
         if not self.wire.inwards(names, data):
             return None

@@ -1,1 +1,1 @@
-"""Shared control: how threatened a vehicle is, as probabilities from the calibrated posterior, and who drives then."""
+"""Shared control: the threat as a probability by the calibrated posterior, and the share of authority that follows from it."""

@@ -1,4 +1,4 @@
-"""Shared control whole: what the sources say comes in with its time, and out goes a command whenever one is asked for, with its reasons.
+"""Shared control as a whole: inputs of the sources with their times, and a command with its reasons on request.
 
 Keeps no clock and draws nothing at random: equal calls give equal commands, to the bit.
 """
@@ -45,7 +45,7 @@ from lfdm_ros.vehicles import Vehicle
 REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
-PAST, PAST_STEP = 3.0, 0.02  # [s] that states are kept for, and apart: nobody who is not lost answers an older one
+PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
 MOVING = 0.5  # [m/s] a faster one does not stay where it is
@@ -56,11 +56,11 @@ NOTHING_KNOWN = Threat(math.nan, math.nan)
 
 @dataclass(frozen=True, eq=False)
 class SharedDecision:
-    """What was decided at `time` [s], and why.
+    """A decision at `time` [s], with its reasons.
 
-    command: that goes to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate.
-    operator, autonomy: what they asked. limits: of the gate that held the command back.
-    ages [s] of operator, autonomy, state, plan and scan, NaN: nothing came. latched: the emergency stop is.
+    command: sent to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate. operator,
+    autonomy: the commands that they requested. limits: of the gate that changed the command. ages [s] of operator, autonomy, state, plan
+    and scan, NaN: none came. latched: the emergency stop is.
     """
 
     time: float
@@ -147,7 +147,8 @@ class AuthorityArbiter:
         self._law, self._gate.settings = self.settings.law_of(), self.settings
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
-        """Another vehicle's parameters, and the draws that they come from. Raises InputError if it lacks some; then nothing has changed."""
+        """Sets the parameters of the vehicle, and the draws that they come from. Raises InputError if the vehicle lacks some; then nothing
+        has changed."""
         before = self.vehicle
         try:
             self._gate.set_vehicle(vehicle)
@@ -159,12 +160,12 @@ class AuthorityArbiter:
         self.vehicle, self.draws = vehicle, draws
 
     def follow(self, path: Path | None, corridor: np.ndarray | None = None) -> None:
-        """The path that is driven, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none."""
+        """Sets the path, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none."""
         self.path = path
         self.corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
 
     def stop(self, why: str = "") -> None:
-        """Emergency stop: latched until `release`."""
+        """Latches the emergency stop until `release`."""
         self._latch.close(why)
 
     def release(self) -> bool:
@@ -174,11 +175,11 @@ class AuthorityArbiter:
     # -- What comes in -----------------------------------------------------------------------------------------------------
 
     def on_operator_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
-        """The operator's steering, throttle and brake, asked for at `stamp` [s], came; False: refused, and counted."""
+        """Takes the operator's steering, throttle and brake, stamped `stamp` [s]; False: refused, and counted."""
         return self._hear(OPERATOR, stamp, inputs, now)
 
     def on_autonomy_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
-        """As `on_operator_command`, of autonomy."""
+        """Takes autonomy's command as `on_operator_command` does."""
         return self._hear(AUTONOMY, stamp, inputs, now)
 
     def _hear(self, name: str, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
@@ -193,7 +194,7 @@ class AuthorityArbiter:
         return True
 
     def on_plan(self, stamp: float, plan: Plan, now: float) -> bool:
-        """Autonomy's plan, decided at `stamp` [s], its times on the same clock; False: refused, and counted."""
+        """Takes autonomy's plan, decided at `stamp` [s], its times on the same clock; False: refused, and counted."""
         self._begin(now)
         n = len(plan.times)
         try:
@@ -213,7 +214,7 @@ class AuthorityArbiter:
         return True
 
     def on_state(self, stamp: float, values: Mapping[str, float], now: float) -> bool:
-        """The vehicle's state as it was at `stamp` [s], by the names of the models' states; False: refused, and counted."""
+        """Takes the vehicle's state at `stamp` [s], by the names of the models' states; False: refused, and counted."""
         self._begin(now)
         try:
             require_all(values, REQUIRED)
@@ -237,7 +238,7 @@ class AuthorityArbiter:
         return moving and all(before[name] == after[name] for name in ("x", "y", "vx"))
 
     def update_obstacles(self, obstacles: Obstacles) -> bool:
-        """What is seen now; False: refused, and counted."""
+        """Takes the present obstacles; False: refused, and counted."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
             self.refusals.refuse("obstacles", "centres, radii and velocities do not fit", MALFORMED)
@@ -256,13 +257,13 @@ class AuthorityArbiter:
     # -- What goes out -----------------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> SharedDecision:
-        """The command for `now` [s]."""
+        """Returns the decision for `now` [s]."""
         self._begin(now)
         dt = min(max(now - self._now, 0.0), 1.0) if math.isfinite(self._now) else 0.0
         self._now, s = now, self.settings
-        seen = self._look(now)
-        row = row_of(seen)
-        situation = self._situation(now, seen)
+        inputs = self._machine_inputs(now)
+        row = row_of(inputs)
+        situation = self._situation(now, inputs)
         if situation is not None and now >= self._assessed + s.period - 1e-6:
             self._judge(now, situation, together=row.share is Authority.LAW)
         self._share(row, dt)
@@ -276,10 +277,10 @@ class AuthorityArbiter:
             self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed)
 
     def brake(self, now: float) -> StampedCommand:
-        """A stop at `now` [s] whatever is known, for who cannot ask for a decision."""
+        """Returns a command that stops at `now` [s], without using any state; the fallback of callers that have none."""
         return self._gate.admit(None, now).command
 
-    def _look(self, now: float) -> MachineInputs:
+    def _machine_inputs(self, now: float) -> MachineInputs:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, self._limits(name)) for name, source in self._sources.items())
         if s.wait_for_operator and operator is NEVER and s.mode != AUTONOMY:
@@ -294,18 +295,18 @@ class AuthorityArbiter:
                         STATE: (s.state_age, s.state_timeout)}[source]
         return SourceTimeouts(age, timeout, s.max_silence)
 
-    def _situation(self, now: float, seen: MachineInputs) -> Situation | None:
-        """What is known, without what is too old to count; None where the vehicle's state is."""
-        if seen.vehicle is not FRESH or self._measured is None:
+    def _situation(self, now: float, inputs: MachineInputs) -> Situation | None:
+        """Returns the known inputs without those that are too old; None where the vehicle's state is."""
+        if inputs.vehicle is not FRESH or self._measured is None:
             return None
 
         def counts(name: str, presence: Presence) -> StampedCommand | None:
             return self._requested[name] if presence is FRESH else None
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
-        # His command as the gate will let it through: what it would cut off threatens nobody.
-        operator = counts(OPERATOR, seen.operator)
-        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), counts(AUTONOMY, seen.autonomy),
+        # The operator's command as the gate will admit it: the part that it would cut off is no threat.
+        operator = counts(OPERATOR, inputs.operator)
+        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), counts(AUTONOMY, inputs.autonomy),
                          self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past))
 
     def _counting_plan(self, now: float) -> Plan | None:
@@ -329,7 +330,7 @@ class AuthorityArbiter:
         self._choice.update(now, self._opposite and together, threat, self._k, s)
 
     def _share(self, row: Row, dt: float) -> None:
-        """k, towards where the row has it."""
+        """Moves k towards the target of the row."""
         if row.share is Authority.LAW:
             if self._choice.k is not None:
                 self._k = self._wanted = self._choice.k
@@ -339,7 +340,7 @@ class AuthorityArbiter:
             self._wanted = 0.0 if row.share is Authority.OPERATOR else 1.0
         else:
             self._wanted = self._k
-        # Who is not there has no share.
+        # An absent driver has no share.
         if self._requested[AUTONOMY] is None:
             self._k = 0.0
         elif self._requested[OPERATOR] is None:
@@ -365,7 +366,7 @@ class AuthorityArbiter:
         return blended(operator, autonomy, self._k, now)
 
     def _steering_of_stop(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
-        """Along the last plan, where the vehicle is on it; as it is, where that is not known."""
+        """Returns the steering along the last plan, where the vehicle is on it; else the present one."""
         plan = self._plan
         if plan is None or situation is None or now - self._plan_stamp > OLD_PLAN:
             return applied.steering
@@ -388,7 +389,7 @@ class AuthorityArbiter:
 
 
 def _either_way(situation: Situation) -> Obstacles:
-    """What may be passed on either side. What stands beside the lane may not: who goes round it leaves the lane, which is for the threat to
-    judge; a command in a bend, held for long enough, goes round every cone beside it."""
-    seen, corridor = situation.obstacles, situation.corridor
-    return seen if corridor is None or not len(seen.radii) else seen.where(corridor.holds(seen.centres))
+    """Returns the obstacles that may be passed on either side: all, or those within the corridor. Passing an obstacle beside the lane
+    leaves the lane, which is for the threat to judge; a command in a bend, held for long enough, goes round every cone beside it."""
+    obstacles, corridor = situation.obstacles, situation.corridor
+    return obstacles if corridor is None or not len(obstacles.radii) else obstacles.where(corridor.holds(obstacles.centres))

@@ -26,7 +26,7 @@ SPACING = 0.5  # [m]
 
 
 def opposite(first: Plan, second: Plan, now: float, horizon: float, obstacles: Obstacles, near: float) -> np.ndarray:
-    """Which obstacles (n,) two trajectories from the same place pass on opposite sides.
+    """Returns which obstacles (n,) two trajectories from the same place pass on opposite sides.
 
     Args:
         now, horizon: from when on, and for how long [s].
@@ -46,13 +46,13 @@ def opposite(first: Plan, second: Plan, now: float, horizon: float, obstacles: O
 
 
 def _seen_from(obstacles: Obstacles, now: float, times: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The places (m, 3) at `times` (m,) from `now` on, as seen from each obstacle (n, m, 2)."""
+    """Returns the places (m, 3) at `times` (m,) from `now` on, relative to each obstacle (n, m, 2)."""
     moved = obstacles.velocities[:, None, :] * ((now - obstacles.time) + times)[None, :, None]
     return np.asarray(at[None, :, :2] - obstacles.centres[:, None, :] - moved)
 
 
 def winding(curve: np.ndarray) -> int:
-    """How often a closed curve (m, 2) goes around the origin, to the left; 0 where the origin lies on it."""
+    """Returns the winding number of a closed curve (m, 2) about the origin, positive to the left; 0 where the origin lies on it."""
     after = np.roll(curve, -1, axis=0)
     cross = curve[:, 0] * after[:, 1] - curve[:, 1] * after[:, 0]
     dot = (curve * after).sum(axis=1)
@@ -66,7 +66,7 @@ FORWARD = 0.5  # share of autonomy from which on its selector counts, where the 
 
 
 def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float) -> StampedCommand:
-    """Autonomy's command, moved on along its plan from its own time to `now` [s], so that it answers the same moment as the operator's.
+    """Returns autonomy's command, moved on along its plan from its own time to `now` [s], the moment of the operator's command.
 
     A command that its plan does not have, since autonomy brakes or backs, is held.
 
@@ -84,12 +84,12 @@ def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float
 
 
 def blended(operator: StampedCommand, autonomy: StampedCommand, k: float, now: float) -> StampedCommand:
-    """(1 - k) operator + k autonomy. Throttle and brake are one pedal, so that the two never act at once; where one of them wants to
-    reverse and the other does not, the one with the larger share has its pedals whole."""
+    """Returns (1 - k) operator + k autonomy. Throttle and brake are one pedal, so that the two never act at once; where only one of them
+    reverses, the one with the larger share has its pedals whole."""
     steering = (1.0 - k) * operator.steering + k * autonomy.steering
     a, b = operator.pedal, autonomy.pedal
     reverse = operator.reverse
-    # Who only brakes agrees with either direction.
+    # A command that only brakes agrees with either direction.
     if operator.reverse != autonomy.reverse and a > 0.0 and b > 0.0:
         reverse = autonomy.reverse if k >= FORWARD else operator.reverse
         pedal = b if k >= FORWARD else a
@@ -102,7 +102,7 @@ def blended(operator: StampedCommand, autonomy: StampedCommand, k: float, now: f
 
 @dataclass
 class SideChoice:
-    """Who drives while operator and autonomy pass an obstacle on opposite sides: `k` is 0 or 1 then, else None."""
+    """The driver in charge while operator and autonomy pass an obstacle on opposite sides: `k` is 0 or 1 then, else None."""
 
     k: float | None = None
     _until: float = -math.inf
@@ -129,5 +129,5 @@ class SideChoice:
             self.k = 0.0
 
     def reset(self) -> None:
-        """Nothing is chosen."""
+        """Forgets the choice."""
         self.k, self._until, self._safe_since = None, -math.inf, math.inf

@@ -32,7 +32,8 @@ from lfdm_ros.vehicles.body import mass_of
 
 @dataclass(frozen=True)
 class Sideslip(Declared):
-    """threat = |atan2(vy, |vx|)| / full, at most 1."""
+    """The law published with paper 001's experiments, as a baseline: threat = |atan2(vy, |vx|)| / full, at most 1. It uses neither
+    obstacles nor a prediction, and 3 degrees are ordinary in a hard lane change."""
 
     ABOUT: ClassVar[str] = "threat sideslip: "
     name: ClassVar[str] = "sideslip"
@@ -58,7 +59,10 @@ PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
 
 @dataclass(frozen=True)
 class Demand(Declared):
-    """0 up to `engage`, 1 from `full` on; both are shares of the slip angle at which the front tyres slide, or of the friction circle."""
+    """The worst front sideslip of the autonomy's plan, or its share of the friction circle: 0 up to `engage`, 1 from `full` on. Anderson,
+    Peters, Pilutti & Iagnemma 2010, "An optimal-control-based framework for trajectory planning, threat assessment, and semi-autonomous
+    control of passenger vehicles in hazard avoidance scenarios": the plan is the easiest way there is; when even that is hard, little is
+    left."""
 
     ABOUT: ClassVar[str] = "threat demand: "
     name: ClassVar[str] = "demand"
@@ -68,7 +72,7 @@ class Demand(Declared):
     engage: float = setting(0.35, "1", "share of the peak up to which nothing is threatened", 0.0, 5.0)
     full: float = setting(0.85, "1", "share of the peak from which on autonomy drives", 0.01, 5.0)
     horizon: float = setting(2.0, "s", "how far ahead the plan counts", 0.1, 10.0)
-    model: str = setting(MODEL, "", "vehicle model whose ground says what the tyres hold along the plan, by its name in the registry")
+    model: str = setting(MODEL, "", "vehicle model whose ground gives the grip along the plan, by its name in the registry")
 
     def assess(self, situation: Situation) -> Assessment:
         plan = situation.plan
@@ -91,8 +95,8 @@ class Demand(Declared):
 
 
 def front_slip(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray | None:
-    """Front slip angles of a plan (n,), as shares of that from which on the tyres slide on the model's ground there; None: it cannot be
-    told."""
+    """Returns front slip angles of a plan (n,), as shares of the angle from which on the tyres slide on the model's ground there; None:
+    unknown."""
     p, place, grip = vehicle.parameters, {name: i for i, name in enumerate(plan.names)}, _grip_along(plan, vehicle, model)
     if grip is None or not {"vx", "vy", "yaw_rate"} <= set(place) or not {"cornering_stiffness_front", "max_road_wheel_angle"} <= set(p):
         return None
@@ -103,7 +107,7 @@ def front_slip(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray |
 
 
 def sliding_angle(p: Mapping[str, float], grip: np.ndarray) -> np.ndarray:
-    """The slip angle from which on the front tyres slide [rad], where at most an acceleration `grip` [m/s^2] is held; of its shape."""
+    """Returns the slip angle from which on the front tyres slide [rad], where the peak acceleration is `grip` [m/s^2]; of its shape."""
     load = 0.5 * mass_of(p) * p["cg_to_rear_axle"] / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
     return np.arctan(PEAK * grip * load / p["cornering_stiffness_front"])
 
@@ -117,7 +121,7 @@ def saturation(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray |
 
 
 def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
-    """What the tyres hold at most at the places of a plan [m/s^2], (n,) or (1,); None: it cannot be told."""
+    """Returns the peak acceleration of the tyres at the places of a plan [m/s^2], (n,) or (1,); None: unknown."""
     if not {"x", "y", "yaw"} <= set(plan.names) or "friction_max" not in vehicle.parameters:
         return None
     try:
@@ -127,12 +131,13 @@ def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
     return peak(*(column(plan, name) for name in ("x", "y", "yaw")))
 
 
-SPACING = 0.25  # [m] between the poses that are looked at
+SPACING = 0.25  # [m] between the poses that are checked
 
 
 @dataclass(frozen=True)
 class Clearance(Declared):
-    """Of the operator's command, held, and of the autonomy's plan."""
+    """Time to collision and clearance of the operator's command, held, and of the autonomy's plan: contact now is a threat of 1, contact
+    later than `far` or a gap of `margin` is none."""
 
     ABOUT: ClassVar[str] = "threat clearance: "
     name: ClassVar[str] = "clearance"
@@ -140,11 +145,10 @@ class Clearance(Declared):
     near: float = setting(0.7, "s", "time to collision up to which the threat is 1", 0.0, 10.0)
     far: float = setting(1.8, "s", "time to collision from which on nothing is threatened", 0.01, 20.0)
     margin: float = setting(0.3, "m", "a wider gap counts as none", 0.01, 10.0)
-    scan_timeout: float = setting(1.0, "s", "age of what is seen from which on nothing can be told", 0.01, 60.0)
+    scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
-        seen = situation.obstacles
-        age = situation.time - seen.time
+        age = situation.time - situation.obstacles.time
         if age > self.scan_timeout:
             return Assessment.unknown("nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago")
         if situation.intention is None:
@@ -155,7 +159,7 @@ class Clearance(Declared):
         return Assessment(mine, said, theirs, {"time_to_collision_s": ttc, "clearance_m": gap})
 
     def _threat(self, situation: Situation, trajectory: Plan) -> tuple[float, float, float]:
-        """Threat, time to collision [s] and least clearance [m]; inf: none."""
+        """Returns threat, time to collision [s] and least clearance [m]; inf: none."""
         ahead, gaps = clearances(trajectory, situation.time, self.far, situation.obstacles, situation.vehicle.footprint)
         if not len(ahead):
             return math.nan, math.inf, math.inf
@@ -169,8 +173,8 @@ class Clearance(Declared):
 
 
 def clearances(trajectory: Plan, now: float, horizon: float, obstacles: Obstacles, outline: Footprint) -> tuple[np.ndarray, np.ndarray]:
-    """Times from `now` on (n,) [s], at most `horizon`, and the least distance of the outline to an obstacle then (n,) [m], below 0 inside;
-    inf where none is near."""
+    """Returns times from `now` on (n,) [s], at most `horizon`, and the least distance of the outline to an obstacle then (n,) [m], below 0
+    inside; inf where none is near."""
     ahead, at = poses(trajectory, now, horizon, SPACING)
     gaps = np.full(len(ahead), math.inf)
     if not len(ahead) or not len(obstacles.radii):
@@ -192,7 +196,7 @@ NEEDED = tuple(f.name for f in roll_chassis.PARAMETERS if "damping" not in f.nam
 
 
 class Loads:
-    """Load-transfer ratios of one vehicle."""
+    """Load-transfer ratios of one vehicle: the difference of an axle's wheel loads over their sum, 0 at rest, 1 when a wheel has lifted."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         """Raises KeyError where the vehicle lacks parameters."""
@@ -204,7 +208,7 @@ class Loads:
         self._steady = steady
 
     def ratio(self, ay: np.ndarray, ax: np.ndarray, roll: np.ndarray | None = None) -> np.ndarray:
-        """The larger ratio of the two axles (n,); roll: [rad] to the right, None: as in a steady turn."""
+        """Returns the larger ratio of the two axles (n,); roll: [rad] to the right, None: as in a steady turn."""
         lean = self._steady * ay if roll is None else roll
         worst = np.zeros(np.shape(ay))
         for static, lateral, spring, sign in zip(self._static, self._lateral, self._springs, (-1.0, 1.0)):
@@ -222,7 +226,7 @@ class LoadTransfer(Declared):
 
     engage: float = setting(0.6, "1", "load-transfer ratio up to which nothing is threatened", 0.0, 1.0)
     full: float = setting(0.95, "1", "load-transfer ratio from which on the threat is 1", 0.01, 2.0)
-    horizon: float = setting(1.5, "s", "how far ahead is looked", 0.1, 10.0)
+    horizon: float = setting(1.5, "s", "how far ahead loads are predicted", 0.1, 10.0)
 
     def assess(self, situation: Situation) -> Assessment:
         try:
@@ -241,7 +245,7 @@ class LoadTransfer(Declared):
                           {"now": now, "operator": mine, "autonomy": theirs})
 
     def _worst(self, loads: Loads, situation: Situation, trajectory: Plan | None) -> float:
-        """The largest ratio on a trajectory within the horizon; NaN: it cannot be told."""
+        """Returns the largest ratio on a trajectory within the horizon; NaN: unknown."""
         if trajectory is None or not {"ax", "ay"} <= set(trajectory.names):
             return math.nan
         t = trajectory.times
@@ -257,13 +261,13 @@ class LoadTransfer(Declared):
         """Keeps nothing."""
 
 
-HOPELESS = 0.5  # share of worlds in which it does not matter who drives
+HOPELESS = 0.5  # share of worlds in which both drivers fail alike
 
 
 @dataclass(frozen=True)
 class RiskThreat(RiskSettings):
-    """threat = P(autonomy fails less than the operator) / full; of the autonomy the same the other way round. Both at most 1. Where both
-    fail alike more often than not, nothing is told: who drives then goes on."""
+    """The threat P(autonomy fails less than the operator) / full; for autonomy the same the other way round. Both at most 1. Where both
+    fail alike more often than not, the threat is unknown, so that k stays."""
 
     ABOUT: ClassVar[str] = "threat risk: "
     name: ClassVar[str] = "risk"
@@ -316,7 +320,7 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     """Components by name.
 
     Args:
-        changes: of settings, NAME.SETTING=VALUE; also of components that are not asked for, which has no effect.
+        changes: of settings, NAME.SETTING=VALUE; also of components that are not in `names`, without effect.
 
     Raises:
         InputError: no such component or setting, a name twice, or a value that does not fit.

@@ -1,8 +1,8 @@
-"""The vehicles that the risk follows: of one model each, with all that is not known of their parameters and of the road drawn for each.
+"""The vehicles of the risk's rollouts: of one model each, with the unknown parameters of vehicle and road drawn for each.
 
 Which tyre model holds where a tyre slides is not known either. On Fiala's a locked wheel still holds across what it held before (001 eqs
-16-18 take each direction by itself), on TMeasy's it does not, so that only there a vehicle spins whose rear wheels lock in a bend. Of a
-vehicle that has parameters for several, the runs are shared among them.
+16-18 take each direction by itself), on TMeasy's it does not, so that only there a vehicle spins whose rear wheels lock in a bend. Where a
+vehicle has parameters for several, the runs are shared among them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Fleet:
 
     @classmethod
     def of(cls, model: Model, single: bool) -> Fleet:
-        """single: with numbers of 32 bits."""
+        """Returns the fleet of a model; single: with numbers of 32 bits."""
         return cls(model, hazard_kernel(model, "float" if single else "double"))
 
     def parameters(self, vehicle: Vehicle, draws: Draws | None, uniform: np.ndarray, friction: tuple[float, float]) -> np.ndarray:
-        """Parameters (NP, n), each column a vehicle.
+        """Returns parameters (NP, n), each column a vehicle.
 
         Args:
             uniform: random numbers (2, n) of the draw and of the friction.
@@ -55,8 +55,8 @@ class Fleet:
 
 
 def tyre_models(vehicle: Vehicle, name: str) -> list[Model]:
-    """The model of a name on each tyre model that the vehicle has parameters for and that needs no states of its own, the vehicle's own
-    first; only that where the name says which.
+    """Returns the model of a name on each tyre model that the vehicle has parameters for and that adds no states, the vehicle's own first;
+    only the named one where the name has a tyre.
 
     Raises:
         InputError: no such model, or the vehicle lacks parameters of it.
@@ -71,7 +71,7 @@ def tyre_models(vehicle: Vehicle, name: str) -> list[Model]:
 
 
 def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
-    """Friction of a road that is known to `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
+    """Draws friction of a road with standard deviation `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
     if not sd:
         return np.full(len(uniform), mean)
     # Not by scipy.stats, whose import takes as long as that of all the rest of a node.

@@ -1,4 +1,4 @@
-"""What becomes of a command that is held: rolled out on the model that the controller predicts with, through the vehicle's actuators."""
+"""Rollout of a held command on the model that the controller predicts with, through the vehicle's actuators."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Forecast:
         self.set_vehicle(vehicle)
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
+        """Sets the parameters of the vehicle. Raises InputError if it lacks some; then nothing has changed."""
         self._advance = self._bind(self._x, vehicle.vector(self.model), self._before, self._after)
         self._vehicle = vehicle
 
     def held(self, situation: Situation, command: StampedCommand, horizon: float) -> Plan:
-        """The command, sent from now on and held: from the measured state until `horizon` [s] from now.
+        """Rolls out a command, sent from now on and held, from the measured state until `horizon` [s] from now.
 
-        What was sent before acts first, for the actuators' delay; then steering and pedal move as fast as the actuators do. The inputs are
-        those at the wheels. Ends early where the model has no finite answer.
+        Earlier commands act first, for the actuators' delay; then steering and pedal move at the actuators' rates. The inputs are those at
+        the wheels. The plan ends early where the model has no finite answer.
         """
         a, measured = situation.vehicle.actuators, situation.measured
         effects = [c.time + a.delay for c in situation.sent]
@@ -82,13 +82,13 @@ def _towards(value: float, wanted: float, step: float) -> float:
 
 
 def column(trajectory: Plan, name: str) -> np.ndarray:
-    """One of the states of a trajectory over time (n,)."""
+    """Returns one of the states of a trajectory over time (n,)."""
     return np.asarray(trajectory.states[:, trajectory.names.index(name)])
 
 
 def poses(trajectory: Plan, now: float, horizon: float, spacing: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times from `now` on (n,) [s] until the trajectory or the horizon [s] ends, and the poses x, y [m], yaw [rad] then (n, 3), linear
-    between the rows and no further apart than `spacing` [m]; none where the trajectory is over."""
+    """Returns times from `now` on (n,) [s] until the trajectory or the horizon [s] ends, and the poses x, y [m], yaw [rad] then (n, 3),
+    linear between the rows and no further apart than `spacing` [m]; none where the trajectory is over."""
     t = trajectory.times
     end = min(float(t[-1]), now + horizon)
     if end < now or float(t[0]) > end:

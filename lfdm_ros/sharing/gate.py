@@ -1,9 +1,9 @@
-"""The command gate: whatever is decided before it, what leaves it is finite, fresh, in range, and no faster than rates allow.
+"""The command gate: its output is finite, fresh, in range, and within the rates of steering and pedals, whatever its input.
 
 Magnitude by speed. A steady turn at road-wheel angle d has the lateral acceleration v^2 d / (L + K v^2), with the wheelbase L and the
-understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, mu g.
-Steering into a slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the
-vehicle does across.
+understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, mu g. Steering
+into a slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the vehicle does
+across.
 
 The brake. A rear axle that has to hold the vehicle in a bend and to slow it down locks, and the vehicle turns round: it is braked no harder
 than that axle holds beside what the vehicle does across, as autonomy's stops are. An emergency stop is not held back.
@@ -36,23 +36,23 @@ OLD = 0.2  # [s] a decision that is older is none: the gate brakes
 
 @dataclass(frozen=True)
 class GatedCommand:
-    """What goes out, and which limits held it back."""
+    """The gate's output, and the limits that changed it."""
 
     command: StampedCommand
     limits: tuple[str, ...]
 
 
 class OutputGate:
-    """Keeps the command in force."""
+    """Limits of one vehicle's commands; keeps the command in force."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings, table: LimitTable | None = None) -> None:
-        """table: of the largest model's wheel lift, which limits the steering as well."""
+        """Makes the gate of a vehicle; table: of the largest model's wheel lift, which limits the steering as well."""
         self.settings, self._table = settings, table
         self.set_vehicle(vehicle)
         self.reset()
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Another vehicle's parameters. Raises InputError where it lacks some; then nothing has changed."""
+        """Sets the parameters of the vehicle. Raises InputError where it lacks some; then nothing has changed."""
         p = vehicle.parameters
         missing = [name for name in NEEDED if name not in p]
         if missing:
@@ -65,25 +65,25 @@ class OutputGate:
         self._actuators, self._braked = vehicle.actuators, braked_of(vehicle, 1.0)
 
     def reset(self) -> None:
-        """Nothing was sent yet."""
+        """Forgets commands and motion."""
         self.applied, self._reverse = StampedCommand(0.0), False
         self._vx = self._vy = self._yaw_rate = 0.0
         self._pose = (0.0, 0.0, 0.0)
         self.restart()
 
     def restart(self) -> None:
-        """Time begins anew; the command in force stays."""
+        """Restarts time; the command in force stays."""
         self._sent = False
 
     def set_motion(self, vx: float, vy: float, yaw_rate: float, pose: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
-        """How the vehicle moves now [m/s, rad/s], and where: x, y [m], yaw [rad]; what is not finite is not taken."""
+        """Sets the motion of the vehicle [m/s, rad/s], and its pose: x, y [m], yaw [rad]; values that are not finite are ignored."""
         if all(map(math.isfinite, (vx, vy, yaw_rate, *pose))):
             self._vx, self._vy, self._yaw_rate, self._pose = vx, vy, yaw_rate, pose
 
     # -- What is allowed -----------------------------------------------------------------------------------------------
 
     def max_steering(self, vx: float) -> float:
-        """Largest steering at a speed where the vehicle is, as share of full lock."""
+        """Returns the largest steering at a speed where the vehicle is, as share of full lock."""
         v2, grip = vx * vx, float(self._peak(*self._pose)[0])
         angle = (self._wheelbase + self._understeer * v2) * grip / max(v2, 1e-6)
         share = angle / self._lock
@@ -92,35 +92,35 @@ class OutputGate:
         return min(max(share, MIN_LOCK), 1.0)
 
     def steering_range(self) -> tuple[float, float]:
-        """Least and largest steering now: that of the speed, and into a slide."""
+        """Returns the least and largest steering now: that of the speed, and into a slide."""
         lock = self.max_steering(self._vx)
         # In reverse the front wheels trail.
         along = math.atan2(self._vy + self._front * self._yaw_rate, self._vx) / self._lock if self._vx > SLOW else 0.0
         return max(min(-lock, along), -1.0), min(max(lock, along), 1.0)
 
     def max_brake(self) -> float:
-        """Brake [0, 1] up to which the rear axle holds the vehicle now."""
+        """Returns the brake [0, 1] up to which the rear axle holds the vehicle now."""
         circle = LAST.circle * float(self._peak(*self._pose)[0])
         return min(braking(self._braked, abs(self._vx * self._yaw_rate), circle) / self._braked.full_brake, 1.0)
 
     def clip(self, command: StampedCommand) -> StampedCommand:
-        """What of a command is let through in the end, however long it takes: within the range of the steering and of the brake."""
+        """Returns a command within the ranges of steering and brake, without rates."""
         low, high = self.steering_range()
         pedal = max(command.pedal, -self.max_brake())
         return StampedCommand.of_pedal(command.time, min(max(command.steering, low), high), pedal, command.reverse)
 
     def max_steering_rate(self) -> float:
-        """Largest rate of the steering now [1/s]."""
+        """Returns the largest rate of the steering now [1/s]."""
         return min(self._actuators.steering_rate, 2.0 * self.max_steering(self._vx) / self.settings.swing_time)
 
     # -- What goes out -------------------------------------------------------------------------------------------------
 
     def admit(self, wanted: StampedCommand | None, now: float, emergency: bool = False) -> GatedCommand:
-        """The command for now [s].
+        """Returns the command for now [s].
 
         Args:
-            wanted: what was decided; None, or one that is older than `OLD`: nothing usable, which brakes.
-            emergency: brake as fast as an emergency stop does.
+            wanted: the decided command; None, or one that is older than `OLD`: the gate brakes.
+            emergency: brake at the rate of an emergency stop.
         """
         s, limits, before = self.settings, list[str](), self.applied
         dt = min(max(now - before.time, 0.0), LONGEST) if self._sent else 0.0

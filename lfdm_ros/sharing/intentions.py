@@ -32,7 +32,7 @@ class PredictedOperator:
     """The median driver at the wheel of one vehicle."""
 
     def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None) -> None:
-        """settings: of the driver. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
+        """Makes the driver; settings: of the driver model. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
         p, self._settings = vehicle.parameters, settings or OperatorSettings(variation=0.0)
         self._person = Person.drawn(self._settings, np.random.default_rng(0))
         self._lock = p["max_road_wheel_angle"]
@@ -40,27 +40,27 @@ class PredictedOperator:
 
     @property
     def prediction_time(self) -> float:
-        """For how long he thinks the motion of a picture on, which makes up for delays of his own [s]."""
+        """Span over which the driver extrapolates the motion, which compensates delays of the driver's own [s]."""
         s, own = self._settings, self._person
         return s.anticipation * (own.perception_delay + s.cognitive_cycle + own.motor_delay)
 
     def steering(self, path: Path, past: Sequence[Measured], now: float, times: np.ndarray, delay: float) -> np.ndarray:
-        """By how much the steering of one who follows a path will differ from what it is at `now` [s], `times` (k,) from then on, which
-        begin at 0 and rise: (k,), share of full lock. From a `delay` [s] on, beyond which nobody has seen anything, it stays.
+        """Returns the change of the steering of a driver that follows a path, against that at `now` [s], at `times` (k,) from then on,
+        which begin at 0 and rise: (k,), share of full lock. After a `delay` [s], beyond which nothing is visible yet, it stays.
 
         Args:
             past: states, oldest first; what lies before the first is as that.
-            delay: from what the vehicle does to what his hands do about it.
+            delay: from a motion of the vehicle to the answer of the driver's hands.
         """
-        law, seen = self._law, np.minimum(now + times - delay, past[-1].time)
+        law, visible = self._law, np.minimum(now + times - delay, past[-1].time)
         at = np.array([state.time for state in past])
         values = {name: np.array([state.values[name] for state in past]) for name in REQUIRED}
         values["yaw"] = np.unwrap(values["yaw"])
-        picture = {name: np.interp(seen, at, value) for name, value in values.items()}
+        picture = {name: np.interp(visible, at, value) for name, value in values.items()}
         x, y, yaw = moved_on(picture, self.prediction_time)
         _, angles = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
         law.reset()
-        steps = np.diff(np.maximum(seen, at[0]), prepend=max(float(seen[0]), float(at[0])))
+        steps = np.diff(np.maximum(visible, at[0]), prepend=max(float(visible[0]), float(at[0])))
         wanted = [law.steer(far, near, step) for near, far, step in zip(*angles.tolist(), steps.tolist())]
         return (np.array(wanted) - wanted[0]) / self._lock if all(map(math.isfinite, wanted)) else np.zeros(len(times))
 
@@ -115,12 +115,12 @@ class IntentionKind:
 
 
 def hold(view: OperatorView) -> Intention:
-    """Constant input: the command as it is."""
+    """Predicts constant input: the command as it is."""
     return view.hold()
 
 
 def follow_path(view: OperatorView) -> Intention:
-    """Along the path at the present speed; without a path, or in reverse, the command is held."""
+    """Predicts driving along the path at the present speed; without a path, or in reverse, the command is held."""
     held, path = view.hold(), view.situation.path
     if path is None or view.command.reverse:
         return held
@@ -132,7 +132,7 @@ OPERATOR, AUTONOMY, FIRST = "operator", "autonomy", "first"
 
 
 def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
-    """The command, and after a reaction a correction; in reverse, and without path and plan, nothing counts from then on.
+    """Predicts the command, and after a reaction a correction; in reverse, and without path and plan, nothing counts from then on.
 
     Args:
         corrected_by: the operator, back to the path, or else to the plan; autonomy after `takeover`, back to its plan, or else to the path;
@@ -140,7 +140,7 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
         answering: until then the operator steers as the driver model answers what it has seen, where autonomy is not the one to correct.
     """
     s, situation, command, held = view.settings, view.situation, view.command, view.hold()
-    # The way up to the operator is taken to be as long as the way down, which the age of the command tells.
+    # The link up to the operator is assumed to be as slow as that down, which is the age of the command.
     reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
     path, plan = situation.path, situation.plan
     by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
@@ -166,7 +166,7 @@ HELD = IntentionKind("held", "the command as it is", hold)
 PATH = IntentionKind("path", "drives along the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
-PREDICTED = IntentionKind("predicted", "the same, but until then the operator steers as the driver model answers what it has seen",
+PREDICTED = IntentionKind("predicted", "the same, but until then the operator steers as the driver model answers visible motion",
                          partial(react, corrected_by=OPERATOR, answering=True))
 TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
                          partial(react, corrected_by=AUTONOMY, answering=False))

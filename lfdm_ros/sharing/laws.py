@@ -48,12 +48,12 @@ class Piecewise:
 
 
 def linear() -> Piecewise:
-    """k = threat."""
+    """Returns the law k = threat."""
     return Piecewise(((0.0, 0.0), (1.0, 1.0)))
 
 
 def between(engage: float, full: float) -> Piecewise:
-    """0 up to `engage`, 1 from `full` on (Anderson et al. 2010). Raises InputError unless full is larger."""
+    """Returns the law that is 0 up to `engage`, 1 from `full` on (Anderson et al. 2010). Raises InputError unless full is larger."""
     return Piecewise(((engage, 0.0), (full, 1.0)))
 
 
@@ -103,13 +103,13 @@ class Hysteresis:
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast k may change [1/s]."""
+    """Largest rates of k [1/s]."""
 
     up: float
     down: float
 
     def limited(self, before: float, wanted: float, dt: float) -> float:
-        """As near to what is wanted as the rate allows within dt [s]."""
+        """Returns the share nearest to `wanted` that the rates allow within dt [s]."""
         return min(max(wanted, before - self.down * dt, 0.0), before + self.up * dt, 1.0)
 
 
@@ -122,7 +122,7 @@ class LawKind:
     make: Callable[[Any], Law]
 
     def checked(self, settings: Any) -> Law:
-        """The law. Raises InputError where a share falls or leaves [0, 1]."""
+        """Returns the law. Raises InputError where a share falls or leaves [0, 1]."""
         law = self.make(settings)
         threats = np.linspace(0.0, 1.0, 101)
         shares = np.array([law.k(float(threat)) for threat in threats])

@@ -1,7 +1,8 @@
-"""The state machine of shared control: who drives when sources come and go. One table; the first row that fits says all.
+"""The state machine of shared control: authority by the presence of operator, autonomy and state. One table; the first row that fits
+decides.
 
-It keeps no history: the state follows from what is there now, so that whatever comes back is taken back. Two things do have a memory, and
-they are inputs: whether a source ever came, and the latch of the emergency stop.
+It keeps no history: the state follows from the present inputs, so that a source that returns is used again. Two inputs have a memory: a
+source came before or not, and the latch of the emergency stop.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, MODES, OPERATOR
 
 
 class Presence(Enum):
-    """Of a source: nothing came yet; what came counts; what came is too old."""
+    """Presence of a source: nothing came yet; its last message counts; its last message is too old."""
 
     NEVER = "never"
     FRESH = "fresh"
@@ -23,7 +24,7 @@ class Presence(Enum):
 
 
 class Authority(Enum):
-    """Where k goes, at its rate."""
+    """Target of k, reached at its rate."""
 
     LAW = "by the threat"
     OPERATOR = "to 0"
@@ -32,7 +33,7 @@ class Authority(Enum):
 
 
 class Action(Enum):
-    """What is sent."""
+    """Kind of command that is sent."""
 
     SHARED = "shared command"
     WAIT = "roll, or stand"
@@ -42,7 +43,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MachineInputs:
-    """What the state follows from. overdue: the vehicle has moved for too long without anybody."""
+    """Inputs of the state machine. overdue: the vehicle has moved for too long without any command."""
 
     mode: str
     operator: Presence
@@ -72,9 +73,9 @@ class Row:
     latched: bool = False
     overdue: frozenset[bool] = frozenset((False, True))
 
-    def fits(self, seen: MachineInputs) -> bool:
-        return (seen.mode in self.modes and seen.operator in self.operator and seen.autonomy in self.autonomy
-                and seen.vehicle in self.vehicle and seen.latched == self.latched and seen.overdue in self.overdue)
+    def fits(self, inputs: MachineInputs) -> bool:
+        return (inputs.mode in self.modes and inputs.operator in self.operator and inputs.autonomy in self.autonomy
+                and inputs.vehicle in self.vehicle and inputs.latched == self.latched and inputs.overdue in self.overdue)
 
 
 def _of(*values: Presence) -> frozenset[Presence]:
@@ -108,7 +109,7 @@ TABLE: tuple[Row, ...] = (
         autonomy=_of(NEVER), overdue=_WAITS),
     Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BOTH, operator=_of(NEVER),
         autonomy=_of(NEVER), overdue=_OVERDUE),
-    # The operator alone: autonomy was not asked, so that it does not take over.
+    # The operator alone: autonomy is not part of the mode, so it does not take over.
     Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "", modes=_HIM, operator=_of(FRESH)),
     Row("stopping", Authority.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_HIM, operator=_of(LOST)),
     Row("waiting", Authority.HELD, Action.WAIT, False, "no command of the operator yet", modes=_HIM, operator=_of(NEVER), overdue=_WAITS),
@@ -123,13 +124,13 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def row_of(seen: MachineInputs) -> Row:
-    """The row that holds."""
-    return next(row for row in TABLE if row.fits(seen))
+def row_of(inputs: MachineInputs) -> Row:
+    """Returns the row that holds."""
+    return next(row for row in TABLE if row.fits(inputs))
 
 
 def markdown() -> str:
-    """The table for the documentation."""
+    """Returns the table for the documentation."""
     def listed(values: frozenset[Presence]) -> str:
         return "any" if values == _ANY else " or ".join(p.value for p in Presence if p in values)
 
@@ -146,26 +147,26 @@ def markdown() -> str:
 # ---- Sources -------------------------------------------------------------------------------------------------------------
 
 GAP_MEMORY = 30.0  # [s] time constant with which the longest gap between messages is forgotten
-GAP_FACTOR = 2.0  # so many times the longest gap of late are no loss yet
+GAP_FACTOR = 2.0  # silence up to this many recent longest gaps is no loss
 
 
 @dataclass(frozen=True)
 class SourceTimeouts:
-    """From which on a source is lost [s]: the age of its last message by its stamp, and the time since that came, which is `timeout` for
-    one that comes regularly, more for one that does not, and `max_silence` at most."""
+    """Limits beyond which a source is lost [s]: the age of its last message by its stamp, and the time since that came, which is `timeout`
+    for a regular source, more for an irregular one, and `max_silence` at most."""
 
     age: float
     timeout: float
     max_silence: float
 
     def silence(self, gap: float) -> float:
-        """Time since the last message from which on a source is lost whose longest gap of late is `gap` [s]."""
+        """Returns the time since the last message from which on a source is lost whose longest recent gap is `gap` [s]."""
         return max(self.timeout, min(GAP_FACTOR * gap, self.max_silence))
 
 
 @dataclass
 class SourceMonitor:
-    """When the last message of a source was made, and when it came. Times [s], on one clock.
+    """Stamp and arrival of a source's last message [s], on one clock.
 
     gap: the longest time between two messages of late, without those after which the source was lost whatever its gaps.
     """
@@ -176,7 +177,7 @@ class SourceMonitor:
     gap: float = 0.0
 
     def on_message(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
-        """A usable message came; a gap before it that is longer than `max_silence` [s] says nothing of the source's period.
+        """Takes a usable message; a gap before it that is longer than `max_silence` [s] does not count as the source's period.
 
         Raises:
             Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s].
@@ -192,17 +193,17 @@ class SourceMonitor:
         self.stamp, self.received = stamp, now
 
     def presence(self, now: float, limits: SourceTimeouts) -> Presence:
-        """Whether it counts."""
+        """Returns the presence of the source."""
         if math.isinf(self.received):
             return NEVER
         return LOST if self.why_lost(now, limits) else FRESH
 
     def age(self, now: float) -> float:
-        """Of the last message by its stamp [s]; NaN: none came."""
+        """Returns the age of the last message by its stamp [s]; NaN: none came."""
         return now - self.stamp if math.isfinite(self.stamp) else math.nan
 
     def why_lost(self, now: float, limits: SourceTimeouts) -> str:
-        """In words, by its silence or its age; empty: neither."""
+        """Returns in words why the source is lost, by its silence or its age; empty: it is not."""
         if math.isinf(self.received):
             return ""
         if now - self.received > limits.silence(self.gap) + 1e-9:
@@ -212,7 +213,7 @@ class SourceMonitor:
 
 @dataclass
 class Latch:
-    """The emergency stop: stays until it is reset by who says so."""
+    """The latch of the emergency stop, which stays closed until it is opened."""
 
     why: str = ""
 
@@ -222,7 +223,7 @@ class Latch:
 
     def close(self, why: str) -> None:
         """Stops the vehicle; the first reason stays."""
-        self.why = self.why or why or "asked for"
+        self.why = self.why or why or "requested"
 
     def open(self) -> bool:
         """Lets it drive again; False: it was not stopped."""

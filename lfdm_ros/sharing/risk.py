@@ -3,7 +3,7 @@
 Monte Carlo over all that is not known: the vehicle's parameters by draws of the calibrated posterior, the friction of the road by what is
 known of it, the state and the obstacles by their uncertainty, the operator by the noise of a hand. Both intentions are followed with the
 same random numbers (common random numbers), and with the same ones in each decision: their difference is sharper than either, and does not
-flicker. Collision, wheel lift and the corridor are looked at inside the batch (`backends.hazard_kernel`), at each sample.
+flicker. Collision, wheel lift and the corridor are checked inside the batch (`backends.hazard_kernel`), at each sample.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from lfdm_ros.vehicles import Vehicle
 
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
-SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
+SIGMAS = 3.0  # obstacles are considered out to 3 standard deviations of their position
 ROWS = 256  # of random numbers for obstacles
 PIECES = 8  # in which an intention's runs are shared out among cores
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 # Bounds on the accelerations of vehicles [m/s^2], which bound where an obstacle can matter.
 MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
-BEYOND = 0.3  # [m] who has left the corridor leaves it again where he goes so much farther out
-EVERY, SAG = 0.5, 0.02  # [m] where it is looked at, and how far its straight pieces may be off
+BEYOND = 0.3  # [m] a vehicle already outside counts as leaving again after this much further excursion
+EVERY, SAG = 0.5, 0.02  # [m] spacing of its points, and largest error of its straight pieces
 
 
 @dataclass(frozen=True)
 class RiskSettings(Declared):
-    """What is asked, how well, and what is not known.
+    """Events, accuracy and uncertainties of the risk.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -63,8 +63,8 @@ class RiskSettings(Declared):
 
     model: str = setting("eight_dof", "", "vehicle model that is followed, by its name in the registry")
     tyres: str = setting(ALL, "", "own: follow the vehicle's tyre model; all: share the runs among those that it has parameters for, since "
-                                  "where it slides nobody knows which holds", choices=(ALL, OWN))
-    horizon: float = setting(3.0, "s", "how far it is looked ahead", 0.2, 10.0)
+                                  "where it slides it is unknown which holds", choices=(ALL, OWN))
+    horizon: float = setting(3.0, "s", "prediction horizon", 0.2, 10.0)
     rollouts: int = setting(1024, "1", "runs of each intention", 16, 100_000)
     first_rollouts: int = setting(256, "1", "runs after which it is enough if the answer is clear", 16, 100_000)
     clear: float = setting(0.02, "1", "an answer is clear if failures are rarer, or more certain than 1 less this, by their intervals",
@@ -76,14 +76,14 @@ class RiskSettings(Declared):
     intention: str = setting(FIRST_TO_CORRECT.name, "", "what the operator is taken to do: " + "; ".join(
         f"{kind.name}: {kind.description}" for kind in INTENTIONS.registered.values()) + "; without path and plan nothing counts after a "
         "correction", choices=lambda: tuple(INTENTIONS), former=FORMER_INTENTIONS)
-    # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. He steers
-    # all the time: it is not the second of one who is surprised.
-    reaction: float = setting(0.3, "s", "after which an operator corrects who steers all the time, from picture to hands; what his link "
-                                        "takes is added, twice the age of his command", 0.0, 10.0, live=True)
+    # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. This is the
+    # reaction of a driver that steers continuously, not the second of a surprised one.
+    reaction: float = setting(0.3, "s", "after which a continuously steering operator corrects, from picture to hands; the link's delay, "
+                                        "twice the age of the command, is added", 0.0, 10.0, live=True)
     # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
     takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
                               live=True)
-    preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
+    preview: float = setting(0.8, "s", "preview of a driver that follows a plan or path", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
     spin: float = setting(SPIN, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
@@ -103,7 +103,7 @@ RISK = Exposed(RiskSettings, "risk_")
 
 @dataclass(frozen=True)
 class Frequency:
-    """So many runs of `runs`, and what that says: `value` with its 95 % interval."""
+    """Count of `count` runs in `runs`, and the probability that it estimates: `value` with its 95 % interval."""
 
     count: int
     runs: int
@@ -120,9 +120,9 @@ class Frequency:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What becomes of one intention: `collision`; `lift` of a wheel and `spin` before any; `leaving` of the corridor; `failure`: any of
-    them, or a vehicle that no model follows any more. failed, severe: (n,) by run; leaving alone is not severe; first: median time of the
-    failures [s], NaN without."""
+    """Outcome of one intention: `collision`; `lift` of a wheel and `spin` before any; `leaving` of the corridor; `failure`: any of them, or
+    a state that no model follows any more. failed, severe: (n,) by run; leaving alone is not severe; first: median time of the failures
+    [s], NaN without."""
 
     collision: Frequency
     lift: Frequency
@@ -134,7 +134,7 @@ class Outlook:
     first: float
 
     def spares(self, other: Outlook) -> np.ndarray:
-        """In which runs (n,) this one does better in the same world: it does not fail, or not severely, and the other does."""
+        """Returns in which runs (n,) this one does better in the same world: it does not fail, or not severely, and the other does."""
         return np.asarray((other.failed & ~self.failed) | (other.severe & ~self.severe))
 
     def by_name(self) -> dict[str, Frequency]:
@@ -143,7 +143,7 @@ class Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """What a decision may count on. operator, autonomy: None where there is no command, no plan.
+    """Risk of operator and autonomy at one decision. operator, autonomy: None where there is no command, no plan.
 
     averted: what autonomy spares, in the same world; harmed: what the operator does; without autonomy the operator's failures are averted
     and nothing is harmed, without an operator neither. alike: both fail, and neither does better. seconds: of wall clock.
@@ -171,7 +171,9 @@ class RiskRollouts:
     """Follows intentions of one vehicle; compiled on first use, allocated once. The same situation gives the same answer."""
 
     def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
-        """Raises:
+        """Makes the rollouts of a vehicle.
+
+        Raises:
             InputError: no such model, the vehicle lacks parameters of it, or it has other inputs than a driver's.
         """
         self.settings = s = settings or RiskSettings()
@@ -205,7 +207,7 @@ class RiskRollouts:
         self.set_vehicle(vehicle)
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
-        """Another vehicle's parameters, and draws of some of them.
+        """Sets the parameters of the vehicle, and draws of some of them.
 
         Raises:
             InputError: the vehicle lacks parameters; nothing is changed then.
@@ -229,7 +231,7 @@ class RiskRollouts:
     # -- The answer ---------------------------------------------------------------------------------------------------------------
 
     def assess(self, situation: Situation) -> Risk:
-        """The risk of what the operator does, and of the autonomy's plan, as far as there are any, from now on.
+        """Estimates the risk of the operator's command, and of the autonomy's plan, as far as there are any, from now on.
 
         Raises:
             InputError: the state cannot be followed to when a command would act.
@@ -256,7 +258,7 @@ class RiskRollouts:
         return Risk(operator, autonomy, averted, harmed, alike, float(self.times[-1]), time.perf_counter() - began)
 
     def _state(self, situation: Situation) -> tuple[np.ndarray, tuple[float, float], float]:
-        """The state (nx,), steering and pedal when a command that is sent now begins to act, and that time [s]."""
+        """Returns the state (nx,), steering and pedal when a command that is sent now begins to act, and that time [s]."""
         prediction, begin = self._prediction, situation.time + situation.vehicle.actuators.delay
         prediction.clear()
         for command in situation.sent:
@@ -270,11 +272,11 @@ class RiskRollouts:
         return x, (road, prediction.command_at(begin)[1]), begin
 
     def _where(self, x: np.ndarray) -> np.ndarray:
-        """The vehicle's place (2,) [m] in a state (nx,)."""
+        """Returns the vehicle's place (2,) [m] in a state (nx,)."""
         return np.array([x[self._place["x"]], x[self._place["y"]]])
 
     def _origin(self, x: np.ndarray) -> np.ndarray:
-        """The place (2,) [m] that runs from a state (nx,) are counted from."""
+        """Returns the place (2,) [m] that runs from a state (nx,) are counted from."""
         return np.zeros(2) if self._by_place else self._where(x)
 
     # -- Intentions ---------------------------------------------------------------------------------------------------------------
@@ -298,14 +300,14 @@ class RiskRollouts:
         return intention
 
     def _held(self, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
-        """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""
+        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 8)."""
         return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
         return np.zeros((len(self.times), len(REFERENCE)))
 
     def _along(self, path: Path, x: np.ndarray, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
-        """Along a path at the speed that the vehicle has, back to it as who looks ahead does."""
+        """Returns inputs along a path at the present speed, and the reference back to it by a preview."""
         px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
         station = float(path.project(np.array([px]), np.array([py]))[0][0])
         rx, ry, ryaw, curvature = path.at(station + v * self.times)
@@ -318,8 +320,8 @@ class RiskRollouts:
         return np.clip(wanted, -1.0, 1.0), reference
 
     def planned(self, situation: Situation, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
-        """The autonomy's plan from `begin` [s] on, and back to it as a controller does that plans anew all the time; a command to back,
-        which no plan has, is held."""
+        """Returns the autonomy's plan from `begin` [s] on, and the reference back to it, as of a controller that replans continuously; a
+        command to back, which no plan has, is held."""
         plan, command = situation.plan, situation.autonomy
         assert plan is not None
         backs = command if command is not None and command.reverse else None
@@ -343,7 +345,7 @@ class RiskRollouts:
         return wanted, reference
 
     def _gains(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Steering, share of full lock, for a metre beside and a radian off: the arc to a point some way ahead (Coulter 1992)."""
+        """Returns steering, share of full lock, for a metre beside and a radian off: the arc to a point some way ahead (Coulter 1992)."""
         ahead = np.maximum(self.settings.preview * v, 2.0 * self._wheelbase)
         across = 2.0 * self._wheelbase / (ahead * ahead) / self._lock
         return across, across * ahead
@@ -380,7 +382,7 @@ class RiskRollouts:
         return upper < self.settings.clear or lower > 1.0 - self.settings.clear
 
     def _for_all(self, intention: Intention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Steering and pedal of all runs (K, 2, n), the reference (K, 8) and the numbers of all vehicles."""
+        """Returns steering and pedal of all runs (K, 2, n), the reference (K, 8) and the numbers of all vehicles."""
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
@@ -393,8 +395,8 @@ class RiskRollouts:
 
     def _run(self, followed: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, met: tuple[np.ndarray, ...],
              results: np.ndarray, first: int, end: int) -> None:
-        """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: who is made to wait for a core waits
-        once, and the other threads take what is left meanwhile."""
+        """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: a thread that has to wait for a core
+        waits once, and the other threads take the rest meanwhile."""
         blocks, kinds = (end - first) // self._lanes, len(self._fleets)
         pieces = max(min(blocks, PIECES) // kinds, 1) * kinds  # as many of each fleet
         bounds = [first + self._lanes * (blocks * i // pieces) for i in range(pieces + 1)]
@@ -409,7 +411,7 @@ class RiskRollouts:
         in_parallel(piece, len(followed) * pieces)
 
     def _starts(self, x: np.ndarray) -> np.ndarray:
-        """States (nx, n) around x, as far as it is not known, from the origin."""
+        """Returns states (nx, n) around x, drawn by its uncertainty, from the origin."""
         s, place, z = self.settings, self._place, self._start
         states = np.repeat(x[:, None], self.rollouts, axis=1)
         for name, at, noise in zip(("x", "y"), self._where(x) - self._origin(x), z):
@@ -423,7 +425,8 @@ class RiskRollouts:
 
     def _met(self, x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None,
              walls: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        """What may be met at each sample, as the kernel takes it: circles, their first rows and random numbers; edges, their first rows."""
+        """Returns the obstacles of each sample, as the kernel takes them: circles, their first rows and random numbers; edges, their first
+        rows."""
         origin, here = self._origin(x), self._where(x)
         speeds = np.array([x[self._place["vx"]], x[self._place["vy"]] if "vy" in self._place else 0.0])
         yaw, t, samples = float(x[self._place["yaw"]]), self.times, len(self.times)
@@ -435,7 +438,7 @@ class RiskRollouts:
         behind = np.minimum(0.0, speeds[0] * t - 0.5 * MAX_BRAKING * t * t) - reach
 
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
-            """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
+            """Returns which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
             local = matmul(centres - (here - origin), turn)
             return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
                     & (local[..., 0] >= behind[:, None] - radii))
@@ -449,7 +452,7 @@ class RiskRollouts:
             sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
                                                                                          np.where(moving, s.obstacle_speed_sd, 0.0))
             drift = np.maximum(elapsed, 0.0)[:, None] * speed_sd
-            # As large as it was seen: what is kept clear of is larger, which is no way to a probability.
+            # The measured radius: that to keep clear of is larger, which would bias a probability.
             radii = obstacles.radii if obstacles.excess is None else np.maximum(obstacles.radii - obstacles.excess, 0.0)
             table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(radii, (samples, n)),
                               np.broadcast_to(sd, (samples, n)), drift], axis=-1)
@@ -499,8 +502,8 @@ class RiskRollouts:
 
 
 def straightened(points: np.ndarray, sag: float) -> np.ndarray:
-    """Which of the points (n, 2) of a line are needed so that what is left out lies no farther than `sag` [m] from it (Douglas & Peucker
-    1973): a mask (n,)."""
+    """Returns which of the points (n, 2) of a line are needed to keep the others within `sag` [m] of it (Douglas & Peucker 1973): a mask
+    (n,)."""
     needed = np.zeros(len(points), bool)
     needed[[0, -1]] = True
     waiting = [(0, len(points) - 1)]
@@ -520,8 +523,8 @@ def straightened(points: np.ndarray, sag: float) -> np.ndarray:
 
 
 def unsteady(noise: np.ndarray, settings: RiskSettings) -> np.ndarray:
-    """What an operator's hand adds at each sample, over its standard deviation (K, ...), of normal random numbers (K, ...): a process of
-    first order (AR(1)) that begins at 0, since the command now is known."""
+    """Returns the remnant of an operator's hand at each sample, over its standard deviation (K, ...), of normal random numbers (K, ...): a
+    process of first order (AR(1)) that begins at 0, since the command now is known."""
     share = math.exp(-settings.sample / settings.remnant_time)
     hand = np.zeros_like(noise)
     for k in range(1, len(noise)):
@@ -530,7 +533,7 @@ def unsteady(noise: np.ndarray, settings: RiskSettings) -> np.ndarray:
 
 
 def _outlook(results: np.ndarray, until: float) -> Outlook:
-    """What failed of runs (9, n) until a time [s]."""
+    """Returns the outlook of runs (9, n) until a time [s]."""
     row = dict(zip(RESULTS, results))
     n, end = results.shape[1], min(until, 0.5 * FAR)
     lost = row["finite"] < 0.5

@@ -17,15 +17,16 @@ from lfdm_ros.simulation import Goal
 
 
 class SharedDriver:
-    """Asks both, and sends what `AuthorityArbiter` decides. Itself such a driver.
+    """Operator and controller under one `AuthorityArbiter`; itself such a driver.
 
-    An operator behind a link has an attribute `issued`, when the command in force was asked for [s], -inf before the first; without it his
-    commands are of now. A controller with `applied` is told what went out in place of its command.
+    An operator behind a link has an attribute `issued`, when the command in force was issued [s], -inf before the first; without it
+    commands are of now. A controller with `applied` gets the command that was sent in place of its own.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, operator: Driver | None, controller: Driver | None,
                  on_decision: Callable[[SharedDecision], None] = lambda decision: None) -> None:
-        """
+        """Makes the driver.
+
         Args:
             operator, controller: None: there is none, and the arbiter's mode does without.
             on_decision: takes each decision.
@@ -36,19 +37,19 @@ class SharedDriver:
         self._issued = -math.inf
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """All of them follow the path."""
+        """Sets the path of all of them."""
         for driver in self._drivers:
             driver.follow(path, speed, corridor, stop)
         self.arbiter.follow(path, corridor)
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """Both go there."""
+        """Sets the goal of both."""
         for driver in self._drivers:
             driver.go_to(goal, speed)
         self.arbiter.follow(None)
 
     def see(self, obstacles: Obstacles) -> None:
-        """All see the same."""
+        """Passes the obstacles to all of them."""
         for driver in self._drivers:
             driver.see(obstacles)
         self.arbiter.update_obstacles(obstacles)
@@ -59,7 +60,7 @@ class SharedDriver:
             driver.look(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """The controller's cycle, or the operator's without one, with the command that was decided."""
+        """Runs the controller's cycle, or the operator's without one, with the command that was decided."""
         arbiter, cycle = self.arbiter, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED)
         if measured is not None:
             arbiter.on_state(measured.time, measured.values, now)

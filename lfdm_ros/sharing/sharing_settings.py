@@ -1,4 +1,4 @@
-"""What can be set on shared control: each setting once, with unit, range and description. Nodes, files and help come from this."""
+"""Settings of shared control: each declared once, with unit, range and description. Nodes, files and help are derived from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SharingSettings(CommandLimits):
 
     ABOUT: ClassVar[str] = "setting "
 
-    mode: str = setting(BLEND, "", "who drives: blend, both by their shares; operator or autonomy alone", choices=MODES, live=True,
+    mode: str = setting(BLEND, "", "authority: blend, both by their shares; operator or autonomy alone", choices=MODES, live=True,
                         former=FORMER_MODES)
     forecast_model: str = setting("driven_bicycle", "", "vehicle model that commands are followed with, by its name in the registry; its "
                                                         "ground says what the tyres hold where the vehicle is: driven_bicycle/GROUND")
@@ -37,31 +37,32 @@ class SharingSettings(CommandLimits):
     full: float = setting(0.8, "1", "threat from which on autonomy drives; of the law piecewise", 0.01, 1.0, live=True)
     middle: float = setting(0.5, "1", "threat at which they share evenly; of the law sigmoid", 0.01, 0.99, live=True)
     steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
-    hysteresis: float = setting(0.15, "1", "by so much the threat must fall before k does", 0.0, 1.0, live=True)
+    hysteresis: float = setting(0.15, "1", "drop of the threat required before k decreases", 0.0, 1.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
-    # In no less than a reaction, `risk.reaction`: so that he who is given it back takes it.
+    # Not faster than a reaction, `risk.reaction`, so that the operator is able to take over.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
 
     # -- Opposite sides of an obstacle --------------------------------------------------------------------------------
     sides: bool = setting(True, "", "where operator and autonomy pass an obstacle on opposite sides one of them drives, not their mean",
                           live=True)
-    sides_horizon: float = setting(3.0, "s", "how far ahead sides are looked at", 0.1, 10.0, live=True)
+    sides_horizon: float = setting(3.0, "s", "how far ahead sides are compared", 0.1, 10.0, live=True)
     sides_near: float = setting(6.0, "m", "an obstacle counts that both pass as near as this", 0.1, 100.0, live=True)
-    sides_hold: float = setting(0.4, "s", "for so long the choice is kept after sides have agreed, and autonomy's after the threat has "
+    sides_hold: float = setting(0.4, "s", "time for which the choice stays after sides have agreed, and autonomy's after the threat has "
                                           "fallen", 0.0, 10.0, live=True)
     choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
 
     # -- Sources ------------------------------------------------------------------------------------------------------
-    operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on he is lost", 0.01, 60.0, live=True)
-    operator_timeout: float = setting(0.15, "s", "time since the last one came from which on he is lost", 0.01, 60.0, live=True)
+    operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on the operator is lost", 0.01, 60.0,
+                                  live=True)
+    operator_timeout: float = setting(0.15, "s", "time since the last one came from which on the operator is lost", 0.01, 60.0, live=True)
     autonomy_age: float = setting(0.5, "s", "age of autonomy's command by its stamp from which on it is lost", 0.01, 60.0, live=True)
     autonomy_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
     plan_age: float = setting(0.5, "s", "age of autonomy's plan from which on it does not count", 0.01, 60.0, live=True)
     state_age: float = setting(0.5, "s", "age of the vehicle's state by its stamp from which on it is lost", 0.01, 60.0, live=True)
     state_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
-    max_silence: float = setting(0.5, "s", "the timeouts above are for who comes regularly; others are lost after twice the longest gap "
-                                           "between their messages of late, and after so long in any case", 0.0, 60.0, live=True)
+    max_silence: float = setting(0.5, "s", "the timeouts above are for regular sources; others are lost after twice the longest recent gap "
+                                           "between their messages, and after this time in any case", 0.0, 60.0, live=True)
     wait_for_operator: bool = setting(False, "", "autonomy does not begin before the operator has come; not in mode autonomy", live=True)
     uncommanded_stop_timeout: float = setting(2.0, "s", "time without any command after which a moving vehicle is stopped", 0.0, 60.0,
                                               live=True)
@@ -78,12 +79,12 @@ class SharingSettings(CommandLimits):
         self.law_of()
 
     def law_of(self) -> Law:
-        """The law. Raises InputError where its numbers do not fit together."""
+        """Returns the law. Raises InputError where its numbers do not fit together."""
         return Hysteresis(LAWS[self.law].checked(self), self.hysteresis)
 
     @property
     def rate(self) -> Rate:
-        """How fast k may change."""
+        """Largest rates of k."""
         return Rate(self.k_up, self.k_down)
 
 

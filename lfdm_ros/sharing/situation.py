@@ -1,4 +1,4 @@
-"""What is known when shared control decides: one record that threats, laws and blends read, and nobody changes."""
+"""The inputs of a decision of shared control: one immutable record that threats, laws and blends read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class StampedCommand:
-    """What a driver asks at `time` [s]: steering [-1, 1], positive to the left, throttle [-1, 1], below 0 in reverse, and brake [0, 1].
+    """A driver's command at `time` [s]: steering [-1, 1], positive to the left, throttle [-1, 1], below 0 in reverse, and brake [0, 1].
 
     Raises:
         InputError: not finite, or out of its range.
@@ -40,7 +40,8 @@ class StampedCommand:
 
     @classmethod
     def of_pedal(cls, time: float, steering: float, pedal: float, reverse: bool = False) -> StampedCommand:
-        """The command of steering and `pedal` [-1, 1]: throttle, in reverse if so, or below 0 the brake. Raises InputError as above."""
+        """Returns the command of steering and `pedal` [-1, 1]: throttle, in reverse if so, or below 0 the brake. Raises InputError as
+        above."""
         throttle = max(pedal, 0.0)
         return cls(time, steering, -throttle if reverse else throttle, max(-pedal, 0.0))
 
@@ -51,12 +52,12 @@ class StampedCommand:
 
     @property
     def pedal(self) -> float:
-        """How far the throttle is open, in either direction, less the brake, [-1, 1]: the one number that a plan has for both."""
+        """Opening of the throttle, in either direction, less the brake, [-1, 1]: the one number that a plan has for both."""
         return abs(self.throttle) - self.brake
 
     @property
     def reverse(self) -> bool:
-        """Whether the selector is to be in reverse."""
+        """True where the selector is to be in reverse."""
         return self.throttle < 0.0
 
 
@@ -88,12 +89,12 @@ class Corridor:
     room: np.ndarray
 
     def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Room to the left and to the right (m,), (m,) [m] at s (m,) [m]."""
+        """Returns room to the left and to the right (m,), (m,) [m] at s (m,) [m]."""
         along, left, right = self.room.T
         return np.interp(s, along, left), np.interp(s, along, right)
 
     def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which points (n, 2) lie between its borders (n,)."""
+        """Returns which points (n, 2) lie between its borders (n,)."""
         s, aside = self.path.project(*np.asarray(points, float).T)
         left, right = self.room_at(s)
         return np.asarray((aside < left) & (-aside < right))
@@ -101,16 +102,15 @@ class Corridor:
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What is known at `time` [s], all stamps and positions on the same clock and in the same frame.
+    """Known inputs at `time` [s], all stamps and positions on the same clock and in the same frame.
 
-    vehicle: with the parameters in force, its outline and its actuators; draws: of the posterior that they come from.
-    measured: the newest state, at its own time.
-    sent: the commands that acted on the vehicle since then or will act (its actuators delay them), oldest first; the last is in force.
-    operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it is too old to count.
-    obstacles: as they are seen, at their own time.
-    path: that is driven, if one is known, and `corridor` the room beside it; walls: edges that a map knows, starts and ends (E, 4) [m].
-    past: states up to the newest, oldest first, as far back as anybody may still answer them.
-    intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he has none that counts.
+    vehicle: with the parameters in force, its outline and its actuators; draws: of the posterior that they come from. measured: the newest
+    state, at its own time. sent: the commands that acted on the vehicle since then or will act (its actuators delay them), oldest first;
+    the last is in force. operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it
+    is too old to count. obstacles: as they are seen, at their own time. path: that is driven, if one is known, and `corridor` the room
+    beside it; walls: edges that a map knows, starts and ends (E, 4) [m]. past: states up to the newest, oldest first, as far back as
+    anybody may still answer them. intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he
+    has none that counts.
     """
 
     time: float
@@ -149,11 +149,12 @@ class Situation:
         return math.nan if self.autonomy is None else self.time - self.autonomy.time
 
     def value(self, name: str) -> float:
-        """A measured state by name; NaN: it was not measured."""
+        """Returns a measured state by name; NaN: it was not measured."""
         return float(self.measured.values.get(name, math.nan))
 
 
 def still_acting(commands: Sequence[StampedCommand], since: float, delay: float) -> tuple[StampedCommand, ...]:
-    """Of commands in the order of their times those that act at `since` [s] or later, when each acts a `delay` [s] after it was sent."""
+    """Returns those of commands in the order of their times that act at `since` [s] or later, when each acts a `delay` [s] after it was
+    sent."""
     first = bisect_right(commands, since, key=lambda command: command.time + delay) - 1
     return tuple(commands[max(first, 0):])

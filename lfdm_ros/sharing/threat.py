@@ -1,12 +1,12 @@
-"""How threatened the vehicle is: components behind one interface, and how they become one number.
+"""The threat to the vehicle: components behind one interface, and rules that combine them to one number.
 
-Components look at the same danger from several sides, so that their threats are not independent: the sum of two of them, or the noisy-or
-1 - (1 - a)(1 - b), would count one obstacle twice, and would grow with each component that is added. The threat of all is their maximum: it
+Components look at the same danger from several sides, so that their threats are not independent: the sum of two of them, or the noisy-or 1
+- (1 - a)(1 - b), would count one obstacle twice, and would grow with each component that is added. The threat of all is their maximum: it
 is monotone in each, as large as the worst, and does not change when a component is given twice. `noisy_or` is there for components whose
 causes are independent.
 
-What autonomy is about to do is looked at as well. Where that is worse, handing over would not help: what counts is the operator's threat
-less what autonomy's is above it, which is monotone in both (`relative`).
+The autonomy's plan is assessed as well. Where that is worse, handing over would not help: k follows the operator's threat less the excess
+of autonomy's over it, which is monotone in both (`relative`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lfdm_ros.sharing.situation import Situation
 
 @dataclass(frozen=True)
 class Probability:
-    """Of what may happen within the horizon, and to whose command: "operator collision". The ends are those of the 95 % interval."""
+    """Probability of an event within the horizon by one driver's command: "operator collision". The ends are those of the 95 % interval."""
 
     name: str
     value: float
@@ -32,11 +32,11 @@ class Probability:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a component says.
+    """A component's assessment.
 
-    threat: of leaving the wheel to the operator, in [0, 1]; NaN: it cannot be told, and `reason` says why. autonomy: of leaving it to the
-    autonomy; NaN: this component does not look at that. reason: one line. details: numbers behind it, by name with their unit.
-    rollouts, horizon [s], seconds of wall clock: of the probabilities.
+    threat: of leaving the wheel to the operator, in [0, 1]; NaN: unknown, and `reason` says why. autonomy: of leaving it to the autonomy;
+    NaN: this component does not assess that. reason: one line. details: numbers behind it, by name with their unit. rollouts, horizon [s],
+    seconds of wall clock: of the probabilities.
     """
 
     threat: float
@@ -50,7 +50,7 @@ class Assessment:
 
     @classmethod
     def unknown(cls, reason: str) -> Assessment:
-        """Nothing can be told."""
+        """Returns an assessment of unknown threat."""
         return cls(math.nan, reason)
 
 
@@ -79,25 +79,25 @@ class Threat:
 
     @property
     def relative(self) -> float:
-        """What counts: the operator's threat less what autonomy's is above it; NaN where nobody could tell the operator's."""
+        """The operator's threat less the excess of autonomy's over it, which k follows; NaN where the operator's is unknown."""
         if math.isnan(self.autonomy):
             return self.operator
         return max(self.operator - max(self.autonomy - self.operator, 0.0), 0.0)  # NaN stays NaN: it is no larger than 0.0
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What the components say, the largest threat first, those that could not tell last."""
+        """Reasons of the components, the largest threat first, unknown ones last."""
         told = sorted(self.assessments.items(), key=lambda item: -item[1].threat if item[1].threat == item[1].threat else math.inf)
         return tuple(f"{name}: {a.reason or f'{a.threat:.2f}'}" for name, a in told)
 
 
 def maximum(threats: Iterable[float]) -> float:
-    """The largest of them; NaN where all are NaN."""
+    """Returns the largest of them; NaN where all are NaN."""
     return max((t for t in threats if t == t), default=math.nan)
 
 
 def noisy_or(threats: Iterable[float]) -> float:
-    """That one at least of independent causes acts; NaN where all are NaN."""
+    """Returns the probability that one at least of independent causes acts; NaN where all are NaN."""
     known = [t for t in threats if t == t]
     return 1.0 - math.prod(1.0 - t for t in known) if known else math.nan
 
@@ -116,8 +116,8 @@ register_rule = RULES.register
 
 
 def assess(components: Sequence[ThreatComponent], situation: Situation, rule: str = "maximum") -> Threat:
-    """What the components say of a situation, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. One that raises
-    cannot tell, and says with what."""
+    """Assesses a situation by all components, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. The threat of a
+    component that raises is unknown, with the error as its reason."""
     said = {component.name: _assessed(component, situation) for component in components}
 
     def combine(threats: Iterable[float]) -> float:

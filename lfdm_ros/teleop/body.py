@@ -23,12 +23,12 @@ class Neuromuscular:
     """
 
     def __init__(self, frequency: float, damping: float) -> None:
-        """frequency [rad/s]; damping ratio, above 0 and at most 1."""
+        """Makes the lag; frequency [rad/s]; damping ratio, above 0 and at most 1."""
         self._w, self._z = frequency, damping
         self.position, self._rate = 0.0, 0.0
 
     def advance(self, span: float, wanted: float) -> float:
-        """Where the hands are after a span [s] in which they are to be at `wanted`."""
+        """Returns the position of the hands after a span [s] with the target `wanted`."""
         w, z = self._w, self._z
         ringing = w * math.sqrt(1.0 - z * z)
         decay = math.exp(-z * w * span)
@@ -44,14 +44,14 @@ class Foot:
     """One foot for two pedals, as one number: throttle above 0, brake below. Its rate is limited, changing over takes a while."""
 
     def __init__(self, rate: float, change: float) -> None:
-        """rate [1/s]; change: time between the pedals [s]."""
+        """Makes the foot; rate [1/s]; change: time between the pedals [s]."""
         self._rate, self._change = rate, change
         self.position = 0.0
         self._on = 0.0  # the pedal it is on or was on last: 1, -1; 0: none yet
         self._between = 0.0  # [s] until it is on the other
 
     def advance(self, span: float, wanted: float) -> float:
-        """The pedals after a span [s] in which they are to be at `wanted`."""
+        """Returns the pedals after a span [s] with the target `wanted`."""
         while span > 1e-12:
             side = math.copysign(1.0, wanted) if wanted else self._on
             if side != self._on and self.position:  # lift first
@@ -79,10 +79,10 @@ class Foot:
 
 
 class Remnant(Protocol):
-    """What the hands add to what was decided."""
+    """Motion that the hands add to the decided one."""
 
     def advance(self, time: float) -> float:
-        """Road-wheel angle [rad] at a time [s] that grows from call to call."""
+        """Returns the road-wheel angle [rad] at a time [s] that grows from call to call."""
         ...
 
 
@@ -142,11 +142,12 @@ class OperatorBody:
         return self._wanted[0]
 
     def decide(self, time: float, angle: float, pedal: float) -> None:
-        """A decision for road-wheel angle [rad] and pedal that is begun at a time [s]: it takes a cognitive cycle, and a while to begin."""
+        """Takes a decision for road-wheel angle [rad] and pedal that is begun at a time [s]: it takes a cognitive cycle, and a while to
+        begin."""
         self._decided.append((time + self._delay, angle, pedal))
 
     def advance(self, time: float) -> tuple[float, float]:
-        """Road-wheel angle [rad] and pedal at a time [s]; an earlier one than before changes nothing."""
+        """Returns road-wheel angle [rad] and pedal at a time [s]; an earlier one than before changes nothing."""
         at = time if self._time is None else self._time
         while self._decided and self._decided[0][0] <= time + 1e-9:
             due, angle, pedal = self._decided.popleft()

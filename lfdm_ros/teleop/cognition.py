@@ -1,4 +1,4 @@
-"""Where a mind plugs in: what an operator perceives in a cognitive cycle, what it decides, and the minds by name.
+"""The interface of minds: the percept of an operator in a cognitive cycle, its decision, and the minds by name.
 
 A mind from outside is a class with `act` and `reset`, and an `OperatorKind` that makes it; register that in a file of LFDM_PLUGINS, or name
 it in an entry point of the group `lfdm_ros.operators`. Delays, hands, feet, distraction and the choice of a way are the same for all minds.
@@ -21,7 +21,7 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Percept:
-    """What the operator perceives in one cycle, all from the newest picture that has reached its mind.
+    """Percept of one cycle, all from the newest picture that has reached the operator's mind.
 
     Attributes:
         time: of the cycle [s].
@@ -54,7 +54,7 @@ class OperatorDecision:
 
 
 class Cognition(Protocol):
-    """A mind: asked once a cognitive cycle while the operator looks. What it decides is carried out a cycle and a motor delay later."""
+    """A mind: called once a cognitive cycle while the operator looks. Its decision is carried out a cycle and a motor delay later."""
 
     def act(self, percept: Percept) -> OperatorDecision: ...
 

@@ -1,4 +1,4 @@
-"""What a person who drives reads in a terminal: how the vehicle moves, what is asked, who drives and why, what was refused."""
+"""The terminal display of a driving person: motion of the vehicle, commands, authority with its reason, refused messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Sharing:
 
     @property
     def driver(self) -> str:
-        """Who drives."""
+        """The driver in words."""
         if self.state in _DRIVERS:
             return _DRIVERS[self.state]
         return "you" if self.k < 0.01 else "autonomy" if self.k > 0.99 else f"you {1.0 - self.k:.0%}, autonomy {self.k:.0%}"
@@ -48,11 +48,11 @@ class Sharing:
 
 @dataclass(frozen=True)
 class Reading:
-    """All that is shown; None, empty: not known.
+    """Contents of the display; None, empty: unknown.
 
-    command: steering, throttle and brake that the person asks for. driver: who drives where nobody shares. pace: simulated seconds per
-    second, NaN where time is not simulated; slowed_by: why it is less than was asked for. nearest: distance [m] and direction [rad, + left]
-    of the nearest obstacle ahead. notices: what is wrong, one line each, the worst first.
+    command: steering, throttle and brake of the person. driver: where there is no shared control. pace: simulated seconds per second, NaN
+    where time is not simulated; slowed_by: why it is less than requested. nearest: distance [m] and direction [rad, + left] of the nearest
+    obstacle ahead. notices: warnings, one line each, the worst first.
     """
 
     motion: VehicleMotion | None = None
@@ -66,7 +66,7 @@ class Reading:
 
 
 def lines(reading: Reading) -> list[str]:
-    """The reading as lines of text, always the same ones first."""
+    """Yields the reading as lines of text, always the same ones first."""
     return [*_motion(reading), _asked(reading.command), *_who(reading), *_notices(reading.notices)]
 
 
@@ -96,7 +96,7 @@ def _asked(command: Command | None) -> str:
 
 
 def _side(value: float, unit: str, digits: int) -> str:
-    """A value that is positive to the left."""
+    """Formats a value that is positive to the left."""
     shown = f"{abs(value):.{digits}f}"
     return " ".join(filter(None, (shown, unit, "" if float(shown) == 0.0 else "left" if value > 0.0 else "right")))
 

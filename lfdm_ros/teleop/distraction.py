@@ -1,9 +1,9 @@
-"""When an operator looks away from the screen, and for how long: a table published with paper 001, by what else the operator does.
+"""Times at which an operator looks away from the screen: a table published with paper 001, by the operator's other task.
 
-Each row has how often a second attention goes elsewhere, and mean, standard deviation, least and largest of its durations. Here
-attention comes and goes as an alternating renewal process: attentive times are exponential (onsets are Poisson while the operator looks)
-with the mean that makes the onsets a second those of the table; durations are log-normal, truncated to the table's range, with the
-parameters that give the truncated distribution the table's mean and standard deviation.
+Each row has how often a second attention goes elsewhere, and mean, standard deviation, least and largest of its durations. Here attention
+comes and goes as an alternating renewal process: attentive times are exponential (onsets are Poisson while the operator looks) with the
+mean that makes the onsets a second those of the table; durations are log-normal, truncated to the table's range, with the parameters that
+give the truncated distribution the table's mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TABLE: dict[str, Distraction] = {
 
 @cache
 def log_normal(row: Distraction) -> tuple[float, float]:
-    """mu and sigma of the logarithm, before truncation, with which the truncated durations have the row's mean and sd."""
+    """Returns mu and sigma of the logarithm, before truncation, with which the truncated durations have the row's mean and sd."""
     low, high = math.log(row.least), math.log(row.largest)
 
     def moments(mu: float, sigma: float) -> tuple[float, float]:
@@ -69,15 +69,15 @@ def log_normal(row: Distraction) -> tuple[float, float]:
 
 
 class Attention:
-    """Whether an operator looks, over a time that only grows."""
+    """An operator's attention to the screen, over a time that only grows."""
 
     def __init__(self, row: Distraction | None, random: np.random.Generator) -> None:
-        """row: None: looks always."""
+        """Starts attentive; row: None: never distracted."""
         self._row, self._random = row, random
         self._begin = self._end = -math.inf
 
     def away(self, time: float) -> bool:
-        """Whether attention is elsewhere at a time [s], not before that of the last call; at the first it is not."""
+        """Checks that attention is elsewhere at a time [s], not before that of the last call; at the first it is not."""
         if self._row is None:
             return False
         if time > self._end + LONGEST_GAP:  # the first call, or a clock that was set

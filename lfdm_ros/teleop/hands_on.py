@@ -17,7 +17,7 @@ BRAKE, SILENT = "brake", "silent"
 
 @dataclass(frozen=True)
 class JoystickSettings(Declared):
-    """Which axis and button does what; the defaults are those of a gamepad under the node joy_node.
+    """Assignment of axes and buttons; the defaults are those of a gamepad under the node joy_node.
 
     Raises:
         InputError: a value is out of its range.
@@ -49,7 +49,7 @@ JOYSTICK = Exposed(JoystickSettings)
 
 
 class Joystick:
-    """What the last message of a joystick asks for, as long as it counts."""
+    """Command of a joystick's last message, as long as it counts."""
 
     def __init__(self, settings: JoystickSettings | None = None) -> None:
         self.settings = settings or JoystickSettings()
@@ -58,7 +58,7 @@ class Joystick:
         self._touched: set[int] = set()  # triggers that have been seen to move: before that a driver may say 0, which is half pressed
 
     def take(self, time: float, axes: Sequence[float], buttons: Sequence[int]) -> None:
-        """A message at a time [s].
+        """Takes a message at a time [s].
 
         Raises:
             Refused: it lacks an axis or button that is used, or is not finite.
@@ -87,23 +87,23 @@ class Joystick:
         self._requested = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if held else None
 
     def holds(self, time: float) -> bool:
-        """Whether somebody drives at a time [s]."""
+        """Checks that a person drives at a time [s]."""
         return self._requested is not None and time - self._received_at <= self.settings.input_timeout
 
     def command(self, time: float) -> Command | None:
-        """What goes out at a time [s]; None: nothing."""
+        """Returns the command at a time [s]; None: none."""
         if self.holds(time):
             return self._requested
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
     def _shaped(self, value: float) -> float:
-        """An axis [-1, 1] without its dead zone, finer around the middle."""
+        """Returns an axis [-1, 1] without its dead zone, finer around the middle."""
         s = self.settings
         beyond = (min(abs(value), 1.0) - s.dead_zone) / (1.0 - s.dead_zone)
         return math.copysign(max(beyond, 0.0) ** s.exponent, value)
 
     def _pressed(self, axis: int, axes: Sequence[float]) -> float:
-        """How far a trigger is pressed [0, 1]."""
+        """Returns the position of a trigger [0, 1]."""
         if axes[axis] != 0.0:
             self._touched.add(axis)
         return max(self._shaped(0.5 * (1.0 - min(max(axes[axis], -1.0), 1.0))), 0.0) if axis in self._touched else 0.0
@@ -111,7 +111,7 @@ class Joystick:
 
 @dataclass(frozen=True)
 class KeyboardSettings(Declared):
-    """How far a key goes. A terminal tells of keys that are pressed, not of those that are let go: they repeat while they are held.
+    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held.
 
     Raises:
         InputError: a value is out of its range.
@@ -136,7 +136,7 @@ HELP = ("arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straig
 
 
 class Keyboard:
-    """What the keys so far ask for."""
+    """Command of the keys so far."""
 
     def __init__(self, settings: KeyboardSettings | None = None) -> None:
         self.settings = settings or KeyboardSettings()
@@ -145,7 +145,7 @@ class Keyboard:
         self._time = self._pressed = self._steered = -math.inf
 
     def press(self, time: float, key: str) -> None:
-        """A key at a time [s]; any other than those above only says that somebody is there."""
+        """Takes a key at a time [s]; any other than those above only shows that a person is there."""
         self._go_on(time)
         s = self.settings
         if time - self._pressed > s.key_timeout:
@@ -166,11 +166,11 @@ class Keyboard:
             self.reverse, self._pedal = not self.reverse, min(self._pedal, 0.0)
 
     def holds(self, time: float) -> bool:
-        """Whether somebody has pressed a key lately."""
+        """Checks that a key has been pressed lately."""
         return time - self._pressed <= self.settings.key_timeout
 
     def command(self, time: float) -> Command:
-        """What goes out at a time [s]."""
+        """Returns the command at a time [s]."""
         self._go_on(time)
         if not self.holds(time):
             return self._steering, 0.0, max(self.settings.timeout_brake, -self._pedal)
@@ -178,7 +178,7 @@ class Keyboard:
         return self._steering, -throttle if self.reverse else throttle, max(-self._pedal, 0.0)
 
     def _go_on(self, time: float) -> None:
-        """The steering goes back to the middle once no key has steered for a while."""
+        """Centres the steering once no key has steered for a while."""
         since = max(self._time, self._steered + self.settings.steering_pause)
         if time > since > -math.inf:
             back = self.settings.centring * (time - since)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 UNIFORM, EXPONENTIAL, LOG_NORMAL = "uniform", "exponential", "log_normal"
 REMEMBERED = 1000  # latencies that the percentiles are of
 _SAME = 1e-9  # [s] less apart is the same instant
-_LEAST_CHANCE = 1e-16  # of a random number that a logarithm is taken of
+_MIN_CHANCE = 1e-16  # of a random number that a logarithm is taken of
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ LINK = Exposed(NetworkLinkSettings, "link_", without=("delay",))
 
 @dataclass(frozen=True)
 class Arrival(Generic[T]):
-    """What came out of a link: the item, and when it went in and came out [s]."""
+    """An item that left a link, and when it entered and left [s]."""
 
     item: T
     sent: float
@@ -96,7 +96,7 @@ class NetworkLink(Generic[T]):
         self.reset()
 
     def reset(self) -> None:
-        """Empty, as at the begin, with the same random numbers."""
+        """Empties the link and restarts its random numbers."""
         self._random = np.random.default_rng(self._seed)
         self._under_way: list[tuple[float, int, float, T]] = []  # due, number, sent, item
         self._departures: deque[float] = deque()  # of items that wait for the limited rate
@@ -127,7 +127,7 @@ class NetworkLink(Generic[T]):
         return True
 
     def receive(self, time: float) -> list[Arrival[T]]:
-        """What has come out by a time [s], in the order in which it did. Raises InputError where time goes back, or is not finite."""
+        """Returns the items that have left by a time [s], in order. Raises InputError where time goes back, or is not finite."""
         self._go_on(time)
         found = []
         while self._under_way and self._under_way[0][0] <= time + _SAME:
@@ -145,7 +145,7 @@ class NetworkLink(Generic[T]):
         return len(self._under_way)
 
     def statistics(self, time: float) -> LinkStatistics:
-        """How the link is at a time [s]."""
+        """Returns the statistics of the link at a time [s]."""
         last, p50, p99 = (self._latencies[-1], *np.quantile(self._latencies, (0.5, 0.99)).tolist()) if self._latencies else [math.nan] * 3
         return LinkStatistics(last, p50, p99, time - self._newest, self.sent, self.arrived, self.dropped, self.under_way, self._bad)
 
@@ -155,7 +155,7 @@ class NetworkLink(Generic[T]):
         self._now = max(time, self._now)
 
     def _bad_state(self, change: float) -> bool:
-        """The state that the next item meets: it stays bad for `burst_length` items in the mean, `burst_share` of all are."""
+        """Draws the state that the next item meets: it stays bad for `burst_length` items in the mean, `burst_share` of all are."""
         s = self.settings
         if s.burst_share <= 0.0:
             self._bad = False
@@ -168,7 +168,7 @@ class NetworkLink(Generic[T]):
         return self._bad
 
     def _departure(self, time: float) -> float | None:
-        """When the link takes an item; None: too many wait already."""
+        """Returns when the link takes an item; None: too many wait already."""
         s = self.settings
         if not s.rate:
             return time
@@ -183,13 +183,13 @@ class NetworkLink(Generic[T]):
         return leaves
 
     def _jitter(self, late: float) -> float:
-        """The random part [s] of an item's time, by a number in [0, 1)."""
+        """Returns the random part [s] of an item's time, by a number in [0, 1)."""
         s = self.settings
         if not s.jitter:
             return 0.0
         if s.jitter_distribution == UNIFORM:
             return 2.0 * s.jitter * late
         if s.jitter_distribution == EXPONENTIAL:
-            return -s.jitter * math.log(max(1.0 - late, _LEAST_CHANCE))
+            return -s.jitter * math.log(max(1.0 - late, _MIN_CHANCE))
         spread = math.log(2.0)  # variance of the logarithm where sd and mean are equal
-        return s.jitter * math.exp(math.sqrt(spread) * float(ndtri(min(max(late, _LEAST_CHANCE), 1.0 - _LEAST_CHANCE))) - 0.5 * spread)
+        return s.jitter * math.exp(math.sqrt(spread) * float(ndtri(min(max(late, _MIN_CHANCE), 1.0 - _MIN_CHANCE))) - 0.5 * spread)

@@ -44,7 +44,8 @@ class Operator:
     """Drives one vehicle; a `studies.closed_loop.Driver`, and what `engine.driving.Pilot` asks for."""
 
     def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None, seed: int = 1) -> None:
-        """
+        """Draws the person.
+
         Args:
             seed: of the person, of the distractions and of the remnant.
 
@@ -66,7 +67,7 @@ class Operator:
         self.reset()
 
     def _streams(self) -> list[np.random.Generator]:
-        """Independent generators: person, attention, hands, mind. So the one does not change with how often the other draws."""
+        """Returns independent generators: person, attention, hands, mind; none changes with how often another draws."""
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
     def take(self, vehicle: Vehicle) -> None:
@@ -107,17 +108,17 @@ class Operator:
     # ---- task and pictures ---------------------------------------------------------------------------------------------
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """A path, at most at `speed` [m/s], one or one a point; a corridor is not looked at. Raises InputError as `speed_profile`."""
+        """Follows a path, at most at `speed` [m/s], one or one a point; a corridor is ignored. Raises InputError as `speed_profile`."""
         wanted = np.asarray(speed, float) * self.person.pace
 
         self._set(lambda finder: finder.follow(path, wanted, stop))
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        """Drives to a goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
         self._set(lambda finder: finder.go_to(goal, speed * self.person.pace))
 
     def idle(self) -> None:
-        """Nothing to do: the foot goes to the brake."""
+        """Ends the task: the foot goes to the brake."""
         self._set(Wayfinder.idle)
 
     def _set(self, begin: Callable[[Wayfinder], None]) -> None:
@@ -125,17 +126,17 @@ class Operator:
         self._begin = begin
 
     def see(self, obstacles: Obstacles) -> None:
-        """The obstacles that pictures show from now on."""
+        """Sets the obstacles that pictures show from now on."""
         self._obstacles = obstacles
 
     def look(self, now: float) -> None:
-        """The way is looked for when it is decided, in the cycle."""
+        """Does nothing: the route is chosen in the cycle."""
 
     # ---- cycles --------------------------------------------------------------------------------------------------------
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """The command at `now` [s]; measured: the picture that has just arrived, if any. A picture that is older than the one before is
-        not looked at."""
+        """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. A picture that is older than the one
+        before is ignored."""
         began = time.perf_counter()
         self._watch(now, measured)
         reason = ""
@@ -152,7 +153,7 @@ class Operator:
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
 
     def stop(self, now: float, reason: str) -> Cycle:
-        """The foot on the brake at once, whatever is known: for a cycle that has failed."""
+        """Presses the brake at once, without using any state: for a cycle that has failed."""
         steering = min(max(self._body.advance(now)[0] / self._full_lock, -1.0), 1.0)
         return Cycle((steering, 0.0, self.settings.view_brake), Outcome.STOPPED, reason)
 
@@ -165,7 +166,7 @@ class Operator:
             self._picture = self._pictures.popleft()
 
     def _act(self, now: float) -> None:
-        """One cognitive cycle of an operator who looks."""
+        """Runs one cognitive cycle of an attentive operator."""
         s, finder = self.settings, self._finder
         if self._picture is None:
             return
@@ -188,7 +189,7 @@ class Operator:
                           min(max(decision.pedal, -s.largest_brake), 1.0))
 
     def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: Way) -> Percept:
-        """ahead: time [s] by which the motion is thought on."""
+        """Returns the percept; ahead: time [s] by which the motion is extrapolated."""
         values = measured.values
         x, y, yaw = moved_on({name: np.array([values[name]]) for name in REQUIRED}, ahead)
         station, speed = self._finder.station(float(x[0]), float(y[0])), max(float(values["vx"]), 0.0)
@@ -200,7 +201,8 @@ class Operator:
                        self._headway(measured.time, way, station, speed))
 
     def _headway(self, seen: float, way: Way, station: float, speed: float) -> float:
-        """Time [s] to the nearest obstacle that the vehicle would touch on its way within the next 4 s and 10 m; inf: none."""
+        """Returns the time [s] to the nearest obstacle that the vehicle would touch on its route within the next 4 s and 10 m; inf: none.
+        """
         shown, outline = self._finder.obstacles, self._outline
         if not len(shown.radii):
             return math.inf
@@ -214,7 +216,7 @@ class Operator:
         return max(float(along[int(met.argmax())]) - outline.front, 0.0) / max(speed, MIN_SPEED)
 
     def _cycle(self, now: float, reason: str) -> Cycle:
-        """What the cycle is said to be, without its command."""
+        """Returns the cycle's report, without its command."""
         finder, way, nothing = self._finder, self._finder.way, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan
         if finder.done:

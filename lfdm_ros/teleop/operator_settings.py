@@ -1,4 +1,4 @@
-"""What can be set on an operator, once, with unit and range; and the person that a seed draws around it."""
+"""Settings of an operator, each once, with unit and range; and the person that a seed draws around them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SINES, NOISE, NONE = "sines", "noise", "none"
 
 @dataclass(frozen=True)
 class OperatorSettings(Declared):
-    """An operator at a screen. What a person has of his own (`Person`) are the medians here.
+    """An operator at a screen. Properties of a person (`Person`) are the medians here.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -89,7 +89,7 @@ OPERATOR = Exposed(OperatorSettings)
 # the steering factor puts Salvucci's variants 0.40 and 0.85 at the 10th and 90th percentile, about; the others are our assumption.
 LOG_SD = {"steering_factor": 0.33, "far_time": 0.15, "headway": 0.25, "perception_delay": 0.2, "motor_delay": 0.2,
           "neuromuscular_frequency": 0.15, "remnant_scale": 0.3, "margin": 0.2}
-MOST_SDS = 2.0
+MAX_SDS = 2.0
 PACE_SD = 0.04  # of a half normal distribution: by which share a person drives slower than is allowed
 
 
@@ -111,8 +111,8 @@ class Person:
 
     @classmethod
     def drawn(cls, settings: OperatorSettings, random: np.random.Generator) -> Person:
-        """A person: each of LOG_SD log-normal around its setting, truncated at 2 standard deviations; the pace 1 less a half normal
-        share. Without variation exactly the settings, with the published phases."""
+        """Draws a person: each of LOG_SD log-normal around its setting, truncated at 2 standard deviations; the pace 1 less a half normal
+        share. Without variation it is exactly the settings, with the published phases."""
         own = {name: getattr(settings, name) * math.exp(settings.variation * sd * _truncated(random)) for name, sd in LOG_SD.items()}
         pace = 1.0 - settings.variation * PACE_SD * abs(_truncated(random))
         phases = random.uniform(0.0, 2.0 * math.pi, 2).tolist()
@@ -120,8 +120,8 @@ class Person:
 
 
 def _truncated(random: np.random.Generator) -> float:
-    """A standard normal number within MOST_SDS."""
+    """Draws a standard normal number within MAX_SDS."""
     while True:
         value = float(random.standard_normal())
-        if abs(value) <= MOST_SDS:
+        if abs(value) <= MAX_SDS:
             return value

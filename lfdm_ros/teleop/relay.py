@@ -1,4 +1,4 @@
-"""What a node does with a link: states and scans go up, commands come down, free running or in lockstep. Knows nothing of ROS.
+"""A node's use of a link: states and scans go up, commands come down, free running or in lockstep. Independent of ROS.
 
 Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
 answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, waits until the
@@ -24,13 +24,13 @@ from lfdm_ros.teleop.network_link import LinkStatistics, NetworkLink, NetworkLin
 STATE, SCAN, COMMAND = "state", "scan", "command"
 DIRECTIONS = ("up", "down")
 NEUTRAL = (0.0, 0.0, 0.0)  # steering, throttle, brake before the first command
-_MOST_SCANS = 4  # that wait for a state to ride with
+_MAX_SCANS = 4  # that wait for a state to ride with
 
 
 @dataclass(frozen=True)
 class Out:
-    """To be published: kind; the message, None: a neutral command; stamp_ns: that it must have, None: its own; age: of a command, by which
-    it is older than that [s], NaN: there was none."""
+    """Message to publish: kind; the message, None: a neutral command; stamp_ns: its stamp, None: its own; age: of a command, by which it is
+    older than that [s], NaN: there was none."""
 
     kind: str
     message: Any
@@ -53,11 +53,12 @@ class Relay:
     def __init__(self, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1, *, lockstep: bool = False,
                  lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
-        """
+        """Makes both links.
+
         Args:
             lidar_rate, lidar_latency: in lockstep, scans a second [Hz], and from a scan's stamp to its arrival [s]: a state waits for the
                 scan that is due; rate 0: scans are taken as they come.
-            report, refused: take what a person should know, and what was refused, in one line.
+            report, refused: callbacks for notices to a person and for rejected input, one line each.
 
         Raises:
             InputError: a negative seed, or a link that overtakes in lockstep, where nothing may.
@@ -101,7 +102,7 @@ class Relay:
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, state: Any, now_ns: int) -> list[Out]:
-        """The vehicle's state has come; what is to be published.
+        """Takes the vehicle's state; returns the messages to publish.
 
         Args:
             state: None: it cannot be used; nothing goes up, but in lockstep it is answered.
@@ -128,18 +129,18 @@ class Relay:
         return self._barrier.offer(stamp_ns, self._tick) or []
 
     def scan(self, stamp_ns: int, scan: Any) -> list[Out]:
-        """A scan has come, which rides up with the next state."""
+        """Takes a scan, which rides up with the next state."""
         if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self.refusals.refuse(SCAN, Refused(str(wrong), STAMP))
             return []
         if self._newest_scan_ns is not None and stamp_ns <= self._newest_scan_ns:
             return []  # published again
         self._newest_scan_ns, self._gave_up = stamp_ns, False
-        self._scans = [*self._scans, (stamp_ns, scan)][-_MOST_SCANS:]
+        self._scans = [*self._scans, (stamp_ns, scan)][-_MAX_SCANS:]
         return self._barrier.release() or []
 
     def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
-        """The operator's command has come; None: one that cannot be used, which counts as an answer but does not go down."""
+        """Takes the operator's command; None: an unusable one, which counts as an answer but does not go down."""
         if not self.lockstep:
             self._check_clock(now_ns)
             if command is not None:
@@ -154,7 +155,7 @@ class Relay:
         return [] if self._unanswered else [self._answered()]
 
     def poll(self, now_ns: int) -> list[Out]:
-        """Free running: what has come out of both links by now."""
+        """Returns, free running, the items that have left both links by now."""
         if self.lockstep or now_ns <= 0:  # simulated time has not begun
             return []
         self._check_clock(now_ns)
@@ -166,7 +167,7 @@ class Relay:
 
     @property
     def waits_for(self) -> str:
-        """What the state that is to be answered waits for; empty: nothing."""
+        """Inputs that the state to be answered waits for; empty: none."""
         if self.waits_for_scan:
             return "the scan that is due"
         return f"the operator's answer to {len(self._unanswered)} states" if self._unanswered else ""
@@ -176,7 +177,7 @@ class Relay:
         return self._barrier.stamp_ns is not None
 
     def give_up_on_scan(self) -> list[Out]:
-        """The scan has not come for too long: goes on without, and waits for none until one comes."""
+        """Goes on without a scan that is late for too long, and waits for none until one comes."""
         if not self.waits_for_scan:
             return []
         self._report("a scan that is due has not come; going on without")
@@ -192,7 +193,7 @@ class Relay:
         return [out for outs in self._unanswered.values() for out in outs] or [self._answered()]
 
     def _answered(self) -> Out:
-        """The command that has come down by the time of the state, as the answer to that."""
+        """Returns the command that has come down by the time of the state, as the answer to that."""
         assert self._state is not None
         for arrival in self.down.receive(self._time(self._state[0])):
             self._command = arrival.item
@@ -212,7 +213,7 @@ class Relay:
             self._scans = []
 
     def _time(self, now_ns: int) -> float:
-        """Now [s] for the links, which does not go back by the little that threads and clocks disagree."""
+        """Returns now [s] for the links, which does not go back by the little that threads and clocks disagree."""
         latest_ns = self._clock.last_ns = now_ns if self._clock.last_ns is None else max(now_ns, self._clock.last_ns)
         self._origin_ns = now_ns if self._origin_ns is None else self._origin_ns
         return 1e-9 * (latest_ns - self._origin_ns)
@@ -223,7 +224,7 @@ class Relay:
             self.reset()
 
     def statistics(self, now_ns: int) -> tuple[LinkStatistics, LinkStatistics]:
-        """How both directions are, up and down; in lockstep at the time of the last state."""
+        """Returns the statistics of both directions, up and down; in lockstep at the time of the last state."""
         now_ns = self._state[0] if self.lockstep and self._state is not None else now_ns
         now = 0.0 if self._origin_ns is None else 1e-9 * (now_ns - self._origin_ns)
         return self.up.statistics(now), self.down.statistics(now)

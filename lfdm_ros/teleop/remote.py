@@ -33,17 +33,17 @@ class RemoteDriver:
 
     @classmethod
     def over(cls, driver: Driver, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1) -> RemoteDriver:
-        """The driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
+        """Puts a driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
         require("seed", seed)
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
         return cls(driver, NetworkLink(up, seeds[0]), NetworkLink(down, seeds[1]))
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """The driver's; tasks do not go through the link."""
+        """Passes the path to the driver; tasks do not go through the link."""
         self.driver.follow(path, speed, corridor, stop)
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """The driver's; tasks do not go through the link."""
+        """Passes the goal to the driver; tasks do not go through the link."""
         self.driver.go_to(goal, speed)
 
     def see(self, obstacles: Obstacles) -> None:
@@ -51,11 +51,11 @@ class RemoteDriver:
         self._seen = obstacles
 
     def look(self, now: float) -> None:
-        """The driver's."""
+        """Polls the driver."""
         self.driver.look(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """The driver's cycle, with the command that has come down by `now` [s]."""
+        """Runs the driver's cycle, with the command that has come down by `now` [s]."""
         if measured is not None and self.up.send(now, (measured, self._seen)):
             self._seen = None
         newest = None

@@ -27,13 +27,14 @@ MIN_SPEED = 1.0  # [m/s] a slower vehicle's headway and far point are as at this
 
 
 def near_distance(far: float) -> float:
-    """The near point lies so far ahead [m], with the far point `far` [m] ahead."""
+    """Returns the distance of the near point [m], with the far point `far` [m] ahead."""
     return min(10.0, max(3.0, 0.5 * far))
 
 
 def moved_on(values: Mapping[str, np.ndarray], span: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, y [m] and yaw [rad] (m,) after a span [s] if speed and yaw rate stay, of states by name, (m,) each: what a predictor does for the
-    human operator in the optimal control model of Kleinman, Baron & Levison 1970, Automatica 6, where it makes up for his delay."""
+    """Returns x, y [m] and yaw [rad] (m,) after a span [s] at constant speed and yaw rate, of states by name, (m,) each: the predictor of
+    the human operator in the optimal control model of Kleinman, Baron & Levison 1970, Automatica 6, which compensates the operator's delay.
+    """
     vx, vy, turn = values["vx"], values["vy"], values["yaw_rate"] * span
     chord = np.hypot(vx, vy) * span * np.sinc(0.5 * turn / np.pi)
     course = values["yaw"] + np.arctan2(vy, vx) + 0.5 * turn
@@ -42,8 +43,8 @@ def moved_on(values: Mapping[str, np.ndarray], span: float) -> tuple[np.ndarray,
 
 def two_points(path: Path, station: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, speed: np.ndarray,
                far_time: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of the near and the far point of a path from stations (m,) on it [m], and the angles to them from the heading of a vehicle
-    at x, y [m], yaw [rad], (m,) each, + left [rad]: both (2, m).
+    """Returns distances of the near and the far point of a path from stations (m,) on it [m], and the angles to them from the heading of a
+    vehicle at x, y [m], yaw [rad], (m,) each, + left [rad]: both (2, m).
 
     Args:
         speed: of the vehicle [m/s]; far_time: the far point lies so far ahead [s].
@@ -56,10 +57,10 @@ def two_points(path: Path, station: np.ndarray, x: np.ndarray, y: np.ndarray, ya
 
 
 class TwoPoint:
-    """The laws with what they remember from cycle to cycle: a driver who went straight to both points before the first."""
+    """The laws with their state: before the first cycle both points are straight ahead."""
 
     def __init__(self, settings: OperatorSettings, person: Person, wheelbase: float, full_lock: float) -> None:
-        """wheelbase [m] of the vehicle that is driven; full_lock: its largest road-wheel angle [rad]."""
+        """Makes the laws; wheelbase [m] of the driven vehicle; full_lock: its largest road-wheel angle [rad]."""
         self._settings, self._person = settings, person
         self._unit = settings.steering_unit * (wheelbase / WHEELBASE if settings.adapted else 1.0)
         self._most = min(settings.largest_angle, full_lock) / self._unit
@@ -73,7 +74,7 @@ class TwoPoint:
         self._headway: float | None = None
 
     def steer(self, far: float, near: float, elapsed: float) -> float:
-        """Road-wheel angle [rad] when the points are at these angles [rad], `elapsed` [s] after the last time."""
+        """Returns the road-wheel angle [rad] for points at these angles [rad], `elapsed` [s] after the last time."""
         held = math.copysign(min(abs(near), NEAR_MOST), near)
         change = FAR_GAIN * math.remainder(far - self._far, 2.0 * math.pi) + NEAR_GAIN * math.remainder(near - self._near, 2.0 * math.pi)
         wanted = self._steer + self._person.steering_factor * (change + NEAR_RATE * held * elapsed)
@@ -82,7 +83,7 @@ class TwoPoint:
         return self._unit * self._steer
 
     def press(self, speed: float, wanted: float, headway: float, elapsed: float) -> float:
-        """Pedal [-1, 1] at a speed where another is wanted [m/s], with a time headway [s]; inf: nobody is ahead."""
+        """Returns the pedal [-1, 1] at a speed for another `wanted` [m/s], with a time headway [s]; inf: the lane ahead is free."""
         s, missing, seen = self._settings, wanted - speed, min(headway, HEADWAY_MOST)
         change = s.speed_gain * (missing - (0.0 if self._missing is None else self._missing)) + s.speed_reset * missing * elapsed
         if math.isfinite(headway):

@@ -30,7 +30,7 @@ class Terminal:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """stream: the terminal; standard input by default."""
+        """Makes the reader; stream: the terminal; standard input by default."""
         self._stream = stream or sys.stdin
         self._before: list[Any] | None = None
         self._rest = ""
@@ -51,7 +51,7 @@ class Terminal:
         self.restore()
 
     def restore(self) -> None:
-        """The terminal as it was; safe to call again."""
+        """Restores the terminal; safe to call again."""
         if self._before is not None:
             before, self._before = self._before, None
             with contextlib.suppress(termios.error, OSError):  # the terminal may be gone
@@ -59,7 +59,8 @@ class Terminal:
             atexit.unregister(self.restore)
 
     def pressed(self) -> list[str]:
-        """What was pressed since the last call, by the names of `hands_on`, QUIT, or the character; QUIT at the end of the input."""
+        """Returns the keys pressed since the last call, by the names of `hands_on`, QUIT, or the character; QUIT at the end of the input.
+        """
         text, ended = self._rest, False
         while self._before is not None and select.select([self._number], [], [], 0.0)[0]:
             try:
@@ -86,7 +87,7 @@ class Screen:
     terminal nothing is written."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """stream: the terminal; standard output by default."""
+        """Makes the screen; stream: the terminal; standard output by default."""
         self._stream = stream or sys.stdout
         self.there = self._stream.isatty()
 

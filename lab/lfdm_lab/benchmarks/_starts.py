@@ -1,4 +1,4 @@
-"""Start times: processes with an empty cache of compiled code and with a full one."""
+"""What it takes to start: processes with an empty cache of compiled code and with a full one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 
 
 def seconds_of_starts(script: str, runs: int) -> tuple[list[float], list[float]]:
-    """Runs a script in processes of their own and returns the seconds that it prints: with an empty cache, then with the one it has filled.
+    """The seconds that a script prints, run in processes of their own: with an empty cache, then with the one it has filled.
 
     Args:
         script: Python; prints one number, the seconds from its first line.

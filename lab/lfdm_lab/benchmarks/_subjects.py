@@ -1,4 +1,4 @@
-"""Subjects of the benchmarks: models, their tyres, and the vehicle that has the parameters of each tyre."""
+"""What the benchmarks measure: models, their tyres, and the vehicle that has the parameters of each tyre."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 
 def of_chassis(chassis: str) -> Subject:
-    """Returns the subject of a chassis where no tyre is given: with relaxing tyres and torque converter, where the chassis has them."""
+    """The one that stands for a chassis where the tyre is not asked for: with relaxing tyres and torque converter, where it is meant to."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))

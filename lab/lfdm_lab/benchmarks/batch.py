@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from lfdm_lab.benchmarks import _subjects as subjects
-from lfdm_lab.cli.bench import Measurement
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.simulation.sensitivity import EXACT, FINITE_DIFFERENCE, forward_sensitivity
@@ -32,7 +32,7 @@ LANE_CHANGE = InputProfile([0, 1, 2, 3, 4, 5], [0, 0.1, -0.1, 0.1, -0.1, 0], [0.
 
 
 def best_of_repeats(run: Callable[[], object]) -> float:
-    """Returns the seconds of the fastest of a few calls, the first not counted: it compiles."""
+    """Seconds of the fastest of a few calls, the first not counted: it compiles."""
     run()
     best = np.inf
     for _ in range(REPEATS):
@@ -65,7 +65,7 @@ class Batch:
         self.rollout.squared_errors(self.theta, self.x0, self.observed)
 
     def nanoseconds(self) -> float:
-        """Returns the time for each vehicle and step."""
+        """By vehicle and step."""
         return 1e9 * best_of_repeats(self.run) / (VEHICLES * round(SECONDS / STEP))
 
     def memory(self) -> float:
@@ -82,7 +82,7 @@ class Batch:
 # -- Derivatives ----------------------------------------------------------------------------------------------------
 
 def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
-    """Measures a lane change with its derivatives to DIRECTIONS parameters, in times of the same run without; states every 0.1 s."""
+    """A lane change with its derivatives to DIRECTIONS parameters, in times of the same run without; states every 0.1 s."""
     vehicle = subject.vehicle
     times = np.linspace(0.0, LONG_SECONDS, round(10 * LONG_SECONDS) + 1)
     inputs = LANE_CHANGE.sample(times)
@@ -102,8 +102,8 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
     return best_of_repeats(differentiated) / best_of_repeats(plain)
 
 
-def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`.
+def measure(runs: int, only: str = "*") -> list[Record]:
+    """All numbers of `lfdm bench batch`, or those of the models that match `only`.
 
     Raises:
         InputError: no model matches.
@@ -117,10 +117,10 @@ def measure(runs: int, only: str = "*") -> list[Measurement]:
         subject = subjects.of_chassis(model)
         batch, halved = Batch(subject), Batch(subject, "float32")
         records += [
-            Measurement.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
-            Measurement.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
-            Measurement.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
-            Measurement.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
-            Measurement.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),
+            Record.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
+            Record.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
+            Record.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
+            Record.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
+            Record.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),
         ]
     return records

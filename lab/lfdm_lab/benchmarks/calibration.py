@@ -29,7 +29,7 @@ import arviz as az
 import numpy as np
 import yaml
 
-from lfdm_lab.cli.bench import Measurement
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
@@ -72,7 +72,7 @@ def reference_folder(name: str) -> Path:
 
 
 def record_ramp(recipe: Recipe, path: Path) -> None:
-    """Writes the ramp, driven by the recipe's vehicle and measured with white noise."""
+    """The ramp, driven by the recipe's vehicle and measured with white noise."""
     simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
     simulator.reset(vx=RAMP_SPEED)
     rng = np.random.default_rng(11)
@@ -96,7 +96,7 @@ def record_ramp(recipe: Recipe, path: Path) -> None:
 
 
 def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
-    """Returns a bag of the ramp, and True where it is simulated."""
+    """A bag of the ramp, and whether it is simulated."""
     try:
         source = reference_folder(DATA)
     except InputError:
@@ -107,23 +107,22 @@ def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
 
 
 def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
-    """Returns the problem of the stage, ready to be sampled, and the seconds of reading, building and compiling it."""
+    """The problem of the stage, ready to be sampled, and the seconds that this took: reading, building, compiling."""
     began = time.perf_counter()
     stage = next(stage for stage in recipe.stages if stage.name == STAGE)
     data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
-    posterior = stage_model(stage, data, recipe, recipe.start_vehicle)
-    density = BatchedDensity(posterior.likelihood, posterior.unknowns, posterior.errors)
+    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
+    density = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
     density(density.draw_prior(100, np.random.default_rng(0)))
-    posterior.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in posterior.unknowns.values()]))
+    asked.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in asked.unknowns.values()]))
     density.evaluations = 0
-    problem = Problem(posterior.likelihood, density, posterior.unknowns, posterior.errors, posterior.start, stage.objective)
-    return problem, time.perf_counter() - began
+    return (Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective), time.perf_counter() - began)
 
 
 # -- One run --------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class SamplerOutcome:
+class Outcome:
     """One run of a sampler, in numbers; means and sds by variable."""
 
     seconds: float
@@ -137,19 +136,19 @@ class SamplerOutcome:
 
 
 def processor_seconds() -> float:
-    """Returns the processor time of this process and of its children that have ended."""
+    """Of this process and those that have ended."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
 
-def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> SamplerOutcome:
+def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
     """Runs a sampler."""
     sampler = get_sampler(name)
     began, busy = time.perf_counter(), processor_seconds()
     run: SampleRun = sampler(problem, draws=recipe.draws, chains=recipe.chains, seed=np.random.SeedSequence(seed), report=None)
     seconds, busy = time.perf_counter() - began, processor_seconds() - busy
     sds = {variable: float(draws.std()) for variable, draws in run.draws.items()}
-    return SamplerOutcome(
+    return Outcome(
         seconds, busy, run.evaluations, min(float(az.ess(draws)) for draws in run.draws.values()),
         max(float(az.rhat(draws)) for draws in run.draws.values()),
         min(((sds[variable] / error) ** 2 for variable, error in run.error_of_mean.items()), default=float("nan")),
@@ -160,7 +159,7 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> SamplerOu
 
 
 def used(arguments: Sequence[str]) -> tuple[float, float]:
-    """Returns the largest resident set [10^6 bytes] of Python with these arguments, and its processor time [s].
+    """The largest resident set [10^6 bytes] of Python with these arguments, and its processor time [s].
 
     Raises:
         InputError: it failed.
@@ -176,22 +175,22 @@ def used(arguments: Sequence[str]) -> tuple[float, float]:
 
 
 def used_by(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
-    """Returns `used` of `lfdm calibrate`."""
+    """Those of `lfdm calibrate`."""
     with tempfile.TemporaryDirectory() as out:
         return used(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
                          "--out", out, *options])
 
 
 def lateral_alone(folder: Path) -> Path:
-    """Writes a recipe with only the stage."""
+    """A recipe with nothing but the stage."""
     text = yaml.safe_load(find_config("calibration", RECIPE).read_text(encoding="utf-8"))
     path = folder / "lateral.yaml"
     path.write_text(yaml.safe_dump({**text, "stages": [stage for stage in text["stages"] if stage["name"] == STAGE]}), encoding="utf-8")
     return path
 
 
-def whole(name: str, runs: int, folder: Path) -> list[Measurement]:
-    """Measures a recipe of WHOLE; empty where its recordings are missing."""
+def whole(name: str, runs: int, folder: Path) -> list[Record]:
+    """Of a recipe of WHOLE; nothing where its recordings are not there."""
     mapping, data, recordings = WHOLE[name]
     try:
         source = reference_folder(data)
@@ -201,32 +200,32 @@ def whole(name: str, runs: int, folder: Path) -> list[Measurement]:
     for bag in bags:
         import_recording(source / f"{bag.name}.csv", find_config("recordings", mapping), bag)
     memory, processor = zip(*(used_by(name, bags) for _ in range(runs)))
-    return [Measurement.of(f"peak_rss_mb/{name}", memory, "MB"), Measurement.of(f"processor_s/{name}", processor, "s")]
+    return [Record.of(f"peak_rss_mb/{name}", memory, "MB"), Record.of(f"processor_s/{name}", processor, "s")]
 
 
 # -- All ------------------------------------------------------------------------------------------------------------
 
 
-def records_of(name: str, outcomes: list[SamplerOutcome]) -> list[Measurement]:
-    """Returns the numbers of a sampler from its runs."""
+def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
+    """The numbers of a sampler from its runs."""
     out = [
-        Measurement.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
-        Measurement.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
-        Measurement.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
-        Measurement.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
-        Measurement.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
-        Measurement.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
+        Record.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
+        Record.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
+        Record.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
+        Record.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
+        Record.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
+        Record.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
     ]
     if np.isfinite(outcomes[0].genealogy):
-        out.append(Measurement.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
+        out.append(Record.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
     if len(outcomes) > 1:
         spread = [np.std([o.means[v] for o in outcomes], ddof=1) / np.mean([o.sds[v] for o in outcomes]) for v in outcomes[0].means]
-        out.append(Measurement(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
+        out.append(Record(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
     return out
 
 
-def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
+def measure(runs: int, only: str = "*") -> list[Record]:
+    """All numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
 
     Raises:
         InputError: nothing matches.
@@ -239,14 +238,13 @@ def measure(runs: int, only: str = "*") -> list[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         bag, simulated = recorded(recipe, Path(folder))
         problem, setup = lateral(recipe, bag)
-        records = [Measurement("recording_is_simulated", float(simulated), "1", 0.0, 1), Measurement("setup_seconds", setup, "s", 0.0, 1)]
+        records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
         for name in chosen:
             records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
-        records.append(Measurement.of("peak_rss_mb/imports", [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)],
-                                       "MB"))
+        records.append(Record.of("peak_rss_mb/imports", [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)], "MB"))
         alone = lateral_alone(Path(folder))
-        records += [Measurement.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
+        records += [Record.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
                     for name in chosen]
         for name in recipes:
             records += whole(name, runs, Path(folder))
-    return [*records, *(Measurement(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
+    return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_lab.benchmarks import _starts as starts
-from lfdm_lab.cli.bench import Measurement
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.prediction import Measured
@@ -50,7 +50,7 @@ MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt")
 SLOW_CYCLES = {"ipopt": 300}
 WARM_UP = 25  # cycles that do not count: the cold start among them
 SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
-DETECTED, BEHIND = 8, 5.0  # the next circles that are detected, and those passed up to this distance [m]
+SEEN, BEHIND = 8, 5.0  # circles that are seen, the next ones; [m] how long those passed are
 SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
 APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
@@ -60,16 +60,16 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
          "stop": "_guard.decide"}
 
 
-def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers.
+def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:
+    """All numbers of `lfdm bench mpc`, or those of some models and solvers.
 
     Raises:
         InputError: no such model or solver, or too few cycles.
     """
-    for what, given, choices in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
+    for what, given, known in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
         for name in given:
-            if name not in choices:
-                raise InputError(f"{what} {name}: choose from {', '.join(choices)}")
+            if name not in known:
+                raise InputError(f"{what} {name}: choose from {', '.join(known)}")
     if cycles < 100:
         raise InputError(f"--cycles {cycles}: give 100 or more")
     records = []
@@ -81,12 +81,12 @@ def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solve
     return records
 
 
-def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Measurement]:
-    """Measures the cycles with one model."""
-    records: list[Measurement] = []
+def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Record]:
+    """What the cycles with one model cost."""
+    records: list[Record] = []
     medians: dict[str, float] = {}
 
-    def add(name: str, drives: Sequence[CycleTimings]) -> None:
+    def add(name: str, drives: Sequence[Drive]) -> None:
         records.extend(records_of(f"{model}/{name}", drives))
         medians[name] = float(np.median([np.median(d.wall) for d in drives]))
 
@@ -102,25 +102,24 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         records += looks_of(model, controller, cycles)
         records += parts_of(model, controller, min(cycles, 1000))
         if model == MODELS[0]:
-            add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=DETECTED), cycles)])
+            add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=SEEN), cycles)])
         add("hpipm_slalom", [through(slalom, controller, min(cycles, 2500))])
         shipped = make_controller(model, solver, time_budget=Settings().time_budget)
         add("hpipm_slalom_budget", [through(slalom, shipped, min(cycles, 2500))])
     if base := medians.get("hpipm"):
-        records += [Measurement(f"ratio_p50/{model}/{name}", median / base, "1", 0.0, 1) for name, median in medians.items()
-                    if name != "hpipm"]
+        records += [Record(f"ratio_p50/{model}/{name}", median / base, "1", 0.0, 1) for name, median in medians.items() if name != "hpipm"]
     return records
 
 
 def few(solver: str, cycles: int) -> int:
-    """Returns the number of cycles of a solver."""
+    """How many cycles a solver drives."""
     return min(cycles, SLOW_CYCLES.get(solver, cycles))
 
 
 # -- Driving --------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class CycleTimings:
+class Drive:
     """Seconds of each cycle, on the wall and of this thread, and of each look for the way; shares of the cycles."""
 
     wall: np.ndarray
@@ -130,7 +129,7 @@ class CycleTimings:
     active: float
 
 
-class DelayedPlant:
+class Plant:
     """The vehicle, its actuator and how old its state is."""
 
     def __init__(self, period: float):
@@ -142,20 +141,20 @@ class DelayedPlant:
         self._states: list[dict[str, float]] = []
 
     def state(self, k: int) -> tuple[float, dict[str, float]]:
-        """Returns the time and the values of the state that arrives in cycle k."""
+        """What arrives in cycle k, and when it was so."""
         self._states.append(dict(zip(OBSERVED, self._simulator.outputs[self._columns].tolist())))
         k = max(k - AGE, 0)
         return k * self._period, self._states[k]
 
     def advance(self, now: float, command: tuple[float, float, float]) -> None:
-        """Simulates a period with a new command."""
+        """A period with a new command."""
         self._actuator.send(now, command)
         before, self._inputs = self._inputs, np.asarray(self._actuator.advance(now + self._period))
         self._simulator.advance(before, self._inputs, round(self._period / 1e-3))
 
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
-    """Makes a controller that never gives up for time, if no `time_budget` is given: the measurement must not change the computation."""
+    """A controller that never gives up for time, if no `time_budget` is given: what is measured must not change what is computed."""
     vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
     chosen = Settings(model=model, solver=solver, **{"time_budget": 0.0, **settings})
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))
@@ -165,22 +164,22 @@ Scene = Callable[[float, float], Obstacles]
 
 
 def field(now: float, x: float) -> Obstacles:
-    """Returns the next circles of a field without end."""
-    index = np.arange(DETECTED) + max(math.ceil((x - BEHIND) / APART), 2)
+    """The next circles of a field without end."""
+    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / APART), 2)
     draws = np.array([np.random.default_rng((SEED, i)).random(3) for i in index.tolist()])
     centres = np.column_stack([APART * (index + 0.5 * draws[:, 0]), SIDE * (2.0 * draws[:, 1] - 1.0)])
-    return Obstacles(centres, RADII[0] + (RADII[1] - RADII[0]) * draws[:, 2], np.zeros((DETECTED, 2)), now)
+    return Obstacles(centres, RADII[0] + (RADII[1] - RADII[0]) * draws[:, 2], np.zeros((SEEN, 2)), now)
 
 
 def slalom(now: float, x: float) -> Obstacles:
-    """Returns the next circles of a slalom without end, so close that an obstacle is at the limit in every cycle."""
-    index = np.arange(DETECTED) + max(math.ceil((x - BEHIND) / SPACING), 2)
+    """The next circles of a slalom without end, closer than a vehicle likes: an obstacle is at the limit in every cycle."""
+    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / SPACING), 2)
     centres = np.column_stack([SPACING * index, np.where(index % 2, ASIDE, -ASIDE)])
-    return Obstacles(centres, np.full(DETECTED, RADIUS), np.zeros((DETECTED, 2)), now)
+    return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
 
 
-def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> CycleTimings:
-    """Drives to a goal through the field, or along the straight line of the slalom; calls `after` after each cycle that counts."""
+def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
+    """To a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
     end = 100.0 + SPEED * period * (cycles + WARM_UP)
@@ -188,7 +187,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
         controller.go_to(Goal(end, 0.0), SPEED)
     else:
         controller.follow(Path(np.array([[0.0, 0.0], [end, 0.0]])), SPEED, stop=False)
-    plant = DelayedPlant(period)
+    plant = Plant(period)
     wall, cpu, looks, done, route, looked = [], [], [], [], None, 0.0
     gc.collect()
     gc.freeze()
@@ -214,34 +213,34 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
             plant.advance(now, cycle.command)
     finally:
         gc.unfreeze()
-    return CycleTimings(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is Outcome.SOLVED for c in done])),
+    return Drive(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is Outcome.SOLVED for c in done])),
                  float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
 
 
 # -- Numbers --------------------------------------------------------------------------------------------------------
 
-def records_of(name: str, drives: Sequence[CycleTimings]) -> list[Measurement]:
-    """Returns the numbers of runs that differ only by the state of the machine; the largest is the largest of all."""
+def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
+    """Of runs that are the same but for the machine; the largest is the largest of all."""
     out = []
     for clock, seconds in (("cycle_ms", [d.wall for d in drives]), ("cycle_cpu_ms", [d.cpu for d in drives])):
         for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
             values = [1e3 * float(np.percentile(one, percent)) for one in seconds]
-            record = Measurement.of(f"{clock}_{what}/{name}", values, "ms")
-            out.append(record if what != "max" else Measurement(record.name, max(values), "ms", record.spread, record.runs))
-    out.append(Measurement(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
-    return [*out, Measurement.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
-            Measurement.of(f"active_share/{name}", [d.active for d in drives], "1")]
+            record = Record.of(f"{clock}_{what}/{name}", values, "ms")
+            out.append(record if what != "max" else Record(record.name, max(values), "ms", record.spread, record.runs))
+    out.append(Record(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
+    return [*out, Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
+            Record.of(f"active_share/{name}", [d.active for d in drives], "1")]
 
 
-def looks_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
-    """Measures the search for a route."""
+def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+    """The search for a way."""
     looks = 1e3 * through(field, controller, min(cycles, 2500)).looks
-    return [Measurement(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
+    return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
             for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
 
 
-def parts_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
-    """Measures the processor time of the parts of a cycle, by clocks around them; `rest` is the time outside of them."""
+def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+    """What the cycle's processor time is spent on, by clocks around its parts; `rest` is what is outside of them."""
     spent = dict.fromkeys(PARTS, 0.0)
     table: list[dict[str, float]] = []
     undo = []
@@ -263,12 +262,12 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Measuremen
             delattr(owner, name)  # the class's own again
     parts = np.diff([[row[part] for part in PARTS] for row in table], axis=0)
     rest = drive.cpu[1:] - parts.sum(axis=1)
-    return [Measurement(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
+    return [Record(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
             for part, values in (*zip(PARTS, parts.T), ("rest", rest))]
 
 
 def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
-    """Wraps a call so that its time is added to that of its part."""
+    """The same call, whose time is added to that of its part."""
     def wrapped(*arguments: Any, **named: Any) -> Any:
         began = time.thread_time()
         result = call(*arguments, **named)
@@ -278,8 +277,8 @@ def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Calla
     return wrapped
 
 
-def cost_of_start(model: str, runs: int) -> list[Measurement]:
-    """Measures the seconds of a process from its first line to the first command, with an empty cache and with a full one."""
+def cost_of_start(model: str, runs: int) -> list[Record]:
+    """With an empty cache and with a full one: seconds of a process from its first line to the first command."""
     script = (
         "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller, limits_of; "
         "from lfdm_ros.control.prediction import Measured; from lfdm_ros.control.settings import Settings; "
@@ -290,7 +289,7 @@ def cost_of_start(model: str, runs: int) -> list[Measurement]:
         "print(time.perf_counter() - t)")
 
     first, later = starts.seconds_of_starts(script, runs)
-    return [Measurement.of(f"first_start_s/{model}", first, "s"), Measurement.of(f"start_s/{model}", later, "s")]
+    return [Record.of(f"first_start_s/{model}", first, "s"), Record.of(f"start_s/{model}", later, "s")]
 
 
 @contextmanager

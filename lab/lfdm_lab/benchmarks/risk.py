@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_lab.cli.bench import Measurement
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
@@ -32,8 +32,8 @@ GRAPH_SECONDS = 45.0
 VEHICLE = load_vehicle("hmmwv")
 
 
-def measure(runs: int) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench risk`."""
+def measure(runs: int) -> list[Record]:
+    """All numbers of `lfdm bench risk`."""
     settings = RiskSettings(clear=0.0)  # all rollouts, however clear the answer is
     situation = example()
     half, shipped = replace(settings, rollouts=settings.rollouts // 2), RiskSettings()
@@ -45,12 +45,11 @@ def measure(runs: int) -> list[Measurement]:
         records += _quantiles(name, times)
         if not name:
             both = 2 * rollouts.rollouts
-            records += [Measurement.of("rollouts", [rollouts.rollouts] * runs, "1"),
-                        Measurement.of("horizon_s", [settings.horizon] * runs, "s"),
-                        Measurement.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
+            records += [Record.of("rollouts", [rollouts.rollouts] * runs, "1"), Record.of("horizon_s", [settings.horizon] * runs, "s"),
+                        Record.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
             plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
-            records += [Measurement.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
-                        Measurement.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
+            records += [Record.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
+                        Record.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
     quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
     for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):
@@ -58,28 +57,28 @@ def measure(runs: int) -> list[Measurement]:
     return records
 
 
-def _quantiles(name: str, times: list[np.ndarray]) -> list[Measurement]:
-    return [Measurement.of(f"rollouts_ms_{label}{name}", [1e3 * float(np.percentile(t, share)) for t in times], "ms")
+def _quantiles(name: str, times: list[np.ndarray]) -> list[Record]:
+    return [Record.of(f"rollouts_ms_{label}{name}", [1e3 * float(np.percentile(t, share)) for t in times], "ms")
             for label, share in (("p50", 50), ("p99", 99), ("max", 100))]
 
 
 def example() -> Situation:
-    """Returns a vehicle among obstacles, in a lane that bends, whose operator steers a little too much."""
+    """A vehicle among obstacles, in a lane that bends, whose operator steers a little too much."""
     rng = np.random.default_rng(3)
     places = np.column_stack([rng.uniform(8.0, 75.0, OBSTACLES), rng.uniform(3.0, 20.0, OBSTACLES) * rng.choice([-1.0, 1.0], OBSTACLES)])
-    obstacles = Obstacles(places, rng.uniform(0.3, 1.2, OBSTACLES), np.zeros((OBSTACLES, 2)), 0.0)
+    seen = Obstacles(places, rng.uniform(0.3, 1.2, OBSTACLES), np.zeros((OBSTACLES, 2)), 0.0)
     t = np.arange(0.0, 4.01, 0.1)
     plan = Plan(("x", "y", "yaw", "vx"), t, np.column_stack([SPEED * t, 0.0 * t, 0.0 * t, np.full(len(t), SPEED)]),
                 np.column_stack([0.0 * t, np.full(len(t), 0.15), 0.0 * t]))
     lane = Path(np.column_stack([np.linspace(-30.0, 150.0, 91), 0.0004 * np.linspace(-30.0, 150.0, 91) ** 2]))
-    state = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
+    known = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
     operator, autonomy = StampedCommand(0.0, 0.02, 0.15), StampedCommand(0.0, 0.0, 0.15)
-    return Situation(0.0, VEHICLE, Measured(0.0, state), (), operator, autonomy, plan, obstacles, lane,
+    return Situation(0.0, VEHICLE, Measured(0.0, known), (), operator, autonomy, plan, seen, lane,
                      Corridor(lane, np.array([[0.0, 3.5, 3.5], [180.0, 3.5, 3.5]])))
 
 
 def assessed(rollouts: RiskRollouts, situation: Situation) -> np.ndarray:
-    """Returns the wall-clock seconds of each of many assessments (n,)."""
+    """Seconds of wall clock of each of many assessments (n,)."""
     rollouts.assess(situation)
     return np.array([rollouts.assess(situation).seconds for _ in range(ASSESSMENTS)])
 
@@ -93,8 +92,7 @@ def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Returns the seconds of one rollout in a loop: the compiled step of one vehicle from sample to sample, and exact clearances by NumPy.
-    """
+    """Seconds of one rollout in a loop: the compiled step of one vehicle from sample to sample, and exact clearances by NumPy."""
     s, model = rollouts.settings, rollouts.model
     world = World(tuple(Circle(x, y, radius) for (x, y), radius in zip(situation.obstacles.centres, situation.obstacles.radii)))
     x, before, after = initial_state(model, VEHICLE, vx=SPEED), np.array([0.02, 0.15, 0.0]), np.array([0.02, 0.15, 0.0])

@@ -31,7 +31,7 @@ EPILOG = """examples:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Record:
     """One number: the median of its runs, and how far they spread (largest minus smallest)."""
 
     name: str
@@ -41,7 +41,7 @@ class Measurement:
     runs: int
 
     @classmethod
-    def of(cls, name: str, values: Sequence[float], unit: str) -> Measurement:
+    def of(cls, name: str, values: Sequence[float], unit: str) -> Record:
         return cls(name, statistics.median(values), unit, max(values) - min(values), len(values))
 
 
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def format_table(records: Sequence[Measurement]) -> str:
-    """Formats the records in columns, below a line that describes the machine."""
+def format_table(records: Sequence[Record]) -> str:
+    """The records in columns, below a line that says on what machine."""
     width = max(len(record.name) for record in records)
     lines = [machine(), f"{'name':{width}}  {'value':>10}  {'unit':6}  {'spread':>10}  runs"]
     lines += [f"{r.name:{width}}  {r.value:>10.4g}  {r.unit:6}  {r.spread:>10.3g}  {r.runs:4d}" for r in records]
@@ -92,7 +92,7 @@ def format_table(records: Sequence[Measurement]) -> str:
 
 
 def machine() -> str:
-    """Describes processor, cores, system, Python and load."""
+    """Processor, cores, system and Python, and how busy the machine is."""
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -104,17 +104,17 @@ def machine() -> str:
 
 
 def benchmark_folder() -> Path:
-    """Returns the folder of the benchmarks."""
+    """Where the benchmarks are."""
     return Path(__file__).parents[1] / "benchmarks"
 
 
 def benchmark_names() -> list[str]:
-    """Lists the benchmarks; modules with a leading underscore are shared by them."""
+    """Those that can be asked for; a leading underscore marks what they share."""
     return sorted(path.stem for path in benchmark_folder().glob("[!_]*.py"))
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """Imports the module benchmarks/NAME.py anew."""
+    """The module benchmarks/NAME.py, imported anew."""
     spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", benchmark_folder() / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -74,13 +74,13 @@ class Peer:
         numbers = _NUMBER.findall(result.stdout)
         value = float(numbers[-1]) if numbers else math.nan
         if not 0.0 < value < math.inf:
-            printed = f"its last number is {numbers[-1]}" if numbers else "it printed none"
-            raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {printed}")
+            said = f"its last number is {numbers[-1]}" if numbers else "it printed none"
+            raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {said}")
         return value
 
 
 def library_peers(only: str = "*") -> list[Peer]:
-    """Returns the C++ library LFDM as the peer of those of its measurements that `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
+    """The C++ library LFDM beside those of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
 
     Raises:
         InputError: no such program on the PATH, or nothing matches.

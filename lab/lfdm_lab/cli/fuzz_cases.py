@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and damaged files, given to their readers."""
+"""What `lfdm fuzz bags` and `lfdm fuzz files` try: damaged recordings and damaged files, given to whoever reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from lfdm_lab import fuzzing
-from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, CaseResult, FuzzCase
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, Found
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
@@ -20,25 +20,25 @@ LIMIT = 60.0  # [s] for one case, on a busy machine
 # ---- bags ----------------------------------------------------------------------------------------------------------------
 
 
-def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> Iterator[FuzzCase]:
-    """Yields damaged recordings, each read by `lfdm bag info`, as series, and some by `lfdm predict`.
+def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> Iterator[Case]:
+    """Damaged recordings, each read by `lfdm bag info`, as series, and some by `lfdm predict`.
 
     Args:
         folder: for the bags.
         good: what to damage; by default a short drive in MCAP or SQLite.
     """
     _warm_up_bags()
-    defaults = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
+    own = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
     if good is None:
-        for storage, path in defaults.items():
+        for storage, path in own.items():
             fuzzing.good_bag(path, storage)
     for seed in seeds:
         rng = Random(f"bags {seed}")
-        source = good or defaults[rng.choice(("mcap", "mcap", "sqlite3"))]
+        source = good or own[rng.choice(("mcap", "mcap", "sqlite3"))]
         bad = folder / f"bag_{seed}"
         damage = fuzzing.damage_bag(source, bad, rng)
         predicted = rng.random() < 0.2
-        yield FuzzCase(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
+        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
 
 
 def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
@@ -67,15 +67,15 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
     return {"messages": info["messages"], "note": info["note"], "refused": refused}
 
 
-def judge_bag(damage: fuzzing.Damage, found: CaseResult) -> CaseResult:
-    """Checks that all undamaged messages are still read."""
+def judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
+    """What was not damaged must still be there."""
     if found.outcome == REFUSED and damage.least > 0:
-        return CaseResult(LOST, f"at least {damage.least} messages are there; {found.text}")
+        return Found(LOST, f"at least {damage.least} messages are there; {found.text}")
     if found.outcome != ANSWER:
         return found
     count = found.value["messages"]
     if count < damage.least or (damage.exact and count != damage.least):
-        return CaseResult(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
+        return Found(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
     return found
 
 
@@ -109,7 +109,7 @@ _LFDM = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of file: its sources, its damage and its reader."""
+    """A kind of file: what to damage, how, and who reads it then."""
 
     name: str
     sources: Callable[[], Sequence[Path | str]]
@@ -118,8 +118,8 @@ class _Kind:
     suffix: str = ".yaml"
 
 
-def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[FuzzCase]:
-    """Yields damaged files of every kind that the package reads, and values for --set.
+def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[Case]:
+    """Damaged files of every kind that the package reads, and values for --set.
 
     Args:
         kinds: some of FILE_KINDS; empty: all.
@@ -137,7 +137,7 @@ def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) ->
         path = place / f"{kind.name}{kind.suffix}"
         path.write_bytes(content)
         name = source.name if isinstance(source, Path) else "an example"
-        yield FuzzCase(seed, f"{kind.name}, {name}: {what}", partial(kind.read, path, Random(seed)), LIMIT)
+        yield Case(seed, f"{kind.name}, {name}: {what}", partial(kind.read, path, Random(seed)), LIMIT)
 
 
 def _config(folder: str) -> Callable[[], Sequence[Path]]:
@@ -216,7 +216,7 @@ def _read_lfdm(path: Path, rng: Random) -> int:
 
 
 def _read_posterior(path: Path, rng: Random) -> None:
-    """Reads vehicle.yaml in the folder of a calibration, or the summary beside it."""
+    """vehicle.yaml in the folder of a calibration, or the summary beside it."""
     from lfdm_ros.calibration.results import load_summary
     from lfdm_ros.vehicles import load_vehicle
 
@@ -227,7 +227,7 @@ def _read_posterior(path: Path, rng: Random) -> None:
 
 
 def _read_memory(path: Path, rng: Random) -> None:
-    """Reads the memory that a calibrator has of the folder that it watches."""
+    """What a calibrator remembers of the folder that it watches."""
     from lfdm_ros.engine.bag_folder import BagFolder
 
     folder = BagFolder(path.parent, "hmmwv_demo", path)
@@ -236,7 +236,7 @@ def _read_memory(path: Path, rng: Random) -> None:
 
 
 def _read_set(path: Path, rng: Random) -> None:
-    """Parses a text as given to --set of `lfdm up` and of `lfdm drive`."""
+    """A text as given to --set of `lfdm up` and of `lfdm drive`."""
     from lfdm_lab.cli.study_control import parse_settings
     from lfdm_ros.control.settings import SETTINGS
     from lfdm_ros.stacks.stack import load_stack, parse_override
@@ -318,7 +318,7 @@ def _warm_up_bags() -> None:
 
 
 def _warm_up_files() -> None:
-    """Imports and makes once the parts that each case would make anew in its own process."""
+    """As `_warm_up_bags`."""
     import lfdm_ros.cli.bag
     import lfdm_ros.cli.simulate
     import lfdm_ros.cli.vehicle  # noqa: F401
@@ -337,6 +337,6 @@ def _warm_up_files() -> None:
     Simulator(load_vehicle("hmmwv"))
 
 
-def limited(cases: Iterator[FuzzCase], limit: float | None) -> Iterator[FuzzCase]:
-    """Returns the cases with another limit of time [s]."""
+def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
+    """The cases with another limit of time [s]."""
     return cases if limit is None else (replace(case, limit=limit) for case in cases)

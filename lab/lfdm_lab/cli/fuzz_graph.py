@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz graph`: stacks under attack, stacks that are ended at any moment, and stacks whose disk is full."""
+"""What `lfdm fuzz graph` tries: stacks under attack, stacks that are ended at any moment, and stacks whose disk is full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, CaseResult, FuzzCase, attempt
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, Found, attempt
 from lfdm_ros.cli.main import main
 
 LIMIT = 180.0  # [s]; a run takes a few, and on a busy machine many
@@ -31,7 +31,7 @@ _ENDS = (
     (signal.SIGINT, signal.SIGKILL))
 
 
-def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = None) -> Iterator[FuzzCase]:
+def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = None) -> Iterator[Case]:
     """Runs of stacks, each recorded.
 
     Args:
@@ -50,19 +50,18 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         stack, overrides = rng.choice(_STACKS)
         if stack == "shared_control":  # what it finds in this folder is none of its business
             overrides = overrides | {"calibrator.watch_directory": "", "calibrator.store": str(folder / f"store_{seed}")}
-        described = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
+        said = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
         if kind < 0.7:
-            yield FuzzCase(seed, f"{described}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,
+            yield Case(seed, f"{said}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,
                        partial(_judge_attacked, bag))
         elif kind < 0.9:
             numbers = rng.choice(_ENDS)
             signals = [(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.0, 8.0))) if i == 0 else rng.uniform(0.0, 0.3), number)
                        for i, number in enumerate(numbers)]
             what = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
-            yield FuzzCase(seed, f"{described}, {what}", partial(_ended, stack, bag, overrides, signals), LIMIT,
-                           partial(_judge_ended, bag, numbers))
+            yield Case(seed, f"{said}, {what}", partial(_ended, stack, bag, overrides, signals), LIMIT, partial(_judge_ended, bag, numbers))
         else:
-            yield FuzzCase(seed, "simulator, full disk", partial(full_disk_run, "simulator", bag, {"scenario": "ramp_steer"}), LIMIT,
+            yield Case(seed, "simulator, full disk", partial(full_disk_run, "simulator", bag, {"scenario": "ramp_steer"}), LIMIT,
                        partial(_judge_full, bag))
 
 
@@ -79,7 +78,7 @@ def _warm_up() -> None:
 
 
 def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    """Runs a stack by `lfdm up` and sends signals to this process, each after its delay [s] from the last one."""
+    """Runs a stack by `lfdm up` and sends signals to this process, each so many seconds after the last one."""
     from lfdm_lab.stacks.attack import alone
 
     alone()
@@ -94,15 +93,15 @@ def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[t
     texts = [part for name, value in overrides.items() for part in ("--set", f"{name}={value}")]
     status = main(["up", stack, "--record", str(bag), *texts])
     sys.stderr.flush()
-    printed = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")  # `attempt` has made it a file
-    return {"status": status, "by_itself": any(f" {how} after " in printed for how in _BY_ITSELF)}
+    told = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")  # `attempt` has made it a file
+    return {"status": status, "by_itself": any(f" {how} after " in told for how in _BY_ITSELF)}
 
 
 # ---- what was lost -------------------------------------------------------------------------------------------------------
 
 
 def _bag(path: Path) -> dict[str, Any] | str:
-    """Returns `closed` and `messages` of a bag, or the reason why it cannot be read."""
+    """closed and messages of a bag, or why it cannot be read."""
     found = attempt(partial(_closed_and_messages, path), _READ)
     return found.value if found.outcome == ANSWER else f"{found.outcome}: {found.text}"
 
@@ -114,21 +113,20 @@ def _closed_and_messages(path: Path) -> dict[str, Any]:
     return {"closed": info["closed"], "messages": info["messages"], "note": info["note"]}
 
 
-def _judge_attacked(bag: Path, found: CaseResult) -> CaseResult:
+def _judge_attacked(bag: Path, found: Found) -> Found:
     if found.outcome != ANSWER:
         return found
-    recorded, ran = _bag(bag), found.value
-    if isinstance(recorded, str):
-        return CaseResult(LOST, f"{recorded}; sent {ran['sent']}")
-    if not recorded["closed"] or recorded["messages"] != ran["messages_recorded"] or ran["messages_dropped"] or not recorded["messages"]:
-        return CaseResult(LOST, f"{recorded} where {ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; "
-                                f"sent {ran['sent']}")
+    kept, ran = _bag(bag), found.value
+    if isinstance(kept, str):
+        return Found(LOST, f"{kept}; sent {ran['sent']}")
+    if not kept["closed"] or kept["messages"] != ran["messages_recorded"] or ran["messages_dropped"] or not kept["messages"]:
+        return Found(LOST, f"{kept} where {ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; sent {ran['sent']}")
     return found
 
 
-def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: CaseResult) -> CaseResult:
-    """Checks that a stack which was asked to end reports it by its status and closes the bag, and that one which was killed leaves a
-    readable bag. It may have ended before, or not begun: until a process has set its handlers, a signal has its default effect."""
+def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -> Found:
+    """Told to end, it says so by its status and closes the bag; killed, it leaves one that can be read. It may have ended before, or not
+    begun: until a process has set its handlers, a signal does what it always does."""
     killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
     early = found.outcome == TRACEBACK and found.text.startswith("ended by SIGTERM; nothing was said") and signal.SIGTERM in numbers
     if not (killed or early):
@@ -137,20 +135,20 @@ def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: CaseResu
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -1}
         if found.value["status"] not in [expected[number] for number in numbers] and not (
                 found.value["status"] == 0 and found.value["by_itself"]):
-            return CaseResult(TRACEBACK, f"exit status {found.value['status']}")
+            return Found(TRACEBACK, f"exit status {found.value['status']}")
     if not any(bag.glob("*.mcap")):  # ended before it was recorded
-        return CaseResult(ANSWER)
-    recorded = _bag(bag)
-    if isinstance(recorded, str) or not (killed or recorded["closed"]):
-        return CaseResult(LOST, f"{recorded}")
-    return CaseResult(ANSWER)
+        return Found(ANSWER)
+    kept = _bag(bag)
+    if isinstance(kept, str) or not (killed or kept["closed"]):
+        return Found(LOST, f"{kept}")
+    return Found(ANSWER)
 
 
-def _judge_full(bag: Path, found: CaseResult) -> CaseResult:
-    """Checks that the full disk is reported, and that everything written before is kept."""
+def _judge_full(bag: Path, found: Found) -> Found:
+    """It must say that the disk is full, and keep what was written before."""
     if found.outcome == ANSWER:
-        return CaseResult(LOST, "nothing was said of the full disk")
+        return Found(LOST, "nothing was said of the full disk")
     if found.outcome != REFUSED:
         return found
-    recorded = _bag(bag)
-    return CaseResult(LOST, f"{recorded}; {found.text}") if isinstance(recorded, str) or not recorded["messages"] else found
+    kept = _bag(bag)
+    return Found(LOST, f"{kept}; {found.text}") if isinstance(kept, str) or not kept["messages"] else found

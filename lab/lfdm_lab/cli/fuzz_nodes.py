@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz nodes`: damaged recordings, played into every node that listens and given to a calibration."""
+"""What `lfdm fuzz nodes` tries: damaged recordings, played into every node that listens and given to a calibration."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from lfdm_lab import fuzzing
 from lfdm_lab.cli.fuzz_cases import judge_bag
-from lfdm_lab.fuzzing import ANSWER, CaseResult, FuzzCase
+from lfdm_lab.fuzzing import ANSWER, Case, Found
 from lfdm_ros.errors import InputError
 
 LIMIT = 120.0  # [s] for one bag, on a busy machine
 _CALIBRATED = 5  # each so manieth is calibrated with
 
 
-def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: Path | None = None) -> Iterator[FuzzCase]:
-    """Yields damaged recordings, each played into all nodes in a process of its own.
+def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: Path | None = None) -> Iterator[Case]:
+    """Damaged recordings, each played into all nodes in a process of its own.
 
     Args:
         folder: for the bags, and for what recorder and calibration write.
@@ -38,7 +38,7 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
             bad, out = folder / f"bag_{seed}", folder / f"out_{seed}"
             damage = fuzzing.damage_bag(source, bad, Random(f"nodes {seed}"))
             out.mkdir()
-            yield FuzzCase(seed, damage.what, partial(_play, nodes, bad, recipe, out, seed % _CALIBRATED == 0), LIMIT,
+            yield Case(seed, damage.what, partial(_play, nodes, bad, recipe, out, seed % _CALIBRATED == 0), LIMIT,
                        partial(_judge, damage, totals))
 
 
@@ -53,7 +53,7 @@ def _warm_up() -> None:
 
 
 def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[str, Any]:
-    """Plays a bag into the nodes; `whole`: calibrates with the bag as well, else the calibration only reads it."""
+    """whole: calibrate with the bag; else the calibration reads it, and that is all."""
     from lfdm_ros.calibration import calibrate, load_recipe
     from lfdm_ros.calibration.data import load_stage
     from lfdm_ros.inference.dataset import find_recordings
@@ -71,7 +71,7 @@ def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[s
             "left_out": played.left_out, "calibration_refused": calibrated}
 
 
-def _judge(damage: fuzzing.Damage, totals: Counter[str], found: CaseResult) -> CaseResult:
+def _judge(damage: fuzzing.Damage, totals: Counter[str], found: Found) -> Found:
     found = judge_bag(damage, found)
     if found.outcome == ANSWER:
         totals.update({name: found.value[name] for name in ("messages", "delivered", "commands")})

@@ -33,15 +33,15 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_lab.studies.resuming import carry_out
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
-    prepared = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
-    items, report = prepared.items, prepared.report
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
+    items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
-                               "settings": prepared.changed}
+                               "settings": asked.changed}
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
-            carry_out(items, prepared.work, prepared.key, scheduler, found, args.out, print_progress)
+            carry_out(items, asked.work, asked.key, scheduler, found, args.out, print_progress)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -106,8 +106,8 @@ def _prepare_sharing(args: argparse.Namespace) -> Prepared:
     items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
     if args.ablation:
         among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
-        shortest = min((x for x in latencies if x), default=0.0)
-        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, shortest, among)]
+        least = min((x for x in latencies if x), default=0.0)
+        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
     return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
 
 
@@ -177,7 +177,7 @@ def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     outcome["failures"] = hit = [line for line in failures(runs) if ": hit " in line or ": diverged" in line]
     text = "\n\n".join([markdown_table(tables.density_table(rows)),
                         "\n".join([f"collisions: {len(hit) or 'none'}", *(f"- {line}" for line in hit)])])
-    return text, tables.hits_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
+    return text, tables.touches_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
 
 
 def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
@@ -205,10 +205,10 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     outcome["worlds"] = summary = risk.summarise(runs)
     outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in FAILURES}
     outcome["measures"] = measures = risk.measures(runs)
-    known_world = summary.get("known")
-    if known_world is not None:
-        outcome |= {name: known_world[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
-    good = known_world is not None and risk.is_right(known_world)
+    known = summary.get("known")
+    if known is not None:
+        outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
+    good = known is not None and risk.is_right(known)
     text = "\n\n".join([markdown_table(risk.table(summary)), markdown_table(risk.measures_table(measures)),
                         f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
                         "error at most 0.03, Brier skill above 0)"])
@@ -234,7 +234,7 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
-    """Returns the settings of a run that repeats to the bit, with changes NAME=VALUE.
+    """Settings of a run that repeats to the bit, with changes NAME=VALUE.
 
     Raises:
         InputError: no such setting, or a value that it cannot have.
@@ -249,16 +249,16 @@ def _changed(settings: Any) -> dict[str, Any]:
 
 
 def print_progress(done: int, total: int, remaining: float) -> None:
-    """Prints the progress at the first run, which gives the expected duration, at each half percent, and at the last."""
+    """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
     if 1 < done < total and done % max(1, total // 200) and not math.isnan(remaining):
         return
-    origin = ", taken from the runs that are kept" if math.isnan(remaining) else ""
-    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else origin
+    kept = ", taken from the runs that are kept" if math.isnan(remaining) else ""
+    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else kept
     print(f"{done} of {total} runs{time_left}", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:
-    """Formats a duration: 48 s, 12 min, 6 h 5 min."""
+    """48 s, 12 min, 6 h 5 min."""
     if seconds < 100.0:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60.0)
@@ -266,7 +266,7 @@ def _duration(seconds: float) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of these studies."""
+    """Those that only these studies have."""
     parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc, density: 20, 40, 60 mph, or some of them (default: all)")
     parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
                         "(default 1 2 4 8 12 14)")

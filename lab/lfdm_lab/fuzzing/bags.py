@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from lfdm_lab.fuzzing.corruption import MAX_PIECE, corrupt
+from lfdm_lab.fuzzing.corruption import MOST, corrupt
 from lfdm_lab.fuzzing.messages import hostile_cdr
 from lfdm_lab.fuzzing.trees import damaged_yaml
 from lfdm_ros.bags import BagWriter, open_bag
@@ -24,7 +24,7 @@ _TYPES = (_STATE, _COMMAND, _IMU, "std_msgs/msg/String", "nav_msgs/msg/Odometry"
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage to a bag.
+    """What was done to a bag.
 
     Attributes:
         what: one line.
@@ -106,19 +106,19 @@ def _damaged_file(good: Path, bad: Path, messages: list[RecordedMessage], rng: R
         (bad / "metadata.yaml").unlink()
         what += ", no metadata.yaml"
     # A small wound must not cost more than what is around it; of a file that is cut, what stands before the cut counts.
-    before, after = _preserved_shares(whole, damaged)
+    before, after = _kept(whole, damaged)
     if file.suffix == ".db3":
         # With its pages the topics may be lost; and what is moved is no longer where a page begins.
         after, small = after if len(damaged) == len(whole) else 0.0, count // 2
     else:
-        small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MAX_PIECE else count // 2
+        small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MOST else count // 2
     # Where neither the file nor the metadata name a topic any more, nothing says what its messages are.
     if not (bad / "metadata.yaml").exists() and not any(topic.encode() in damaged for topic in {m.topic for m in messages}):
         return Damage(f"{file.name}: {what}", 0)
     return Damage(f"{file.name}: {what}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
-def _preserved_shares(whole: bytes, damaged: bytes) -> tuple[float, float]:
+def _kept(whole: bytes, damaged: bytes) -> tuple[float, float]:
     """Shares of the content that are before the first change and after the last one."""
     shortest = min(len(whole), len(damaged))
     before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), shortest)
@@ -135,7 +135,7 @@ def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
 
 
 def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:
-    """Changes the hash of a topic's type to that of another version; the definitions beside it give the true fields."""
+    """The type of a topic says that it is another version of itself; what its messages are is told by the definitions beside it."""
     shutil.copytree(good, bad)
     files = {path: path.read_bytes() for path in sorted(bad.iterdir())}
     hashes = sorted({found for content in files.values() for found in re.findall(rb"RIHS01_[0-9a-f]{64}", content)})
@@ -196,7 +196,7 @@ def _lying(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedM
 
 
 def _elsewhere(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
-    """Changes the frame in the headers of a topic."""
+    """Another frame, in the headers of a topic."""
     with_header = sorted({m.topic for m in messages if "header" in _fields(m.msgtype)})
     if not with_header:
         return _cut(messages, rng)

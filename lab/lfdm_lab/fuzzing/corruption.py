@@ -5,24 +5,24 @@ from __future__ import annotations
 import struct
 from random import Random
 
-MAX_PIECE = 64  # bytes of a small piece
+MOST = 64  # bytes of a small piece
 
 
 def corrupt(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """Returns the content with one kind of damage, and a description of it."""
+    """The content with one kind of damage, and what was done to it."""
     kinds = (_truncate, _flip, _zero, _scramble, _drop, _duplicate, _swap, _append, _length)
-    return rng.choice(kinds)(content, rng) if content else (bytes(rng.randrange(1, MAX_PIECE)), "zeros in the place of nothing")
+    return rng.choice(kinds)(content, rng) if content else (bytes(rng.randrange(1, MOST)), "zeros in the place of nothing")
 
 
 def _piece(content: bytes, rng: Random) -> tuple[int, int]:
-    """Returns a range: mostly small, at times up to a quarter of the content."""
+    """A range: mostly small, at times up to a quarter of it all."""
     start = rng.randrange(len(content))
-    longest = MAX_PIECE if rng.random() < 0.7 else max(1, len(content) // 4)
+    longest = MOST if rng.random() < 0.7 else max(1, len(content) // 4)
     return start, min(len(content), start + rng.randint(1, longest))
 
 
 def _truncate(content: bytes, rng: Random) -> tuple[bytes, str]:
-    end = rng.choice((rng.randrange(len(content)), rng.randrange(min(MAX_PIECE, len(content))), len(content) - 1))
+    end = rng.choice((rng.randrange(len(content)), rng.randrange(min(MOST, len(content))), len(content) - 1))
     return content[:end], f"truncated to {end} of {len(content)} bytes"
 
 
@@ -65,7 +65,7 @@ def _append(content: bytes, rng: Random) -> tuple[bytes, str]:
 
 
 def _length(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """Changes bytes that look like the length of a record."""
+    """Something that looks like the length of a record says something else."""
     for _ in range(200):
         place = rng.randrange(max(1, len(content) - 8))
         found = content[place:place + 8]

@@ -50,7 +50,7 @@ def drive_bag(path: Path, storage: str = "mcap", seconds: float = 1.0) -> int:
 
 
 def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yields topic, type and message of all that comes with state number i; single messages come in the states from 5 on."""
+    """Topic, type and message of what comes with state number i; what comes once, in the states from 5 on."""
     t = i / RATE
     stamp = {"sec": int(t), "nanosec": i * (10**9 // RATE) % 10**9}
 
@@ -90,7 +90,7 @@ def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
             "header": header("odom"), "child_frame_id": "base_link", "x": x, "vx": SPEED, "wheel_speeds": [spin] * 4, "gear": 1,
             "wheel_names": list(_WHEELS), "speed_by_wheel": [spin] * 4}
     if i % 20 == 10:
-        yield "/ground/known", "grid_map_msgs/msg/GridMap", _ground_map(header("odom"))
+        yield "/ground/known", "grid_map_msgs/msg/GridMap", _known(header("odom"))
     if i % 5 == 0:
         names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "steering", "throttle")
         yield "/autonomy/plan", "lfdm_ros/msg/Plan", {
@@ -110,8 +110,8 @@ def _transform(header: dict[str, Any], child: str, x: float) -> Any:
         "header": header, "child_frame_id": child, "transform": {"translation": {"x": x}, "rotation": {"w": 1.0}}})
 
 
-def _ground_map(header: dict[str, Any]) -> dict[str, Any]:
-    """Returns a friction field of 5 x 4 nodes, with one sample."""
+def _known(header: dict[str, Any]) -> dict[str, Any]:
+    """A friction field of 5 x 4 nodes, with one sample."""
     layers = {"friction_latent_mean": 2.0, "friction_latent_sd": 0.5, "friction_ice": 0.1, "friction_dry": 1.1,
               "friction_latent_draw_00": 1.0}
     dims = [("column_index", 4, 20), ("row_index", 5, 5)]
@@ -124,7 +124,7 @@ def _ground_map(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scan(header: dict[str, Any], x: float) -> dict[str, Any]:
-    """Returns a scan of a wall across the road, half a turn wide; beams that do not reach it have an infinite range."""
+    """A wall across the road, half a turn wide; beams that do not reach it see nothing."""
     angles = [math.pi * (k / (_BEAMS - 1) - 0.5) for k in range(_BEAMS)]
     ranges = [(_WALL + SPEED - x) / math.cos(a) if abs(a) < 0.3 else math.inf for a in angles]
     return {"header": header, "angle_min": angles[0], "angle_max": angles[-1], "angle_increment": angles[1] - angles[0], "scan_time": 0.1,

@@ -17,7 +17,7 @@ _MARK = "hostile_text_goes_here"
 
 
 def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
-    """Returns a document of YAML with one or a few faults, and their description."""
+    """A document of YAML with one or a few things wrong, and what is."""
     if rng.random() < 0.2:
         damaged, what = corrupt(text.encode(), rng)
         return damaged, f"text {what}"
@@ -34,7 +34,7 @@ def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
 
 
 def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
-    """Returns a document of JSON as `damaged_yaml` does."""
+    """As `damaged_yaml`."""
     if rng.random() < 0.3:
         damaged, what = corrupt(text.encode(), rng)
         return damaged, f"text {what}"
@@ -43,7 +43,7 @@ def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
 
 
 def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile_value) -> tuple[Any, str]:
-    """Changes one place of a copy of a document (now and then four): replaced, removed, renamed, doubled or moved."""
+    """A document with one place changed (now and then four): replaced, removed, renamed, doubled or moved; the original stays as it is."""
     document, changes = copy.deepcopy(document), []
     for _ in range(rng.choice((1, 1, 1, 4))):
         places = _places(document)
@@ -67,7 +67,7 @@ def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile
 
 
 def _places(node: Any, path: str = "") -> list[tuple[Any, Any, str]]:
-    """Lists (owner, key, path) of every value in a document."""
+    """(owner, key, path) of every value in a document."""
     keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
     found = []
     for key in keys:

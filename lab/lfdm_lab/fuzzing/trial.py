@@ -40,8 +40,8 @@ _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked 
 
 
 @dataclass(frozen=True)
-class CaseResult:
-    """Result of a case: one of OUTCOMES, the last text that it printed, and the value that its work returned."""
+class Found:
+    """What became of a case: one of OUTCOMES, what was said last, and what the case's work returned."""
 
     outcome: str
     text: str = ""
@@ -49,7 +49,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
-class FuzzCase:
+class Case:
     """One thing to try.
 
     Attributes:
@@ -64,7 +64,7 @@ class FuzzCase:
     what: str
     work: Callable[[], Any]
     limit: float = 60.0
-    judge: Callable[[CaseResult], CaseResult] = lambda found: found
+    judge: Callable[[Found], Found] = lambda found: found
 
 
 @dataclass
@@ -75,13 +75,13 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, case: FuzzCase, found: CaseResult) -> None:
+    def add(self, case: Case, found: Found) -> None:
         self.counts[found.outcome] += 1
         if found.outcome not in (ANSWER, REFUSED):
             self.failures.append({"seed": case.seed, "outcome": found.outcome, "case": case.what, "text": found.text})
 
     def summary(self) -> dict[str, Any]:
-        """Returns the counts as `lfdm fuzz --json` writes them."""
+        """As `lfdm fuzz --json` writes it."""
         return {"kind": self.kind, "cases": self.counts.total(), **{outcome: self.counts[outcome] for outcome in OUTCOMES},
                 "failures": self.failures}
 
@@ -89,26 +89,26 @@ class Tally:
         return ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in OUTCOMES)
 
 
-def run_cases(kind: str, cases: Iterable[FuzzCase], report: Callable[[str], None], progress: TextIO | None = None) -> Tally:
+def run_cases(kind: str, cases: Iterable[Case], report: Callable[[str], None], progress: TextIO | None = None) -> Tally:
     """Tries one case after the other.
 
     Args:
         report: told of each failure, in one line with its seed, as it is found.
         progress: where to say how far it is, every few seconds; None: nowhere.
     """
-    tally, reported = Tally(kind), time.monotonic()
+    tally, said = Tally(kind), time.monotonic()
     for case in cases:
         found = case.judge(attempt(case.work, case.limit))
         tally.add(case, found)
         if found.outcome not in (ANSWER, REFUSED):
             report(f"seed {case.seed}: {found.outcome}: {case.what}: {found.text}")
-        if progress is not None and time.monotonic() - reported > 5.0:
-            reported = time.monotonic()
+        if progress is not None and time.monotonic() - said > 5.0:
+            said = time.monotonic()
             print(f"{kind}: {tally.counts.total()} cases: {tally.line()}", file=progress, flush=True)
     return tally
 
 
-def attempt(work: Callable[[], Any], limit: float) -> CaseResult:
+def attempt(work: Callable[[], Any], limit: float) -> Found:
     """Runs `work` in a fork of this process and says what became of it.
 
     Args:
@@ -130,16 +130,16 @@ def attempt(work: Callable[[], Any], limit: float) -> CaseResult:
         finally:
             os.close(read)
             _end(child)
-        printed, complaint = _content(out), _content(err)
+        said, complaint = _content(out), _content(err)
     if status is None:
-        return CaseResult(HANG, f"not done after {limit:g} s; {_where(complaint)}")
+        return Found(HANG, f"not done after {limit:g} s; {_where(complaint)}")
     if os.WIFSIGNALED(status):
-        return CaseResult(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
-    return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, printed, complaint)
+        return Found(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
+    return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
 
 
 def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
-    """Runs the work in the child; never returns."""
+    """Never returns."""
     try:
         os.setpgid(0, 0)  # with all that it may start, to be killed at once
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent, which ends us
@@ -166,8 +166,8 @@ def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
 
 
 def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
-    """Returns the exit status of the child, None when it has to be killed, and its answer."""
-    clock, written = _CaseClock(child), b""
+    """The child's exit status, None when it has to be killed, and what it wrote."""
+    clock, written = _Clock(child), b""
     while not clock.over(limit):
         ready, _, _ = select.select([answer], [], [], _LOOK)
         if not ready:
@@ -184,7 +184,7 @@ def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
     return None, b""
 
 
-class _CaseClock:
+class _Clock:
     """A process's own time: that of the wall, without what it and its descendants waited for a processor, or still wait.
 
     Threads that wait for each other's processors would stop it; all that they use on all cores is the other limit.
@@ -197,7 +197,7 @@ class _CaseClock:
         self._used = 0.0
 
     def over(self, limit: float) -> bool:
-        """Checks if more than `limit` [s] has passed."""
+        """Whether more than so much [s] has passed."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             pids = processes.descendants(self._pid)
@@ -207,8 +207,8 @@ class _CaseClock:
         return self._own > limit or self._used > limit * (os.cpu_count() or 1)
 
     def _starved(self, pids: list[int], passed: float) -> float:
-        """Returns for how long [s] threads have waited for a processor since the last look. The kernel counts a wait once it is over; a
-        thread that was runnable then and now, and has not run, has waited."""
+        """For how long [s] threads have waited for a processor since the last look. The kernel counts a wait once it is over; who could
+        run then and now, and has not, has waited."""
         starved, threads = 0.0, processes.scheduled(pids)
         for thread, (ran, waited, could_run) in threads.items():
             ran_before, waited_before, could_before = self._threads.get(thread, (0.0, 0.0, False))
@@ -239,31 +239,31 @@ def _end(child: int) -> None:
         os.waitpid(child, 0)
 
 
-def _judged(answer: dict[str, Any], output: str, complaint: str) -> CaseResult:
+def _judged(answer: dict[str, Any], output: str, complaint: str) -> Found:
     if "error" in answer:
-        return CaseResult(TRACEBACK, _last_line(answer["error"]))
+        return Found(TRACEBACK, _last_line(answer["error"]))
     if "refused" in answer:
         return _one_line(answer["refused"])
     status = answer["value"]
     if "Traceback (most recent call last)" in complaint:
-        return CaseResult(TRACEBACK, _last_line(complaint))
+        return Found(TRACEBACK, _last_line(complaint))
     if isinstance(status, int) and not isinstance(status, bool):
         if status == 2:
             return _one_line(complaint.strip())
         if status not in (0, 1):
-            return CaseResult(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
-    return CaseResult(ANSWER, output, status)
+            return Found(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
+    return Found(ANSWER, output, status)
 
 
-def _one_line(text: str) -> CaseResult:
+def _one_line(text: str) -> Found:
     lines = text.splitlines()
     if not text.strip() or len(lines) > _LINES or max(map(len, lines)) > _LENGTH:
-        return CaseResult(TRACEBACK, f"{len(lines)} lines, {len(text)} characters: {_last_line(text)}")
-    return CaseResult(REFUSED, lines[-1])
+        return Found(TRACEBACK, f"{len(lines)} lines, {len(text)} characters: {_last_line(text)}")
+    return Found(REFUSED, lines[-1])
 
 
 def _where(complaint: str) -> str:
-    """Describes the place of the main thread when the time was over; it is the last in the list, the innermost frame first."""
+    """Where the main thread was when the time was over; it is the last that is listed, the innermost frame first."""
     frames = complaint.rpartition("(most recent call first):")[2].strip().splitlines()
     return " < ".join(" ".join(frame.split()) for frame in frames[:6]) or "nothing was said"
 

@@ -39,7 +39,10 @@ class Attacker:
     """Sends to whatever the nodes of the graph listen to."""
 
     def __init__(self, rng: Random, parameters: Mapping[str, Sequence[str]]) -> None:
-        """Takes in `parameters` the parameters of each node, by its name."""
+        """
+        Args:
+            parameters: those of each node, by its name.
+        """
         self._rng = rng
         self._parameters = parameters
         self._context = Context()
@@ -54,7 +57,7 @@ class Attacker:
         self._context.try_shutdown()
 
     def strike(self) -> None:
-        """Sends one message, call or parameter to a running node."""
+        """One message, call or parameter for a node that is there."""
         nodes = [(name, space) for name, space in self._node.get_node_names_and_namespaces() if name != _NAME]
         if not nodes:
             return
@@ -113,7 +116,7 @@ class Attacker:
 
 
 def filled(message: Any, rng: Random, share: float = 0.7) -> Any:
-    """Returns a message, or the request of a service, with odd values in most fields."""
+    """A message, or the request of a service, with odd values in most fields."""
     for name, kind in message.get_fields_and_field_types().items():
         if rng.random() < share:
             setattr(message, name, _value(kind, getattr(message, name), rng))
@@ -189,6 +192,6 @@ def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
 
 
 def alone() -> None:
-    """Isolates the graph of this process from all others."""
+    """The graph of this process meets no other."""
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

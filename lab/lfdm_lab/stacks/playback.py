@@ -69,21 +69,21 @@ _LONGEST = 2000  # characters of a reason
 _LATER = (0.3, 1.0, 5.0)  # [s] after a bag's end, when the watchdogs are asked
 
 
-class _DetachedPublisher:
-    """The end of a publisher: what is published goes to `listener`."""
+class _Told:
+    """The end of a publisher: what is published goes to `hear`."""
 
-    def __init__(self, topic_name: str, listener: Callable[[str, Any], None]) -> None:
-        self.topic_name, self._listener = topic_name, listener
+    def __init__(self, topic_name: str, hear: Callable[[str, Any], None]) -> None:
+        self.topic_name, self._hear = topic_name, hear
 
     def publish(self, message: Any) -> None:
-        self._listener(self.topic_name, message)
+        self._hear(self.topic_name, message)
 
     def get_subscription_count(self) -> int:
         return 1  # somebody looks at everything
 
 
 @dataclass
-class _DetachedSubscription:
+class _Ear:
     """The end of a subscription."""
 
     topic_name: str
@@ -100,22 +100,22 @@ class _Detached(LifecycleNode):
     """A node whose ends are here instead of in the middleware."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.subscriptions_here: list[_DetachedSubscription] = []
-        self.on_publish: Callable[[str, Any], None] = lambda topic, message: None
+        self.ears: list[_Ear] = []
+        self.hear: Callable[[str, Any], None] = lambda topic, message: None
         self.bag_topics: Mapping[str, str] = {}
         super().__init__(*args, enable_rosout=False, enable_communication_interface=False, start_parameter_services=False, **kwargs)
 
     def create_publisher(self, msg_type: Any, topic: str, *_: Any, **__: Any) -> Any:
-        return _DetachedPublisher(self.resolve_topic_name(topic), lambda name, message: self.on_publish(name, message))
+        return _Told(self.resolve_topic_name(topic), lambda name, message: self.hear(name, message))
 
     create_lifecycle_publisher = create_publisher
 
     def create_subscription(self, msg_type: Any, topic: str, callback: Any, *_: Any, raw: bool = False, **__: Any) -> Any:
-        self.subscriptions_here.append(_DetachedSubscription(self.resolve_topic_name(topic), msg_type, callback, raw))
-        return self.subscriptions_here[-1]
+        self.ears.append(_Ear(self.resolve_topic_name(topic), msg_type, callback, raw))
+        return self.ears[-1]
 
     def destroy_subscription(self, subscription: Any) -> bool:
-        self.subscriptions_here.remove(subscription)
+        self.ears.remove(subscription)
         return True
 
     def destroy_publisher(self, publisher: Any) -> bool:
@@ -144,8 +144,8 @@ def _no_action(node: Any, *_: Any) -> Any:
 
 
 def _destroy(node: Any, entity: Any) -> None:
-    """Destroys an entity as the node does, which goes by the classes of rclpy."""
-    if isinstance(entity, _DetachedSubscription):
+    """As the node's own, which goes by the classes of rclpy."""
+    if isinstance(entity, _Ear):
         node.destroy_subscription(entity)
     elif isinstance(entity, Timer):
         node.destroy_timer(entity)
@@ -153,7 +153,7 @@ def _destroy(node: Any, entity: Any) -> None:
 
 @dataclass
 class Played:
-    """Result of playing a bag.
+    """What became of a bag.
 
     messages: read; delivered: to how many subscriptions, in all; commands: published by the nodes; refused: by node, kind and reason;
     left_out: messages that the middleware would not have delivered, by reason.
@@ -168,7 +168,7 @@ class Played:
 
 @contextmanager
 def players() -> Iterator[Players]:
-    """Provides the nodes, as long as the context lasts."""
+    """The nodes, as long as the context lasts."""
     context = Context()
     rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -181,7 +181,7 @@ class Players:
     """The nodes, configured; `play` uses them up, so each bag is played in a fork of the process that has made them."""
 
     def __init__(self, context: Context) -> None:
-        """Makes the nodes; called by `players`."""
+        """Made by `players`."""
         here, there = _free_ports()
         self._context = context
         self.nodes = [self._made(executable, name, **parameters) for executable, name, parameters in _PLAYED]
@@ -194,7 +194,7 @@ class Players:
         self._bench = make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here))
 
     def _made(self, executable: str, name: str, **parameters: Any) -> Any:
-        """Makes a detached node, unconfigured."""
+        """A detached node, unconfigured."""
         kind, entry = node_class(executable), NodeEntry(executable, name)
         for parameter, value in parameters.items():
             entry = entry.with_parameter(parameter, value, name)
@@ -221,13 +221,13 @@ class Players:
         played, wrong = Played(), list[str]()
         news = Counter[str]()
 
-        def collector(node: Any) -> Callable[[str, Any], None]:
-            def collect(topic: str, message: Any) -> None:
+        def hear(node: Any) -> Callable[[str, Any], None]:
+            def heard(topic: str, message: Any) -> None:
                 news[node.label] += 1
                 if (fault := fault_of(message)) is not None:
                     wrong.append(f"{node.label} published on {topic}: {fault}")
                 played.commands += type(message).__name__ in ("DriverCommand", "AckermannDriveStamped")
-            return collect
+            return heard
 
         recorder, calibrator = self._recorder, self._calibrator
         recorder.bag_topics = {f"/{c.topic.lstrip('/')}": c.msgtype for c in bag.connections}
@@ -236,7 +236,7 @@ class Players:
             _change(node, "configure")
         nodes = [*self.nodes, recorder, calibrator]
         for node in nodes:
-            node.on_publish = collector(node)
+            node.hear = hear(node)
             _change(node, "activate")
         self._bench.open()
         try:
@@ -266,39 +266,39 @@ class Players:
         return played
 
     def _deliver(self, node: Any, topic: str, msgtype: str, data: bytes, decoded: dict[type, Any], played: Played) -> bool:
-        """Delivers a message; returns True if the node subscribes to it."""
+        """Whether the node has heard of a message."""
         before = played.delivered
-        for subscription in list(node.subscriptions_here):
-            if subscription.topic_name != topic:
+        for ear in list(node.ears):
+            if ear.topic_name != topic:
                 continue
-            if subscription.msgtype != msgtype:
+            if ear.msgtype != msgtype:
                 played.left_out[f"type of {topic}"] += 1
-            elif subscription.raw:
-                subscription.callback(data)
+            elif ear.raw:
+                ear.callback(data)
                 played.delivered += 1
-            elif (message := _decoded(subscription.kind, data, decoded)) is None:
+            elif (message := _decoded(ear.kind, data, decoded)) is None:
                 played.left_out[f"bytes on {topic}"] += 1
             else:
-                subscription.callback(message)
+                ear.callback(message)
                 played.delivered += 1
         return played.delivered > before
 
     def _signal(self, state: Any) -> None:
-        """Sends a state over the link to our controller's bridge."""
+        """A state over the link to our controller's bridge."""
         values = {name: getattr(state, name, math.nan) for name in SIGNALS}
         values |= dict(zip(SIGNALS[-4:], state.wheel_speeds.tolist()))
         self._bench.send(Packet(min(max(nanoseconds(state.header.stamp), 0), 2**63 - 1), values))
 
     def _let_pass(self, nodes: list[Any]) -> None:
-        """Lets time pass without messages."""
+        """Nothing comes any more."""
         clock = Clock()
         now = max(node.get_clock().now().nanoseconds for node in nodes if node.value("use_sim_time"))
         for later in _LATER:
             clock.clock.sec, clock.clock.nanosec = divmod(min(now + round(1e9 * later), (2**31 - 1) * 10**9), 10**9)
             for node in nodes:
-                for subscription in list(node.subscriptions_here):
-                    if subscription.topic_name == "/clock" and not subscription.raw:
-                        subscription.callback(clock)
+                for ear in list(node.ears):
+                    if ear.topic_name == "/clock" and not ear.raw:
+                        ear.callback(clock)
             _turn(nodes)
 
 
@@ -314,7 +314,7 @@ def _end(node: Any, played: Played) -> list[str]:
 
 
 def fault_of(message: Any) -> str | None:
-    """Describes a fault of a message that a node has published, in one line; None: it has none."""
+    """Why a message that a node has published cannot be, in one line; None: it can."""
     kind = type(message).__name__
     if kind == "DriverCommand":
         values = {name: getattr(message, name) for name in ("steering", "throttle", "brake")}
@@ -330,7 +330,7 @@ def fault_of(message: Any) -> str | None:
 
 
 def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
-    """Yields topic, type and CDR, until the end of the bag or of its readable part."""
+    """Topic, type and CDR, until the bag's end or to where it cannot be read any more."""
     messages = bag.raw()
     while True:
         try:
@@ -340,14 +340,14 @@ def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
         yield f"/{connection.topic.lstrip('/')}", connection.msgtype, bytes(data)
 
 
-def _decoded(kind: type, data: bytes, readers: dict[type, Any]) -> Any:
-    """Returns the message as the middleware makes it; None: its bytes are none."""
-    if kind not in readers:
+def _decoded(kind: type, data: bytes, known: dict[type, Any]) -> Any:
+    """The message, as the middleware makes it; None: its bytes are none."""
+    if kind not in known:
         try:
-            readers[kind] = deserialize_message(data, kind)
+            known[kind] = deserialize_message(data, kind)
         except Exception:  # rmw's own, or a text that is none
-            readers[kind] = None
-    return readers[kind]
+            known[kind] = None
+    return known[kind]
 
 
 def _turn(nodes: list[Any]) -> None:
@@ -363,13 +363,13 @@ def _wait(done: Callable[[], bool]) -> None:
 
 
 def _change(node: Component, step: str) -> None:
-    """Makes a transition past the state machine of rcl, which would report it to the middleware. Raises RuntimeError: it failed."""
+    """A transition, past the state machine of rcl, which would tell the middleware. Raises RuntimeError: it failed."""
     if getattr(node, f"on_{step}")(None) != TransitionCallbackReturn.SUCCESS:
         raise RuntimeError(f"{node.label}: {step} failed: {node.failure}")
 
 
 def _free_ports() -> tuple[int, int]:
-    """Returns two ports without a listener."""
+    """Two that nobody listens on."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))

@@ -33,7 +33,7 @@ from lfdm_ros.ros.runtime import INTERRUPTED
 from lfdm_ros.srv import Reset
 from lfdm_ros.stacks.bystander import Bystander
 
-MAX_GROWTH = 0.05
+MOST_GROWTH = 0.05
 _LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
 _SAMPLE = 2.0  # [s] between looks at the processes, which cost as much as a node; in the first minute each look at the clock is one
 _WARM_UP = 0.25  # of the run, in which caches fill
@@ -62,33 +62,33 @@ class Growth:
 
     @property
     def share(self) -> float:
-        """Growth as a share of the memory after the warm-up."""
+        """Of the memory after the warm-up."""
         return self.end / self.start - 1.0
 
     @property
     def too_much(self) -> bool:
-        """More than MAX_GROWTH, and not by the scatter alone."""
-        return self.share > MAX_GROWTH and self.low > 0.0
+        """More than MOST_GROWTH, and not by the scatter alone."""
+        return self.share > MOST_GROWTH and self.low > 0.0
 
 
 def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -> Growth:
-    """Returns the growth of samples in the order of time; the warm-up is left out here."""
+    """Of samples in the order of time; the warm-up is left out here."""
     time_, memory = np.asarray(seconds, float), np.asarray(megabytes, float)
-    counted = time_ >= time_[0] + _WARM_UP * (time_[-1] - time_[0])
+    kept = time_ >= time_[0] + _WARM_UP * (time_[-1] - time_[0])
     # Neighbours are alike: the means of blocks are what the interval counts.
-    blocks = np.array_split(np.flatnonzero(counted), min(_BLOCKS, int(counted.sum())))
+    blocks = np.array_split(np.flatnonzero(kept), min(_BLOCKS, int(kept.sum())))
     x, y = (np.array([values[block].mean() for block in blocks]) for values in (time_, memory))
     if len(x) < 3:
-        return Growth(name, float(memory[counted][0]), float(memory[-1]), math.nan, -math.inf, math.inf)
+        return Growth(name, float(memory[kept][0]), float(memory[-1]), math.nan, -math.inf, math.inf)
     line = linregress(x, y)
     half = float(t.ppf(0.975, len(x) - 2)) * line.stderr
-    first, last = (line.intercept + line.slope * at for at in (time_[counted][0], time_[-1]))
+    first, last = (line.intercept + line.slope * at for at in (time_[kept][0], time_[-1]))
     return Growth(name, float(first), float(last), *(3600.0 * float(value) for value in (line.slope, line.slope - half, line.slope + half)))
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Sample of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
+    """Of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
 
     wall: float
     simulated: float
@@ -100,15 +100,15 @@ _Samples = dict[tuple[int, str], list[_Sample]]
 
 
 def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
-    """Returns processor seconds for each simulated second, from samples in the order of time; the warm-up is left out here."""
+    """Processor seconds a simulated second, of samples in the order of time; the warm-up is left out here."""
     first = next((i for i, at in enumerate(simulated) if at >= simulated[0] + _WARM_UP * (simulated[-1] - simulated[0])), 0)
     span = simulated[-1] - simulated[first]
     return (used[-1] - used[first]) / span if span > 0.0 else math.nan
 
 
 @dataclass
-class SoakResult:
-    """Result of a run. failures: one line each; empty: it passes."""
+class Found:
+    """What a run came to. failures: one line each, none: it is as it should be."""
 
     stack: str
     simulated_seconds: float = 0.0
@@ -129,7 +129,7 @@ class SoakResult:
         return self.simulated_seconds / self.wall_seconds if self.wall_seconds else 0.0
 
     def record(self) -> dict[str, Any]:
-        """Returns the result for JSON."""
+        """For JSON."""
         rows = [{**asdict(g), "growth": g.share} for g in (*self.processes, *([self.total] if self.total else []))]
         return {**asdict(self), "speed_factor": self.speed_factor, "processes": rows[:len(self.processes)],
                 "total": rows[-1] if self.total else None}
@@ -139,7 +139,7 @@ class SoakResult:
 
 
 def family(root: int) -> dict[int, str]:
-    """Returns a process and its descendants, with their names: node, or program."""
+    """A process and its descendants, with their names: node, or what they are."""
     return {pid: _name(processes.command(pid)) for pid in processes.descendants(root)}
 
 
@@ -151,7 +151,7 @@ def _name(words: Sequence[str]) -> str:
 
 
 def segments_of(pids: Iterable[int]) -> set[str]:
-    """Returns the segments of shared memory that processes have made for DDS, without the foreign ones that they write into."""
+    """The segments of shared memory that processes have made for DDS, and not those of others that they write into."""
     return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, _SHM) if name.endswith(_LOCK)}
 
 
@@ -188,7 +188,7 @@ class _Watcher(Bystander):
 
 
 def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, composed: bool = False,
-         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> SoakResult:
+         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> Found:
     """Runs a stack and watches it.
 
     Args:
@@ -202,7 +202,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     Raises:
         InputError: the stack does not start; says why.
     """
-    found, before = SoakResult(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
+    found, before = Found(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
     command = [sys.executable, "-m", "lfdm_ros.cli", "up", stack, "--record", str(bag), "--duration", repr(seconds), "--speed", repr(speed),
                *(part for item in (overrides or {}).items() for part in ("--set", "=".join(item))), *([] if composed else ["--processes"])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -221,13 +221,13 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     return found
 
 
-def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResult, wall: float,
+def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
            tell: Callable[[str], None]) -> tuple[_Samples, set[str], dict[int, str]]:
-    """Returns samples by process, segments and all processes, until the run ends or the time is over."""
+    """Samples by process, segments that were made, and all processes that were seen, until the run ends or the time is over."""
     samples: _Samples = {}
     segments, pids = set[str](), dict[int, str]()
     started = sampled = time.monotonic()
-    begin, reported = math.inf, 0
+    begin, told = math.inf, 0
     while process.poll() is None:
         watcher.look(_LOOK if begin < math.inf else _LOOK_FOR_BEGIN)
         now = time.monotonic()
@@ -251,8 +251,8 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResul
         for pid, name in members.items():
             samples.setdefault((pid, name), []).append(
                 _Sample(now - begin, watcher.time - first, processes.resident(pid), processes.processor_time([pid], ended=False)))
-        if (now - begin) // 60.0 > reported:
-            reported = int((now - begin) // 60.0)
+        if (now - begin) // 60.0 > told:
+            told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
             tell(f"{now - begin:.0f} s: simulated {found.simulated_seconds:.0f} s ({found.speed_factor:.1f} x), {found.laps} laps, "
                  f"{memory:.0f} MB in {len(members)} processes, {len(made)} segments")
@@ -264,7 +264,7 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResul
     return samples, segments, pids
 
 
-def _stop(process: subprocess.Popen[bytes], found: SoakResult) -> None:
+def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
     """Interrupts the run if it has not ended by itself."""
     interrupted = process.poll() is None
     if interrupted:
@@ -278,8 +278,8 @@ def _stop(process: subprocess.Popen[bytes], found: SoakResult) -> None:
         found.failures.append(f"exit status {found.exit_status} {f'when {INTERRUPTED}' if interrupted else 'at the end'}")
 
 
-def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
-    """Judges a run; `segments`: those that the processes have made, and that did not exist before."""
+def _judge(found: Found, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
+    """segments: that the processes have made, and that were not there before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]
         raise InputError(f"{found.stack} did not run: {lines[-1] if lines else 'nothing was said'}")
@@ -312,13 +312,13 @@ def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], p
     errors = (line for line in log.splitlines() if line.startswith(("[ERROR]", "[FATAL]")))
     found.errors = list(dict.fromkeys(re.sub(r"\[\d+\.\d+\] ", "", line) for line in errors))
     found.failures += [f"logged: {line}" for line in found.errors[:10] if _BUSY not in line]
-    recorded = re.findall(r"(\d+) messages, (\d+) dropped", log)
+    said = re.findall(r"(\d+) messages, (\d+) dropped", log)
     try:
         info = bag_info(bag, digest=False)
     except InputError as error:
         found.failures.append(f"the bag cannot be read: {error}")
         return
     found.bag = {"messages": info["messages"], "closed": info["closed"], "note": info["note"],
-                 "dropped": sum(int(dropped) for _, dropped in recorded) if recorded else None}
+                 "dropped": sum(int(dropped) for _, dropped in said) if said else None}
     if not info["closed"] or info["note"] or found.bag["dropped"] != 0:
         found.failures.append(f"the bag: {found.bag}")

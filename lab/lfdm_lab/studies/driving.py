@@ -89,16 +89,16 @@ class Climb:
 Item = Trial | Climb
 
 
-def controllers_settings(controller: str, base: Settings, choices: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
-    """Returns the settings of a controller of the comparison. Raises InputError for an unknown one."""
-    if controller not in choices:
-        raise InputError(f"no controller '{controller}'{suggest(controller, choices, 'choose from: ')}")
-    return replace(base, **choices[controller])
+def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
+    """The settings that make a controller of the comparison out of others. Raises InputError for an unknown one."""
+    if controller not in known:
+        raise InputError(f"no controller '{controller}'{suggest(controller, known, 'choose from: ')}")
+    return replace(base, **known[controller])
 
 
 def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
            vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
+    """Obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
     plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for speed in speeds:
@@ -111,7 +111,7 @@ def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequ
 
 
 def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns every other scenario of the package that is a task."""
+    """Every other scenario of the package that is a task."""
     plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml")):
@@ -125,7 +125,7 @@ def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") ->
 
 
 def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns slalom, NATO lane change and obstacle fields with a delay, with and without prediction through it."""
+    """Slalom, NATO lane change and obstacle fields with a delay, predicted through and not."""
     trials = []
     for delay in DELAYS:
         for compensate in (True, False) if delay else (True,):
@@ -139,8 +139,8 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
 
 def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
                  base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its
-    rivals; None: to a third of them."""
+    """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
+    None: to a third of them."""
     plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
@@ -153,7 +153,7 @@ def dense_fields(seeds: int, others: int | None, densities: Sequence[float], spe
 
 
 def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> list[Climb]:
-    """Returns both lane changes without delay, and with 200 ms, with and without prediction through it."""
+    """Both lane changes without delay, and with 200 ms, predicted through and not."""
     # The speed is to be kept, whatever the bends.
     base = replace(base, path_lateral_acceleration=20.0)
     found = []
@@ -165,7 +165,7 @@ def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> l
 
 
 def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
-    """Returns settings, plant and changes of the vehicle for a delay [s], half of it the age of the state, half in the actuators."""
+    """Settings, plant and changes of the vehicle with which half of a delay [s] is the state's age, half the actuators'."""
     half = 0.5 * delay
     plant = Plant.of(load_vehicle(vehicle), state_age=half)
     return replace(base, compensate=compensate), plant, (f"actuation_delay={half}",) if half else ()
@@ -176,7 +176,7 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
                 lattice: GuideSettings | None = None) -> Driver:
-    """Returns the controller, with the limits of the largest model."""
+    """The controller, with the limits of the largest model."""
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 
@@ -198,12 +198,12 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 
 
 def trial_vehicle(trial: Trial) -> Vehicle:
-    """Returns the vehicle with the trial's changes. Raises InputError for one that it cannot have."""
+    """Who drives it, with the trial's changes. Raises InputError for one that it cannot have."""
     return load_vehicle(trial.vehicle, trial.changes)
 
 
 def trial_scenario(trial: Trial) -> Scenario:
-    """Returns the scenario of the trial."""
+    """What the trial drives."""
     if trial.speed is None:
         return load_scenario(trial.scenario, trial.seed, trial.density)
     course = COURSES[trial.scenario](**LANE_CHANGES[trial.scenario], speed=trial.speed, approach=APPROACH)
@@ -212,7 +212,7 @@ def trial_scenario(trial: Trial) -> Scenario:
 
 
 def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
-    """Returns results of a run as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
+    """Results of a run as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
     found: dict[str, Any] = {
         "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
         "density": 1.0 if trial.density is None else trial.density,
@@ -230,7 +230,7 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
 
 
 def failure(run: Mapping[str, Any]) -> str:
-    """Returns the reason why a run along a path between cones failed; empty if it did not."""
+    """Why a run along a path between cones failed; empty if it did not."""
     for failed, why in (
         (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
         (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
@@ -258,7 +258,7 @@ def _climb(climb: Climb) -> dict[str, Any]:
 
 
 def key(item: Item) -> str:
-    """Returns a hash of all inputs of a result."""
+    """Hash of all that a result depends on."""
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
     vehicle = load_vehicle(trial.vehicle)

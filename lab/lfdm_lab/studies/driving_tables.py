@@ -23,7 +23,7 @@ GOALS_UP_TO = 18.0  # [m/s] at speeds up to this one
 
 
 def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
-    """Returns one record for each speed and controller; time ratios by quantile, of the goals that were reached."""
+    """One record for each speed and controller; time ratios by quantile, of the goals that were reached."""
     found = []
     for (scenario, controller), group in _grouped(runs, "scenario", "controller"):
         ratios = [run["ratio"] for run in group if run["ratio"] is not None]
@@ -44,7 +44,7 @@ def cycle_times(runs: Runs) -> dict[str, float] | None:
 
 
 def passes(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
+    """Whether the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
     return all(row["collisions"] == 0 and row["lifts"] == 0 and row["diverged"] == 0
                and (row["goals"] >= GOALS or row["speed"] > GOALS_UP_TO) for row in summary if row["controller"] == "mpc")
 
@@ -74,7 +74,7 @@ def suite_table(runs: Runs) -> Table:
 
 
 def density_ending(run: Mapping[str, Any]) -> str:
-    """Classifies a run in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
+    """What counts in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
     for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
                            (run["stands"], "stopped")):
         if happened:
@@ -83,8 +83,7 @@ def density_ending(run: Mapping[str, Any]) -> str:
 
 
 def summarise_density(runs: Runs) -> list[dict[str, Any]]:
-    """Returns one record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of the goals reached.
-    """
+    """One record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of the goals reached."""
     found = []
     for (scenario, controller, density), group in sorted(_grouped(runs, "scenario", "controller", "density"),
                                                          key=lambda item: (item[0][0], item[0][2])):
@@ -102,8 +101,8 @@ def summarise_density(runs: Runs) -> list[dict[str, Any]]:
     return found
 
 
-def hits_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that the controller proper hits nothing, in any field."""
+def touches_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the controller proper hits nothing, in whatever field."""
     return all(row["collisions"] == 0 and row["diverged"] == 0 for row in summary if row["controller"] == "mpc")
 
 
@@ -124,21 +123,20 @@ def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
-    """Returns one record for each delay, with and without prediction through it; the run of a course, and counts of collisions and goals of
-    fields."""
+    """One record for each delay, predicted through or not; of a course the run, of fields how many hit and arrived."""
     found = []
     for (delay, compensate), group in _grouped(runs, "delay", "compensate"):
         row: dict[str, Any] = {"delay": round(delay, 6), "compensate": compensate}
         for name in dict.fromkeys(run["scenario"] for run in group):
-            of_course = [run for run in group if run["scenario"] == name]
-            errors = [run["largest_error"] for run in of_course if run["largest_error"] is not None]
+            own = [run for run in group if run["scenario"] == name]
+            errors = [run["largest_error"] for run in own if run["largest_error"] is not None]
             row[name] = {
-                "runs": len(of_course), "collisions": sum(bool(run["collision"]) for run in of_course),
-                "lifts": sum(run["lifted"] > 0.0 for run in of_course), "reached": sum(run["reached"] is not None for run in of_course),
+                "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
+                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own),
                 "largest_error": max(errors) if errors else None, "least_clearance": min(
-                    math.inf if run["least_clearance"] is None else run["least_clearance"] for run in of_course),
-                "outside": max(run["outside"] for run in of_course), "least_load": min(run["least_load"] or 0.0 for run in of_course),
-                "ending": ending(of_course[0]) if len(of_course) == 1 else ""}
+                    math.inf if run["least_clearance"] is None else run["least_clearance"] for run in own),
+                "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
+                "ending": ending(own[0]) if len(own) == 1 else ""}
         found.append(row)
     return found
 
@@ -153,14 +151,14 @@ def delays_table(summary: Sequence[Mapping[str, Any]]) -> Table:
     for row in summary:
         cells = [f"{1e3 * row['delay']:.0f}", "yes" if row["compensate"] else "no"]
         for name in names:
-            of_course = row.get(name)
-            if of_course is None:  # interrupted before
+            own = row.get(name)
+            if own is None:  # interrupted before
                 cells += ["-"] * (4 if name.startswith(FIELD) else 2)
             elif name.startswith(FIELD):
-                cells += [f"{of_course['collisions']} of {of_course['runs']}", _figure(of_course["least_clearance"], ".2f"),
-                          str(of_course["lifts"]), f"{of_course['reached']} of {of_course['runs']}"]
+                cells += [f"{own['collisions']} of {own['runs']}", _figure(own["least_clearance"], ".2f"), str(own["lifts"]),
+                          f"{own['reached']} of {own['runs']}"]
             else:
-                cells += [of_course["ending"], _figure(of_course["largest_error"], ".2f")]
+                cells += [own["ending"], _figure(own["largest_error"], ".2f")]
         rows.append(cells)
     return heads, rows
 

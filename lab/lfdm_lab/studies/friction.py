@@ -1,4 +1,4 @@
-"""Effect of uncertain friction on a drive: the experiments of paper 004, with numbers of samples that answer them.
+"""What uncertain friction does to a drive: paper 004's experiments, with numbers of samples that answer them.
 
 A truth is drawn from the prior of a patch length, seen at nodes of a coarse grid with the paper's noise, and forgotten; samples of the
 field given what was seen are then driven over, each by the same open-loop manoeuvre. The truth of a patch length is the same however
@@ -53,7 +53,7 @@ class Manoeuvre:
     ice_at: float | None = None
 
     def steering(self, times: np.ndarray) -> np.ndarray:
-        """Returns the angle of the front wheels (n,) [rad]."""
+        """Angle of the front wheels (n,) [rad]."""
         since = np.maximum(times - self.start, 0.0)
         return np.where(since > 0.0, np.minimum(np.where(since > 0.0, self.rate, 0.0) * np.maximum(since, 1e-9), self.angle), 0.0)
 
@@ -84,7 +84,7 @@ class Item:
 
 
 def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
-    """Returns all pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
+    """All pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
     paper = [Item("drive", name, patch, spacing, samples, vehicle=vehicle) for name, patch, spacing in PAPER]
     table = [Item("drive", name, patch, spacing, samples, vehicle=vehicle)
              for name in ("step", "ramp", "sharp_step") for patch in PATCHES for spacing in SPACINGS]
@@ -92,13 +92,13 @@ def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
 
 
 def key(item: Item) -> str:
-    """Returns a hash of all inputs of a result."""
+    """Hash of all that a result depends on."""
     return cache_key({"item": asdict(item), "manoeuvre": repr(MANOEUVRES[item.manoeuvre]), "vehicle": load_vehicle(item.vehicle).identity},
                   CACHE_DEPENDENCIES)
 
 
 def work(item: Item) -> dict[str, Any]:
-    """Returns the result of a piece, as JSON."""
+    """What a piece comes to, as JSON."""
     done = {"drive": _driven, "convergence": _converged}[item.kind](item)
     return {**asdict(item), **done}
 
@@ -107,7 +107,7 @@ def work(item: Item) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class OpenLoopDrive:
+class Drive:
     """A manoeuvre of a vehicle, ready to be driven on fields."""
 
     manoeuvre: Manoeuvre
@@ -116,7 +116,7 @@ class OpenLoopDrive:
     start: np.ndarray
 
     @classmethod
-    def of(cls, manoeuvre: Manoeuvre, name: str) -> OpenLoopDrive:
+    def of(cls, manoeuvre: Manoeuvre, name: str) -> Drive:
         """Raises InputError: the vehicle lacks parameters of the model."""
         # The bicycle's coefficients are the field's; tyres of four wheels have the field's over that of the road they were measured on.
         vehicle = load_vehicle(name).replace(friction_scale=1.0, friction_front=1.0, friction_rear=1.0, friction_field=0.0)
@@ -135,26 +135,25 @@ class OpenLoopDrive:
         return np.array(self.batch.trajectories(np.array([[table.number] for table in tables]), self.start))
 
     def plain(self, friction: float = 0.5 * (LINK.ice + LINK.dry)) -> np.ndarray:
-        """Returns the trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
+        """The trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
         return np.asarray(self.on([FrictionField.uniform(friction, LINK)])[0])
 
     def map(self, spacing: float) -> Grid:
-        """Returns the map around the path on constant friction, with a margin."""
-        path = self.plain()[:, :2]
-        low, high = path.min(axis=0) - SIDE, path.max(axis=0) + SIDE
+        """Of the way on constant friction, with room around it."""
+        way = self.plain()[:, :2]
+        low, high = way.min(axis=0) - SIDE, way.max(axis=0) + SIDE
         return Grid.covering((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), spacing)
 
 
 def _spun(runs: np.ndarray) -> np.ndarray:
-    """Returns a mask of the trajectories (n, samples, 5) that spin."""
+    """Of trajectories (n, samples, 5), which spin."""
     vx, vy = runs[..., 2], runs[..., 3]
     return np.asarray((np.arctan2(np.abs(vy), np.maximum(np.abs(vx), SLOW)) >= SPIN).any(axis=1))
 
 
-def _observed(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
+def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
           rng: np.random.Generator) -> tuple[Observations, FrictionField]:
-    """Returns observations of a truth at places `spacing` apart all over the map, and the truth; with ice across it from `ice` on for 4 m
-    [m]."""
+    """What is seen of a truth at places `spacing` apart all over the map, and the truth; with ice across it from `ice` on for 4 m [m]."""
     latent = FieldPosterior(prior, grid).draw(1, rng)[0]
     if ice is not None:
         latent[:, (grid.xs >= ice) & (grid.xs < ice + 4.0)] = -4.0
@@ -166,42 +165,42 @@ def _observed(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float |
 
 
 def _driven(item: Item) -> dict[str, Any]:
-    """Drives over samples of the field given its observations."""
+    """Samples of the field given what was seen, driven over."""
     began = time.perf_counter()
     manoeuvre = MANOEUVRES[item.manoeuvre]
-    drive, rng = OpenLoopDrive.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
+    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f, sigma_n=NOISE)
     grid, plain = drive.map(min(item.patch / 3.0, 1.0)), drive.plain()
     ice = None if manoeuvre.ice_at is None else manoeuvre.speed * manoeuvre.ice_at
-    observed, truth = _observed(prior, grid, item.spacing, ice, rng)
-    observed = _near(observed, plain)
-    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, observed), item.samples, rng)
+    seen, truth = _seen(prior, grid, item.spacing, ice, rng)
+    seen = _near(seen, plain)
+    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, seen), item.samples, rng)
     yaw_rate, spun = runs[..., 4], _spun(runs)
     every = round(SHOWN / SAMPLE)
     outside = grid.outside(runs[..., 0], runs[..., 1]).mean()
     return {"spins": int(spun.sum()), "truth_spins": bool(_spun(drive.on([truth]))[0]),
-            "yaw_rate_sd_max": float(yaw_rate.std(axis=0).max()), "observations": len(observed),
+            "yaw_rate_sd_max": float(yaw_rate.std(axis=0).max()), "observations": len(seen),
             "nodes": grid.nx * grid.ny, "outside": float(outside), "time": (np.arange(0, yaw_rate.shape[1], every) * SAMPLE).tolist(),
             "yaw_rate_mean": yaw_rate.mean(axis=0)[::every].tolist(), "yaw_rate_sd": yaw_rate.std(axis=0)[::every].tolist(),
             "yaw_rate_plain": plain[::every, 4].tolist(), "yaw_rate_samples": np.round(yaw_rate[:12, ::every], 5).tolist(),
             "position_sd": np.sqrt(runs[..., :2].var(axis=0).sum(axis=1))[::every].tolist(),
-            "way_sd": _latent_sd(prior, observed, plain)[::every].tolist(),
+            "way_sd": _latent_sd(prior, seen, plain)[::every].tolist(),
             "fields_seconds": fields_seconds, "seconds": time.perf_counter() - began}
 
 
-def _near(observed: Observations, path: np.ndarray, reach: float = 10.0) -> Observations:
-    """Returns the observations within reach of a path (n, 5) [m]: the others do not matter for it, and their number costs by its cube."""
-    apart = np.linalg.norm(observed.places[:, None] - path[None, ::10, :2], axis=2).min(axis=1) if len(observed) else np.empty(0)
-    near = apart <= reach
-    return Observations(observed.places[near], observed.latent[near], observed.noise[near])
+def _near(seen: Observations, way: np.ndarray, reach: float = 10.0) -> Observations:
+    """The observations within reach of a way (n, 5) [m]: others say nothing of it, and their number counts by its cube."""
+    apart = np.linalg.norm(seen.places[:, None] - way[None, ::10, :2], axis=2).min(axis=1) if len(seen) else np.empty(0)
+    kept = apart <= reach
+    return Observations(seen.places[kept], seen.latent[kept], seen.noise[kept])
 
 
-def _latent_sd(prior: FieldPrior, observed: Observations, path: np.ndarray) -> np.ndarray:
-    """Returns the standard deviation of the latent field under a path (n, 5)."""
-    return np.sqrt(np.maximum(np.diag(DensePosterior(prior, path[:, :2], observed).covariance), 0.0))
+def _latent_sd(prior: FieldPrior, seen: Observations, way: np.ndarray) -> np.ndarray:
+    """Standard deviation of the latent field under a way (n, 5)."""
+    return np.sqrt(np.maximum(np.diag(DensePosterior(prior, way[:, :2], seen).covariance), 0.0))
 
 
-def _on_samples(drive: OpenLoopDrive, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def _on_samples(drive: Drive, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Trajectories (samples, n, 5) on as many samples of a field, and the seconds that making these took."""
     runs, seconds = [], 0.0
     for first in range(0, samples, CHUNK):
@@ -216,10 +215,9 @@ def _on_samples(drive: OpenLoopDrive, posterior: FieldPosterior, samples: int, r
 
 
 def _converged(item: Item) -> dict[str, Any]:
-    """Compares fields on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3), with the trajectory on the finest.
-    """
+    """Fields on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3): how far from the finest's trajectory."""
     manoeuvre = MANOEUVRES["step"]
-    drive, rng = OpenLoopDrive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
+    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch)
     finest, levels = item.patch / 16.0, 5
     covered = drive.map(finest)
@@ -228,7 +226,7 @@ def _converged(item: Item) -> dict[str, Any]:
     grid = Grid(covered.x, covered.y, finest, nx, ny)
     posterior = FieldPosterior(prior, grid)
     errors: list[list[float]] = [[] for _ in range(levels - 1)]
-    paths = []
+    ways = []
     for _ in range(item.samples):
         latent = posterior.draw(1, rng)[0]
         fields = [FrictionField(Grid(grid.x, grid.y, finest * 2**k, (nx - 1) // 2**k + 1, (ny - 1) // 2**k + 1),
@@ -237,21 +235,21 @@ def _converged(item: Item) -> dict[str, Any]:
         away = np.linalg.norm(runs[1:] - runs[0], axis=2)
         for k, one in enumerate(away):
             errors[k].append(float(one.max()))
-        paths.append(away)
+        ways.append(away)
     length = float(np.linalg.norm(np.diff(drive.plain()[:, :2], axis=0), axis=1).sum())
     every = round(SHOWN / SAMPLE)
     return {"spacings": [finest * 2**k for k in range(1, levels)], "per_patch": [16.0 / 2**k for k in range(1, levels)],
             "nodes": [((nx - 1) // 2**k + 1) * ((ny - 1) // 2**k + 1) for k in range(1, levels)],
             "error": [float(np.sqrt(np.mean(np.square(one)))) / length for one in errors],
-            "deviation": np.sqrt(np.mean(np.square(paths), axis=0))[:, ::every].tolist(),
-            "time": (np.arange(0, paths[0].shape[1], every) * SAMPLE).tolist()}
+            "deviation": np.sqrt(np.mean(np.square(ways), axis=0))[:, ::every].tolist(),
+            "time": (np.arange(0, ways[0].shape[1], every) * SAMPLE).tolist()}
 
 
 # -- What it comes to ---------------------------------------------------------------------------------------------------------
 
 
 def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns one record for each cell of drives."""
+    """One record for each cell of drives."""
     return [{"manoeuvre": run["manoeuvre"], "patch_length_m": run["patch"], "observation_spacing_m": run["spacing"],
              "observations": run["observations"], "samples": run["samples"], "spin_out_probability": run["spins"] / run["samples"],
              "interval": list(binomial_interval(run["spins"], run["samples"])), "truth_spins": run["truth_spins"],

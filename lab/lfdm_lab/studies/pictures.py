@@ -16,7 +16,7 @@ CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b5
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draws the paths through the first fields of each speed; None if no field was driven."""
+    """The ways through the first fields of each speed; None if no field was driven."""
     found = [name for name in (f"{FIELD}{speed}" for speed in SPEEDS) if any(run["scenario"] == name for run in runs)]
     shown = [(name, seed) for name in found for seed in range(1, TRACKS + 1)
              if any(run["scenario"] == name and run["seed"] == seed for run in runs)]
@@ -41,7 +41,7 @@ def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draws time to the goal against the straight line, least clearance and least wheel load as shares of runs; None without fields."""
+    """Time to the goal against the straight line, least clearance and least wheel load as shares of runs; None without fields."""
     runs = [run for run in runs if run["scenario"].startswith(FIELD)]
     names = list(dict.fromkeys(run["scenario"] for run in runs))
     if not names:
@@ -51,10 +51,10 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     for row, name in zip(figure.subplots(len(names), len(what), squeeze=False), names):
         for axis, (key, label) in zip(row, what):
             for controller, colour in CONTROLLER_COLOURS.items():
-                group = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
-                values = np.sort([run[key] for run in group if run[key] is not None])
+                own = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
+                values = np.sort([run[key] for run in own if run[key] is not None])
                 if len(values):  # a run that did not arrive keeps the curve below 1
-                    axis.step(values, np.arange(1, len(values) + 1) / len(group), where="post", color=colour, label=controller)
+                    axis.step(values, np.arange(1, len(values) + 1) / len(own), where="post", color=colour, label=controller)
             if key != "ratio":
                 axis.axvline(0.0, color=SEEN, lw=0.8)
             axis.set(ylim=(0.0, 1.02), xlabel=label)
@@ -91,7 +91,7 @@ def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
-    """Draws the reliability diagram of each world: observed over predicted shares, with 95 % intervals, and the number of episodes."""
+    """Reliability diagram of each world: what happened over what was predicted, with 95 % intervals, and how many episodes there were."""
     if not worlds:
         return None
     columns = min(3, len(worlds))
@@ -119,7 +119,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draws shares of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
+    """Share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
     rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == ["risk"]]
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
@@ -147,7 +147,7 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws largest path error and least clearance over the delay, and the paths of the slalom with the largest one."""
+    """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
     upper, lower = parts
@@ -184,8 +184,7 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
 
 
 def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws the excursion of a corner from the corridor over the speed, and the paths at the highest speed passed and the first that fails.
-    """
+    """How far a corner leaves the corridor over the speed, and the ways at the highest speed passed and the first that fails."""
     names = list(dict.fromkeys(climb["scenario"] for climb in climbs))
     figure = Figure(figsize=(10.0, 2.9 * len(names)), layout="constrained")
     colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): SEEN}

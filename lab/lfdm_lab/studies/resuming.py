@@ -36,13 +36,13 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stored, whole = _stored(folder / KEPT)
+            kept, whole = _kept(folder / KEPT)
             file = (folder / KEPT).open("a", encoding="utf-8")
             if not whole:  # what comes next would be lost with it
                 file.write("\n")
         except OSError as error:
             raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-        found |= {i: stored[key] for i, key in enumerate(keys) if key in stored}
+        found |= {i: kept[key] for i, key in enumerate(keys) if key in kept}
     missing = [i for i in range(len(items)) if i not in found]
     began = time.perf_counter()
     try:
@@ -67,14 +67,14 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
                 file.close()
 
 
-def _stored(path: File) -> tuple[dict[str, dict[str, Any]], bool]:
-    """Returns the results in a file, and True if its last line is whole."""
-    stored = {}
+def _kept(path: File) -> tuple[dict[str, dict[str, Any]], bool]:
+    """What is kept, and whether its last line is whole."""
+    kept = {}
     text = path.read_bytes() if path.is_file() else b""
     for line in text.splitlines():
         try:
             row = json.loads(line)
-            stored[row["key"]] = row["result"]
+            kept[row["key"]] = row["result"]
         except (ValueError, KeyError, TypeError):  # not whole: killed while it was written
             continue
-    return stored, not text or text.endswith(b"\n")
+    return kept, not text or text.endswith(b"\n")

@@ -1,10 +1,10 @@
-"""Calibration of the probability of failing: episodes without intervention, predicted at their beginning and simulated.
+"""Is the probability right? Episodes that nobody intervenes in: what was predicted at their beginning, and what happened.
 
 Each episode is a situation of its own seed: a speed, a command that is held by an unsteady hand, obstacles, a lane that bends. The risk
 (`sharing.risk`) sees it as a node would: a measured state, obstacles as they are seen, draws of a posterior, a prior over the friction.
-The outcome is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
-one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world `known`. The others differ from the
-assumptions of the risk in one respect: there the probability may be wrong, and `surprised` is the evidence of it without the truth.
+What happens is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
+one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world which the risk knows. In the others one
+thing is not as it is told: there the probability may be wrong, and `surprised` is what a user can see of it without knowing the truth.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # what a probability that is right 
 
 @dataclass(frozen=True)
 class Truth:
-    """A world and its deviation from the assumptions of the risk. friction: true mean and standard deviation; assumed: those of the risk;
-    tyre: of the simulated vehicle; hand: standard deviation of the operator's steering [1]; reacts: time [s] after which the operator
-    brakes and straightens, which no held command does.
-    """
+    """What is so, and what is told of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of the
+    vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
+    straightens, which no held command does."""
 
     name: str
     about: str
@@ -99,13 +98,13 @@ def episodes(seeds: int, settings: RiskSettings, worlds: Sequence[str] = tuple(W
 
 
 def key(item: Episodes) -> str:
-    """Returns a hash of all inputs of a result."""
+    """Hash of all that a result depends on."""
     vehicle = load_vehicle(item.vehicle)
     return cache_key({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": vehicle.identity}, CACHE_DEPENDENCIES)
 
 
 def work(item: Episodes) -> dict[str, Any]:
-    """Returns predictions and outcomes, episode by episode, as JSON."""
+    """What was predicted and what happened, episode by episode, as JSON."""
     found = [episode(WORLDS[item.world], seed, item.settings, item.vehicle) for seed in range(item.first, item.first + item.count)]
     return {"world": item.world, "first": item.first, "episodes": found}
 
@@ -114,28 +113,27 @@ def work(item: Episodes) -> dict[str, Any]:
 
 
 def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmmwv") -> dict[str, Any]:
-    """Simulates one episode: the probabilities, and the outcome."""
-    assumed_vehicle, situation = situation_of(seed, vehicle)
+    """One episode: the probabilities, and what came true."""
+    told, situation = situation_of(seed, vehicle)
     rollouts, draws = _rollouts(vehicle, world.assumed, settings), _posterior(vehicle)
     assert situation.operator is not None
     risk = rollouts.assess(situation)
     assert risk.operator is not None
     truth = np.random.default_rng([seed, 2])
-    happened = _drive(world, truth, assumed_vehicle, draws, situation, settings)
+    happened = _drive(world, truth, told, draws, situation, settings)
     predicted = {name: p.value for name, p in risk.operator.by_name().items()} | {"failure": risk.operator.failure.value}
     return {"seed": seed, "predicted": predicted, "threats": _threats(vehicle, situation),
             "happened": {name: happened[name] for name in predicted},
-            "surprised": _surprised(assumed_vehicle, draws, situation, settings, world.assumed, happened["noticed"]),
-            "seconds": risk.seconds}
+            "surprised": _surprised(told, draws, situation, settings, world.assumed, happened["noticed"]), "seconds": risk.seconds}
 
 
 def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
-    """Returns the other components of the threat in the same situation; None: undetermined."""
+    """What the other components of the threat say of the same situation; None: they cannot tell."""
     components, forecast = _others(vehicle)
     assert situation.operator is not None
-    held_situation = replace(situation, intention=forecast.held(situation, situation.operator, AHEAD))
-    assessed = assess(components, held_situation).assessments
-    return {name: None if math.isnan(a.threat) else float(a.threat) for name, a in assessed.items()}
+    known = replace(situation, intention=forecast.held(situation, situation.operator, AHEAD))
+    said = assess(components, known).assessments
+    return {name: None if math.isnan(a.threat) else float(a.threat) for name, a in said.items()}
 
 
 @cache
@@ -154,11 +152,11 @@ def _vehicle(name: str) -> Vehicle:
 
 @cache
 def _posterior(name: str) -> Draws:
-    """Returns a posterior around the values of the vehicle."""
+    """A posterior around the vehicle's values."""
     vehicle, rng = _vehicle(name), np.random.default_rng(17)
-    names = [parameter for parameter in POSTERIOR if parameter in vehicle.parameters]
-    values = [vehicle.parameters[parameter] * (1.0 + POSTERIOR[parameter] * rng.standard_normal(DRAWS)) for parameter in names]
-    return Draws(tuple(names), np.column_stack(values), 1)
+    known = [parameter for parameter in POSTERIOR if parameter in vehicle.parameters]
+    values = [vehicle.parameters[parameter] * (1.0 + POSTERIOR[parameter] * rng.standard_normal(DRAWS)) for parameter in known]
+    return Draws(tuple(known), np.column_stack(values), 1)
 
 
 @cache
@@ -168,13 +166,13 @@ def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) 
 
 
 def situation_of(seed: int, vehicle: str = "hmmwv") -> tuple[Vehicle, Situation]:
-    """Returns the vehicle as the risk has it, and the situation at the beginning of an episode."""
-    assumed_vehicle = _vehicle(vehicle)
-    return assumed_vehicle, _situation(np.random.default_rng([seed, 1]), assumed_vehicle, _posterior(vehicle))
+    """The vehicle as it is told, and what is known at the beginning of an episode."""
+    told = _vehicle(vehicle)
+    return told, _situation(np.random.default_rng([seed, 1]), told, _posterior(vehicle))
 
 
 def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situation:
-    """Returns the situation at the beginning; the obstacles are as detected, with the errors of the settings."""
+    """What is known at the beginning; the obstacles are as they are seen, from which they differ by what the settings say."""
     speed = rng.uniform(8.0, 22.0)
     bend = rng.normal(0.0, 0.004)
     s = np.linspace(-30.0, 140.0, 120)
@@ -190,30 +188,30 @@ def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situ
     aside += 2.0 * np.sign(aside)
     moves = rng.random(count) < 0.25
     velocities = np.where(moves[:, None], rng.normal(0.0, 2.0, (count, 2)), 0.0)
-    detected = Obstacles(np.column_stack([along, 0.5 * bend * along**2 + aside]), rng.uniform(0.3, 1.2, count), velocities, 0.0)
+    seen = Obstacles(np.column_stack([along, 0.5 * bend * along**2 + aside]), rng.uniform(0.3, 1.2, count), velocities, 0.0)
     measured = Measured(0.0, {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": speed, "vy": 0.0, "yaw_rate": 0.0})
     command = StampedCommand.of_pedal(0.0, float(np.clip(steering, -1.0, 1.0)), pedal)
     corridor = Corridor(lane, np.array([[0.0, *room], [lane.length, *room]]))
-    return Situation(0.0, vehicle, measured, (), command, None, None, detected, lane, corridor, draws)
+    return Situation(0.0, vehicle, measured, (), command, None, None, seen, lane, corridor, draws)
 
 
 def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation,
            s: RiskSettings) -> dict[str, Any]:
-    """Simulates the outcome: one truth, drawn from the world."""
+    """What happens: one truth, drawn from what the world is."""
     values = draws.values[rng.integers(len(draws.values))]
     friction = float(friction_draws(*world.friction, rng.random(1))[0])
-    true_vehicle = vehicle.replace(**dict(zip(draws.names, values.tolist())))
-    true_vehicle = true_vehicle.replace(friction_scale=true_vehicle.parameters["friction_scale"] * friction)
-    simulator = Simulator(true_vehicle, CHASSIS, PHYSICS, world.tyre)
-    detected = situation.obstacles
-    moves, count = detected.moving, len(detected.radii)
-    centres = detected.centres + s.obstacle_sd * rng.standard_normal((count, 2))
-    velocities = detected.velocities + np.where(moves[:, None], s.obstacle_speed_sd * rng.standard_normal((count, 2)), 0.0)
-    around = World(tuple(Circle(x, y, r, vx, vy) for (x, y), r, (vx, vy) in zip(centres.tolist(), detected.radii.tolist(),
+    own = vehicle.replace(**dict(zip(draws.names, values.tolist())))
+    own = own.replace(friction_scale=own.parameters["friction_scale"] * friction)
+    simulator = Simulator(own, CHASSIS, PHYSICS, world.tyre)
+    seen = situation.obstacles
+    moves, count = seen.moving, len(seen.radii)
+    centres = seen.centres + s.obstacle_sd * rng.standard_normal((count, 2))
+    velocities = seen.velocities + np.where(moves[:, None], s.obstacle_speed_sd * rng.standard_normal((count, 2)), 0.0)
+    around = World(tuple(Circle(x, y, r, vx, vy) for (x, y), r, (vx, vy) in zip(centres.tolist(), seen.radii.tolist(),
                                                                                 velocities.tolist())))
-    state = situation.measured.values
+    known = situation.measured.values
     simulator.reset(x=float(s.position_sd * rng.standard_normal()), y=float(s.position_sd * rng.standard_normal()),
-                    yaw=float(s.heading_sd * rng.standard_normal()), vx=float(state["vx"] + s.speed_sd * rng.standard_normal()))
+                    yaw=float(s.heading_sd * rng.standard_normal()), vx=float(known["vx"] + s.speed_sd * rng.standard_normal()))
     actuator, command, corridor = Actuator.of(vehicle.actuators), situation.operator, situation.corridor
     assert command is not None and corridor is not None
     index = simulator.output_index
@@ -249,7 +247,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
 
 def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSettings, assumed: tuple[float, float],
                measured: Sequence[float]) -> int:
-    """Checks if speed or yaw rate after NOTICED lie outside of 95 % of the rollouts (each 97.5 %)."""
+    """Whether speed or yaw rate after NOTICED lie outside of what 95 % of the rollouts have (each 97.5 %)."""
     command = situation.operator
     assert command is not None
     rng = np.random.default_rng(5)
@@ -283,7 +281,7 @@ def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSett
 
 
 def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins: int = 10) -> dict[str, dict[str, Any]]:
-    """Returns the reliability of the predictions by world.
+    """By world: how often what was predicted came true.
 
     rows: of each bin of equal width the mean of what was predicted, the share that happened with its 95 % interval, and the episodes.
     expected_calibration_error: their mean distance, weighted by episodes (Naeini et al. 2015); slope: of what happened over what was
@@ -317,7 +315,7 @@ def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins:
 
 
 def is_right(summary: Mapping[str, Any]) -> bool:
-    """Checks the probabilities of a world: slope, calibration error, and more skill than the base rate."""
+    """Whether a world's probabilities are right: slope, calibration error, and more skill than the base rate."""
     return bool(SLOPE[0] <= summary["slope"] <= SLOPE[1] and summary["expected_calibration_error"] <= CALIBRATION_ERROR
                 and summary["brier_skill"] > 0.0)
 
@@ -334,8 +332,8 @@ def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[lis
 
 
 def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list[dict[str, Any]]:
-    """Compares the risk and each other component as predictors of the outcomes of the same episodes: one row for each, for failures of any
-    kind and for collisions.
+    """How well the risk and each other component foretell what happened in the same episodes: one row for each, for failures of any kind
+    and for collisions.
 
     told: share of the episodes in which it could tell; where it could not it counts as 0. auc: area under the ROC curve, the probability
     that of two episodes the one that fails is given the larger number, with its standard error (Hanley & McNeil 1982). skill: Brier's,
@@ -346,21 +344,21 @@ def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list
     rows = []
     for what in ("failure", "collision"):
         y = np.array([e["happened"][what] for e in some], float)
-        assessed: dict[str, list[float | None]] = {"risk": [e["predicted"][what] for e in some]}
+        said: dict[str, list[float | None]] = {"risk": [e["predicted"][what] for e in some]}
         for e in some:
             for name, value in e.get("threats", {}).items():
-                assessed.setdefault(name, []).append(value)
-        for name, values in assessed.items():
+                said.setdefault(name, []).append(value)
+        for name, values in said.items():
             x = np.array([0.0 if value is None else value for value in values])
-            answered, (auc, error) = float(np.mean([value is not None for value in values])), roc_area(x, y)
-            rows.append({"what": what, "measure": name, "episodes": len(some), "told": answered, "auc": auc, "auc_se": error,
+            told, (auc, error) = float(np.mean([value is not None for value in values])), roc_area(x, y)
+            rows.append({"what": what, "measure": name, "episodes": len(some), "told": told, "auc": auc, "auc_se": error,
                          "skill": _skill(_read(x, y), y), "own_skill": _skill(x, y) if name == "risk" else None})
     return rows
 
 
 def roc_area(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Returns the area under the ROC curve of numbers x (n,) for outcomes y (n,) of 0 and 1, ties half, and its standard error; NaN where
-    all are alike."""
+    """Area under the ROC curve of numbers x (n,) for outcomes y (n,) of 0 and 1, ties half, and its standard error; NaN where all are
+    alike."""
     ones = int(y.sum())
     zeros = len(y) - ones
     if not ones or not zeros:
@@ -372,7 +370,7 @@ def roc_area(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def _read(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns the probabilities (n,) that each half of the episodes, every other one, predicts from the numbers of the other half."""
+    """The probability that each half of the episodes, every other one, reads into the numbers of the other half (n,)."""
     p = np.full(len(y), math.nan)
     for part in (0, 1):
         values, place, count = np.unique(x[part::2], return_inverse=True, return_counts=True)

@@ -49,9 +49,8 @@ PATIENCE = 8.0  # [s] who has stood for so long will not go on
 
 @dataclass(frozen=True)
 class Setting:
-    """A scenario, the density of its field, changes of the vehicle that the autonomy has and the operator does not feel, and settings of
-    the controller.
-    """
+    """What is driven: scenario, density of its field, changes of the vehicle that the autonomy knows of and no operator feels, and settings
+    of the controller."""
 
     scenario: str
     seeded: bool = False
@@ -68,7 +67,7 @@ SCENARIOS = {
 
 
 @dataclass(frozen=True)
-class SharedDrive:
+class Drive:
     """One run. Plain data, so it can go to another process. threats: components, without "risk" the baselines of an ablation; mode: of
     the sharing; blind: the autonomy does not see what lies at bearings BLIND; changes: of the components' settings."""
 
@@ -83,19 +82,19 @@ class SharedDrive:
 
 
 def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
-           controls: Sequence[str] = CONTROLS) -> list[SharedDrive]:
-    """Returns every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
+           controls: Sequence[str] = CONTROLS) -> list[Drive]:
+    """Every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
 
     Raises:
         InputError: no such scenario or control, or a latency that is none.
     """
-    for name, choices in (*((s, SCENARIOS) for s in scenarios), *((c, CONTROLS) for c in controls)):
-        if name not in choices:
-            raise InputError(f"there is no '{name}'{suggest(name, choices, 'choose from: ')}")
+    for name, known in (*((s, SCENARIOS) for s in scenarios), *((c, CONTROLS) for c in controls)):
+        if name not in known:
+            raise InputError(f"there is no '{name}'{suggest(name, known, 'choose from: ')}")
     for latency in latencies:
         if not 0.0 <= latency <= 2.0:
             raise InputError(f"latency is {latency:g} s; give 0 to 2")
-    return [SharedDrive(scenario, control, latency, seed) for seed in range(1, seeds + 1) for scenario in scenarios for control in controls
+    return [Drive(scenario, control, latency, seed) for seed in range(1, seeds + 1) for scenario in scenarios for control in controls
             for latency in (latencies if control != AUTONOMY else latencies[:1])]
 
 
@@ -108,8 +107,8 @@ ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
 
 
-def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharedDrive]:
-    """Returns shared control by other components alone, and by the filter, on the same seeds; and both with a blind sector.
+def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[Drive]:
+    """Shared control by other components alone, on the same seeds; and both that see nothing of a sector.
 
     Raises:
         InputError: no such part.
@@ -117,31 +116,31 @@ def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], n
     for name in names:
         if name not in ABLATION:
             raise InputError(f"there is no '{name}' to leave the risk out for; choose from: {', '.join(ABLATION)}")
-    return [SharedDrive(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in range(1, seeds + 1) for scenario in scenarios
+    return [Drive(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in range(1, seeds + 1) for scenario in scenarios
             for name in names for latency in latencies]
 
 
-def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[SharedDrive]:
-    """Returns an autonomy with a blind sector, alone and shared with."""
-    return [SharedDrive(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
+def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[Drive]:
+    """An autonomy with a blind sector, alone and shared with."""
+    return [Drive(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
             for scenario in scenarios for control in (AUTONOMY, SHARED)]
 
 
-def key(item: SharedDrive) -> str:
-    """Returns a hash of all inputs of a result."""
+def key(item: Drive) -> str:
+    """Hash of all that a result depends on."""
     setting = SCENARIOS[item.scenario]
     return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
                    "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, CACHE_DEPENDENCIES)
 
 
-def work(item: SharedDrive) -> dict[str, Any]:
+def work(item: Drive) -> dict[str, Any]:
     """Drives; what happened as JSON."""
     notes = Notes()
     return figures_of(item, *driven(item, notes), notes)
 
 
-def driven(item: SharedDrive, notes: Notes) -> tuple[Scenario, Run, Driver]:
-    """Drives a scenario; returns it with its run and its driver."""
+def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
+    """The scenario, what happened in it, and who drove."""
     setting = SCENARIOS[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = load_scenario(setting.scenario, item.seed if setting.seeded else None, setting.density)
@@ -150,7 +149,7 @@ def driven(item: SharedDrive, notes: Notes) -> tuple[Scenario, Run, Driver]:
 
 
 class Notes:
-    """Record of the decisions: times [s], k, and the operator's steering."""
+    """What is noted of each decision: times [s], k, and the operator's steering."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -162,13 +161,13 @@ class Notes:
         self.times.append(decision.time)
         self.k.append(decision.k)
         self.steering.append(0.0 if decision.operator is None else decision.operator.steering)
-        assessed = decision.threat.assessments.get("risk")
-        if assessed is not None:
-            self.risk_ms.append(1e3 * assessed.seconds)
+        said = decision.threat.assessments.get("risk")
+        if said is not None:
+            self.risk_ms.append(1e3 * said.seconds)
 
 
-def make_driver(item: SharedDrive, vehicle: Vehicle, notes: Notes) -> Driver:
-    """Makes the driver. Raises InputError for an unknown control."""
+def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
+    """Who drives. Raises InputError for a control that there is not."""
     settings = Settings(time_budget=0.0, **SCENARIOS[item.scenario].controller)
     operator: Driver | None = None
     if item.control in (OPERATOR, SHARED):
@@ -204,9 +203,8 @@ class Blinded(Controller):
         return super().cycle(now, measured)
 
 
-def figures_of(item: SharedDrive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
-    """Returns the results as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, else of the vehicle's
-    [1/s]."""
+def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
+    """What happened as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, else of the vehicle's [1/s]."""
     setting = SCENARIOS[item.scenario]
     trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
     found = figures(trial, scenario, run)
@@ -225,10 +223,10 @@ def figures_of(item: SharedDrive, scenario: Scenario, run: Run, driver: Driver, 
 
 
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns one row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their
-    95 % interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: interventions without need.
-    against_risk: of the seeds on which exactly one of this variant and the blended risk fails, how often it is this one, how often the
-    risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
+    """One row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their 95 %
+    interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: what is interfered with where nothing asks
+    for it. against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is
+    this one, how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
     fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
     by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -258,7 +256,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def variant(run: Mapping[str, Any]) -> str:
-    """Names the variant of a run or a row in the comparison: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
+    """What is compared with what, of a run or a row: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
     if run["control"] != SHARED or run["blind"]:
         return ""
     made = {"threats": tuple(run["threats"]), "changes": tuple(run["changes"]), "mode": run["mode"]}
@@ -313,8 +311,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 
 
 def helps(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that sharing, by risk and blending, fails less often than the operator alone at every latency above 0 where the operator fails
-    at all, and nowhere more often."""
+    """Whether sharing, by risk and blending, fails less often than the operator alone at every latency above 0 where he fails at all, and
+    nowhere more often."""
     def failures(control: str) -> dict[tuple[str, float], float]:
         return {(r["scenario"], r["latency_s"]): r["failures"] / r["episodes"] for r in rows
                 if r["control"] == control and not r["blind"] and (control != SHARED or variant(r) == "risk")}

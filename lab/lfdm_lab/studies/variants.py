@@ -1,6 +1,6 @@
-"""Calibrations that differ in one respect, the prior of one unknown or the bag, and its effect.
+"""Many calibrations that differ in one thing, and what it changes: the prior of one unknown, or the bag.
 
-priors: each prior is made wider and narrower. An unknown that the data decide stays; one that moves was decided by its prior.
+priors: each prior is made wider and narrower. What the data tell stays where it is; what moves, the prior decided.
 bags: each bag is calibrated alone. Posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
 """
 
@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def key(self) -> str:
-        """Returns a hash of all inputs of its result."""
+        """Of all that its result depends on."""
         recipe = self.recipe
         vehicle = recipe.start_vehicle
         return result_key({
@@ -68,7 +68,7 @@ class Variant:
 
 
 def unknowns_of(recipe: Recipe) -> dict[str, Parameter | Nuisance]:
-    """Returns the parameters, and nuisances as STAGE.NAME."""
+    """Parameters, and nuisances as STAGE.NAME."""
     found: dict[str, Parameter | Nuisance] = {}
     for stage in recipe.stages:
         found |= {stored_name(stage.name, parameter.name): parameter for parameter in stage.parameters}
@@ -153,7 +153,7 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
             real = prior.width() / unknown.prior.width()
             if max(real, 1.0 / real) >= SAME_WIDTH:
                 tried[name][real] = Variant(f"{name} x {real:.3g}", _with_prior(recipe, name, prior), recordings)
-    variants = [Variant(ORIGINAL, recipe, recordings), *(variant for base in tried.values() for variant in base.values())]
+    variants = [Variant(ORIGINAL, recipe, recordings), *(variant for own in tried.values() for variant in own.values())]
 
     def assess(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         original = found.get(ORIGINAL)
@@ -161,16 +161,16 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
             return {}
         return {"warnings": original["warnings"], "unknowns": {
             name: sensitivity_of(name, unknowns_of(recipe)[name].prior, original["unknowns"],
-                               {factor: found[variant.name] for factor, variant in base.items() if variant.name in found},
-                               {factor: unknowns_of(variant.recipe)[name].prior for factor, variant in base.items()})
-            for name, base in tried.items()}}
+                               {factor: found[variant.name] for factor, variant in own.items() if variant.name in found},
+                               {factor: unknowns_of(variant.recipe)[name].prior for factor, variant in own.items()})
+            for name, own in tried.items()}}
 
     return _study("priors", recipe, recordings, variants, Path(out), assess, plot_priors, scheduler, progress)
 
 
 def sensitivity_of(name: str, prior: Prior, original: Mapping[str, Any], found: Mapping[float, Mapping[str, Any]],
                  priors: Mapping[float, Prior]) -> dict[str, Any]:
-    base = original[name]
+    own = original[name]
     tried, worst, worst_text = [], 0.0, ""
     for factor, result in found.items():
         row: dict[str, Any] = {"factor": factor, "prior": str(priors[factor]), "judged": False}
@@ -182,9 +182,9 @@ def sensitivity_of(name: str, prior: Prior, original: Mapping[str, Any], found: 
         shifts = {u: (there[u]["mean"] - before["mean"]) / before["sd"] for u, before in original.items()}
         of = max(shifts, key=lambda u: abs(shifts[u]))
         chance = 2.0 * math.hypot(original[of]["mcse"], there[of]["mcse"]) / original[of]["sd"]
-        ratio = there[name]["sd"] / base["sd"]
+        ratio = there[name]["sd"] / own["sd"]
         row |= {"shift": shifts[of], "of": of, "chance": chance, "own_shift": shifts[name], "sd_ratio": ratio,
-                "judged": not _cut_off(prior, priors[factor], base)}
+                "judged": not _cut_off(prior, priors[factor], own)}
         if not row["judged"]:
             continue
         moved, widened = max(0.0, abs(shifts[of]) - chance) / DECIDE[0], abs(math.log(ratio)) / math.log(DECIDE[1])
@@ -202,9 +202,9 @@ def sensitivity_of(name: str, prior: Prior, original: Mapping[str, Any], found: 
     elif say:
         verdict, text = "both", f"the prior has a say: {worst_text}"
     else:
-        largest = max(abs(row["shift"]) for row in judged)
-        verdict, text = "data", f"the data decide: no other width of its prior moves anything by more than {max(largest, 0.005):.2f} sd"
-    return {**base, "verdict": verdict, "text": text, "tried": tried}
+        most = max(abs(row["shift"]) for row in judged)
+        verdict, text = "data", f"the data decide: no other width of its prior moves anything by more than {max(most, 0.005):.2f} sd"
+    return {**own, "verdict": verdict, "text": text, "tried": tried}
 
 
 def _cut_off(prior: Prior, narrowed: Prior, posterior: Mapping[str, float]) -> bool:
@@ -326,7 +326,7 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
            assess: Callable[[Mapping[str, dict[str, Any]]], dict[str, Any]], plot: Callable[[Mapping[str, Any]], Any], scheduler: Scheduler,
            progress: Show | None) -> dict[str, Any]:
     sampler = get_sampler(recipe.sampler, recipe.options)
-    calibrations_folder = directory / "calibrations"
+    kept = directory / "calibrations"
     outcome: dict[str, Any] = {
         "study": study, "version": __version__, "recipe": recipe.path.name, "model": recipe.model, "vehicle": recipe.vehicle.name,
         "sampler": recipe.sampler, "options": sampler.settings, "independent": sampler.independent,
@@ -344,9 +344,9 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
             save_figure(plot(outcome), directory / f"{study}.png")
 
     try:
-        calibrations_folder.mkdir(parents=True, exist_ok=True)
+        kept.mkdir(parents=True, exist_ok=True)
         try:
-            _run(study, variants, calibrations_folder, scheduler, progress, found)
+            _run(study, variants, kept, scheduler, progress, found)
         except KeyboardInterrupt:
             outcome["interrupted"] = True
             write()
@@ -390,7 +390,7 @@ def _load(file: Path) -> dict[str, Any] | None:
 
 
 def plot_priors(outcome: Mapping[str, Any]) -> Any:
-    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
+    """Each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
@@ -417,7 +417,7 @@ def plot_priors(outcome: Mapping[str, Any]) -> Any:
 
 
 def plot_bags(outcome: Mapping[str, Any]) -> Any:
-    """Plots mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
+    """Mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
@@ -433,8 +433,8 @@ def plot_bags(outcome: Mapping[str, Any]) -> Any:
     for axis, (name, row) in zip(axes, unknowns.items()):
         axis.axvspan(row["mean"] - row["sd"], row["mean"] + row["sd"], color=POSTERIOR, alpha=0.2, lw=0)
         for i, bag in enumerate(bags):
-            base = row["bags"][bag]
-            axis.errorbar(base["mean"], i, xerr=base["sd"], fmt="o", ms=4, lw=1.2, color=PRIOR if bag in row["apart"] else DATA)
+            own = row["bags"][bag]
+            axis.errorbar(own["mean"], i, xerr=own["sd"], fmt="o", ms=4, lw=1.2, color=PRIOR if bag in row["apart"] else DATA)
         axis.set_title(name, fontsize=8)
         axis.set_xlabel(row["unit"], fontsize=8)
         axis.tick_params(labelsize=7)

@@ -39,10 +39,10 @@ def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(tria
     here, there = {}, {}
     with get_scheduler() as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, here)
-    reported = []
+    told = []
     with ProcessScheduler(2) as scheduler:
-        carry_out(trials, studies.work, studies.key, scheduler, there, tmp_path / "kept", lambda *state: reported.append(state[:2]))
-    assert without_times(here) == without_times(there) and reported == [(1, 2), (2, 2)]
+        carry_out(trials, studies.work, studies.key, scheduler, there, tmp_path / "kept", lambda *state: told.append(state[:2]))
+    assert without_times(here) == without_times(there) and told == [(1, 2), (2, 2)]
     for run in here.values():
         assert run["reached"] is not None and not run["collision"] and run["lifted"] == 0.0
         assert 0.95 < run["ratio"] < 1.3 and len(run["cycle_us"]) == run["cycles"]
@@ -115,8 +115,8 @@ def test_dense_fields_are_counted_told_and_drawn():
         (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "kinematic", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
         (8.0, 40, "kinematic", 2, 0, 1, 1, 0)]
     assert rows[3]["collisions_95"] == [round(limit, 4) for limit in binomial_interval(1, 2)] and rows[2]["ratio"] is None
-    assert tables.hits_nothing(rows)  # the kinematic may
-    assert not tables.hits_nothing([{**row, "controller": "mpc"} for row in rows])
+    assert tables.touches_nothing(rows)  # the kinematic may
+    assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
     assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
     assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 after 20.0 s" in failures(runs)
