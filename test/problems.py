@@ -9,8 +9,8 @@ import arviz
 import numpy as np
 import pytest
 
-from lfdm_ros.inference.gaussian import Group
-from lfdm_ros.inference.likelihood import Column
+from lfdm_ros.inference.gaussian import ErrorGroup
+from lfdm_ros.inference.likelihood import ChannelSamples
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior
@@ -44,7 +44,7 @@ class Linear:
     def __init__(self, gain: np.ndarray, truth: np.ndarray, noise: float):
         self.gain = gain  # (K, Q)
         self.observed = gain @ truth + noise * np.random.default_rng(0).standard_normal(len(gain))
-        self.groups = (Group("y", len(gain), 1),)
+        self.groups = (ErrorGroup("y", len(gain), 1),)
 
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
         return [self.observed - q @ self.gain.T]
@@ -53,11 +53,11 @@ class Linear:
         return [-self.gain]
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        return Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
+        return ChannelSamples(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         errors = self.errors(q)[0]
-        column = Column(self.observed)
+        column = ChannelSamples(self.observed)
         return column.moments(errors[:, None]).T, column.slopes(errors, -self.gain)[None]
 
     def measured(self, group: int) -> np.ndarray:

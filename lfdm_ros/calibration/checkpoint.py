@@ -24,7 +24,7 @@ _ARRAYS = ("draws", "stored")
 
 
 def result_key(identity: Mapping[str, Any], dependencies: Sequence[str] = CACHE_DEPENDENCIES) -> str:
-    """Hash of what a posterior depends on: `identity` (JSON), and the sources that make it."""
+    """Hashes the inputs of a posterior: `identity` (JSON), and the sources that make it."""
     return cache_key(identity, dependencies, ONLY_SHOWING)
 
 
@@ -32,12 +32,12 @@ class Checkpoints:
     """Runs of stages in a folder below the results. Those of another recipe, recording or seed, or of other sources, are not taken."""
 
     def __init__(self, directory: Path, identity: Mapping[str, Any]):
-        """`identity`: all that the draws depend on besides the sources; JSON."""
+        """Takes `identity`: all that the draws depend on besides the sources; JSON."""
         self._folder = directory / UNFINISHED
         self._key = result_key(identity)
 
     def load(self, stage: str) -> SampleRun | None:
-        """The run of a stage, or None if there is none for this calibration."""
+        """Reads the run of a stage, or None if there is none for this calibration."""
         try:
             with np.load(self._folder / f"{stage}.npz", allow_pickle=False) as file:
                 head = json.loads(str(file["head"]))

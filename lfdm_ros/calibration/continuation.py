@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.data import StageData
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.stage import Earlier
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Recording, find_recordings
+from lfdm_ros.inference.dataset import Recording, StageData, find_recordings
 from lfdm_ros.inference.plan import INITIAL, Recipe
 from lfdm_ros.samplers.sampler import SAMPLERS, samplers_with
 from lfdm_ros.vehicles import Vehicle
@@ -30,7 +29,7 @@ class Continuation:
     recordings: tuple[Recording, ...]
 
     def stage(self, name: str, data: StageData, vehicle: Vehicle) -> Earlier:
-        """What a stage continues; `vehicle` is the one that this calibration begins the stage with.
+        """Returns the posterior that a stage continues; `vehicle` is the one that this calibration begins the stage with.
 
         Raises:
             InputError: the earlier calibration lacks the stage.

@@ -1,4 +1,4 @@
-"""Where model and data disagree: errors that are no white noise, intervals that are too sure, stages and recordings that contradict.
+"""Disagreement of model and data: errors that are no white noise, intervals that are too narrow, stages and recordings that contradict.
 
 The white-noise likelihood takes n samples for n independent ones. Where errors are correlated there are fewer, n_eff, and the intervals of
 what a channel informs should be sqrt(n / n_eff) times as wide: for autoregressive errors of correlation rho, sqrt((1 + rho) / (1 - rho)).
@@ -17,7 +17,7 @@ from scipy import stats
 from lfdm_ros.calibration.predictive import coverage, lag_one
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.inference.identifiability import information_root, units, whiten
-from lfdm_ros.inference.plan import AR1, INFLATED, RHO, SIGMA, WHITE, Parameter, Recipe, Stage
+from lfdm_ros.inference.plan import AR1, INFLATED, RHO, SIGMA, WHITE, CalibratedParameter, Recipe, Stage
 from lfdm_ros.vehicles import Vehicle
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SHORTER = (1.0, 0.5, 0.2, 0.05)  # of a step that makes the fit worse
 
 @dataclass(frozen=True)
 class Whiteness:
-    """Of residuals: correlation of neighbours, Ljung and Box's p of white noise, how many independent samples they are worth."""
+    """Statistics of residuals: correlation of neighbours, Ljung and Box's p of white noise, effective number of independent samples."""
 
     lag_one: float
     p: float
@@ -45,21 +45,21 @@ class Whiteness:
 
     @property
     def white(self) -> bool:
-        """Whether there is neither proof nor effect of a correlation."""
+        """True if there is neither proof nor effect of a correlation."""
         return self.p > LEVEL or self.widening < TOO_SURE
 
     @property
     def widening(self) -> float:
-        """By how much intervals from a white-noise likelihood are too narrow."""
+        """Factor by which intervals from a white-noise likelihood are too narrow."""
         return math.sqrt(self.count / self.effective) if self.effective > 0.0 else math.inf
 
 
 def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
-    """Of the errors of data sets (K,) each, NaN where nothing was measured; with `rho` of what that correlation leaves over."""
+    """Tests the errors of data sets (K,) each, NaN where nothing was measured; with `rho`, the innovations that this correlation leaves."""
     runs = []
     for errors in series:
-        known = errors[np.isfinite(errors)]
-        runs.append(known if not rho else (known[1:] - rho * known[:-1]))
+        finite = errors[np.isfinite(errors)]
+        runs.append(finite if not rho else (finite[1:] - rho * finite[:-1]))
     count = sum(map(len, runs))
     lags = min(LAGS, max(1, count // 5), *(max(1, len(run) - 1) for run in runs))
     squares = sum(float(run @ run) for run in runs)
@@ -82,7 +82,7 @@ def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
 
 
 def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
-    """The checks of a stage's errors by label, for summary.json.
+    """Checks a stage's errors by label, for summary.json.
 
     assumed: white, ar1 or inflated; needed: which would be right; sigma, rho: posterior means; lag_1, ljung_box_p of the residuals, freed
     of rho; samples, effective_samples; coverage_50, coverage_90; widening: of intervals, against those of white noise: that which the stage
@@ -134,7 +134,7 @@ def _words(label: str, row: Mapping[str, Any], whiteness: Whiteness) -> str:
 
 
 def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """What the reader has to know of the errors of a stage."""
+    """Yields warnings about the errors of a stage."""
     for label, row in errors.items():
         if row["assumed"] == WHITE and not row["white"]:
             yield (f"residuals of {label} are not white (lag-1 correlation {row['lag_1']:.2f}); the model misses something, sigma "
@@ -149,7 +149,7 @@ def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 
 
 def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str, float]]:
-    """RMSE of each label of each stage at its own fit, and with the final vehicle put back into its data; STAGE/LABEL.
+    """Computes the RMSE of each label of each stage at its own fit, and with the final vehicle put back into its data; STAGE/LABEL.
 
     Nuisances and initial states stay those of the stage.
     """
@@ -175,7 +175,7 @@ def _rmse(result: StageResult, recipe: Recipe, vehicle: Vehicle, q: Sequence[flo
 
 
 def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
-    """Which stages the final vehicle contradicts."""
+    """Yields a warning for each stage that the final vehicle contradicts."""
     worse: dict[str, list[str]] = {}
     for key, row in consistency.items():
         if not row["together"] <= WORSE * row["own"]:
@@ -188,7 +188,7 @@ def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterabl
 
 def alone(recipe: Recipe, results: Sequence[StageResult],
           report: Callable[[str], None] = lambda message: None) -> dict[str, dict[str, dict[str, float]]]:
-    """What each recording alone says of each physical unknown that it knows: unknown -> STAGE/RECORDING -> estimate, sd.
+    """Estimates from each recording alone the physical unknowns that it informs: unknown -> STAGE/RECORDING -> estimate, sd.
 
     All physical unknowns of the recipe are free, from the final vehicle, which also pulls on what a recording does not know; widths are
     Laplace's. Only unknowns that two recordings know are listed. `report` is called with what is being done.
@@ -266,8 +266,8 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
     return values(x), np.sqrt(np.diag(np.linalg.inv(np.eye(len(x)) + root.T @ root)))
 
 
-def _all_parameters(stages: Sequence[Stage]) -> list[Parameter]:
-    found: list[Parameter] = []
+def _all_parameters(stages: Sequence[Stage]) -> list[CalibratedParameter]:
+    found: list[CalibratedParameter] = []
     taken: set[str] = set()
     for parameter in (p for stage in stages for p in stage.parameters):
         targets = {target for target, _ in parameter.targets}
@@ -278,7 +278,7 @@ def _all_parameters(stages: Sequence[Stage]) -> list[Parameter]:
 
 
 def apart(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float]:
-    """The two recordings that differ most about an unknown, and by how many standard deviations."""
+    """Finds the two recordings that differ most about an unknown, and the difference in standard deviations."""
     best = ("", "", 0.0)
     names = list(estimates)
     for i, a in enumerate(names):
@@ -291,10 +291,10 @@ def apart(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float
 
 
 def alone_warnings(conflicts: Mapping[str, Mapping[str, Mapping[str, float]]], shown: Mapping[str, str]) -> Iterable[str]:
-    """Which recordings contradict each other, and about what."""
+    """Yields a warning for each pair of recordings that contradict each other about an unknown."""
     for name, estimates in conflicts.items():
         a, b, distance = apart(estimates)
         if distance > APART:
-            said = [f"{key} alone says {estimates[key]['estimate']:.4g} ± {estimates[key]['sd']:.2g}" for key in (a, b)]
-            yield (f"{name}: {said[0]}, {said[1]} {shown.get(name, '')}".rstrip() + f": {distance:.0f} standard deviations apart; "
+            texts = [f"{key} alone says {estimates[key]['estimate']:.4g} ± {estimates[key]['sd']:.2g}" for key in (a, b)]
+            yield (f"{name}: {texts[0]}, {texts[1]} {shown.get(name, '')}".rstrip() + f": {distance:.0f} standard deviations apart; "
                    "something that is held at a wrong value, or that the model lacks, makes up for it in one of them")

@@ -16,8 +16,8 @@ SPEED = "speed"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the gates ask for.
+class GateLimits:
+    """Thresholds of the gates.
 
     Attributes:
         r_hat: largest rank-normalised split R-hat of any unknown.
@@ -39,7 +39,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateResult:
     """One gate's word: `reason` has the numbers, passed or not."""
 
     name: str
@@ -47,8 +47,8 @@ class Verdict:
     reason: str
 
 
-def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: float | None, limits: Limits) -> list[Verdict]:
-    """All gates, in order.
+def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: float | None, limits: GateLimits) -> list[GateResult]:
+    """Evaluates all gates, in order.
 
     Args:
         summary: of the posterior to be applied, as in summary.json.
@@ -60,16 +60,16 @@ def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: 
             slow(summary, speed, limits.speed, limits.slow)]
 
 
-def refused(verdicts: Iterable[Verdict]) -> str:
-    """The reasons of the gates that did not pass, in one line; empty: all passed."""
+def refused(verdicts: Iterable[GateResult]) -> str:
+    """Joins the reasons of the gates that did not pass, in one line; empty: all passed."""
     return "; ".join(f"{verdict.name}: {verdict.reason}" for verdict in verdicts if not verdict.passed)
 
 
-def finished(summary: Mapping[str, Any]) -> Verdict:
-    """Whether the calibration ran to its end."""
+def finished(summary: Mapping[str, Any]) -> GateResult:
+    """Checks that the calibration ran to its end."""
     interrupted = bool(summary.get("interrupted"))
     stages = ", ".join(finished_stages(summary))
-    return Verdict("finished", not interrupted, f"all stages done: {stages}" if not interrupted else
+    return GateResult("finished", not interrupted, f"all stages done: {stages}" if not interrupted else
                    f"interrupted; only {stages} finished" if stages else "interrupted; nothing finished")
 
 
@@ -78,21 +78,21 @@ def finished_stages(summary: Mapping[str, Any]) -> list[str]:
     return [stage["name"] for stage in summary["stages"] if stage.get("temperature", 1.0) == 1.0]
 
 
-def r_hat(summary: Mapping[str, Any], largest: float) -> Verdict:
-    """Whether the chains agree."""
+def r_hat(summary: Mapping[str, Any], largest: float) -> GateResult:
+    """Checks that the chains agree."""
     return _judge("r_hat", _diagnostic(summary, "r_hat"), max, lambda value: value <= largest, f"at most {largest:g} is allowed", "R-hat",
                   ".4g")
 
 
-def ess(summary: Mapping[str, Any], least: float) -> Verdict:
-    """Whether there are enough independent draws."""
+def ess(summary: Mapping[str, Any], least: float) -> GateResult:
+    """Checks that there are enough independent draws."""
     return _judge("ess", _diagnostic(summary, "ess_bulk"), min, lambda value: value >= least, f"at least {least:g} is asked", "bulk ESS",
                   ".0f")
 
 
-def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> Verdict:
-    """Whether the predictive intervals of parameters and noise hold what was measured and not fitted: held out, or left out in turn; on the
-    fit's own data only where nothing else is known."""
+def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> GateResult:
+    """Checks the coverage of the predictive intervals of parameters and noise on data that were not fitted: held out, or left out in turn;
+    on the fit's own data only where nothing else is known."""
     held_out, unseen = summary.get("held_out"), summary.get("out_of_sample")
     held = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
     left = {name: row.get("coverage_90") for name, row in unseen.items()} if isinstance(unseen, Mapping) else {}
@@ -103,8 +103,8 @@ def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> Verdict:
                   rule, "coverage", ".0%")
 
 
-def bounds(summary: Mapping[str, Any]) -> Verdict:
-    """Whether each vehicle parameter, and its 94 % interval, is physically possible as the models declare it."""
+def bounds(summary: Mapping[str, Any]) -> GateResult:
+    """Checks that each vehicle parameter, and its 94 % interval, is physically possible as the models declare it."""
     values = _passed_on(summary)
     for stage in summary["stages"]:
         for name, row in stage["parameters"].items():
@@ -116,49 +116,49 @@ def bounds(summary: Mapping[str, Any]) -> Verdict:
         try:
             check(name, math.nan if value is None else value, label)
         except InputError as error:
-            return Verdict("bounds", False, str(error))
-    return Verdict("bounds", True, f"{len(_passed_on(summary))} vehicle parameters and their intervals are inside the declared ranges")
+            return GateResult("bounds", False, str(error))
+    return GateResult("bounds", True, f"{len(_passed_on(summary))} vehicle parameters and their intervals are inside the declared ranges")
 
 
-def change_sd(summary: Mapping[str, Any], last: Mapping[str, Any] | None, most: float) -> Verdict:
-    """Whether no vehicle parameter moves by more than `most` standard deviations of the posterior in force."""
+def change_sd(summary: Mapping[str, Any], last: Mapping[str, Any] | None, most: float) -> GateResult:
+    """Checks that no vehicle parameter moves by more than `most` standard deviations of the posterior in force."""
     spread = _target_sd(last) if last else {}
     changes = {name: _ratio(new - old, spread[name]) for name, old, new in _pairs(summary, last) if name in spread}
     return _change("change_sd", changes, most, last, ".3g", "standard deviations of the posterior in force")
 
 
-def change_relative(summary: Mapping[str, Any], last: Mapping[str, Any] | None, most: float) -> Verdict:
-    """Whether no vehicle parameter moves by more than the share `most` of its value in force."""
+def change_relative(summary: Mapping[str, Any], last: Mapping[str, Any] | None, most: float) -> GateResult:
+    """Checks that no vehicle parameter moves by more than the share `most` of its value in force."""
     changes = {name: _ratio(new - old, old) for name, old, new in _pairs(summary, last)}
     return _change("change_relative", changes, most, last, ".1%", "of the value in force")
 
 
-def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns: Sequence[str]) -> Verdict:
-    """Whether the vehicle is slow enough for the parameters that must not jump while it drives."""
+def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns: Sequence[str]) -> GateResult:
+    """Checks that the vehicle is slow enough for the parameters that must not jump while it drives."""
     concerned = [name for _, name, _ in _passed_on(summary) if any(fnmatch(name, pattern) for pattern in patterns)]
     if most < 0.0 or not concerned:
-        return Verdict(SPEED, True, "no parameter of this posterior needs a slow vehicle")
+        return GateResult(SPEED, True, "no parameter of this posterior needs a slow vehicle")
     what = f"{', '.join(concerned[:3])}{' and others' if len(concerned) > 3 else ''} may change"
     if speed is None or not math.isfinite(speed):
-        return Verdict(SPEED, False, f"the vehicle's speed is not known (no fresh vehicle/state); {what} at {most:g} m/s or less")
-    return Verdict(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
+        return GateResult(SPEED, False, f"the vehicle's speed is not known (no fresh vehicle/state); {what} at {most:g} m/s or less")
+    return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
 
 
 # ---- what summary.json says ------------------------------------------------------------------------------------------------
 
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
-    """(label, vehicle parameter, value) of all stages."""
+    """Lists (label, vehicle parameter, value) of all stages."""
     return [(stage["name"], name, value) for stage in summary["stages"] for name, value in stage["passed_on"].items()]
 
 
 def _target_sd(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Vehicle parameter -> posterior standard deviation, where one is known."""
+    """Maps vehicle parameters to their posterior standard deviations, where known."""
     return {target: abs(factor) * float(row["sd"]) for stage in summary["stages"] for row in stage["parameters"].values()
             for target, factor in (row.get("targets") or {}).items() if row.get("sd") is not None}
 
 
 def _pairs(summary: Mapping[str, Any], last: Mapping[str, Any] | None) -> list[tuple[str, float, float]]:
-    """(vehicle parameter, value in force, new value) of those that both set."""
+    """Lists (vehicle parameter, value in force, new value) of those that both set."""
     before = {name: value for _, name, value in _passed_on(last)} if last else {}
     return [(name, float(old), float(new)) for _, name, new in _passed_on(summary)
             if (old := before.get(name)) is not None and new is not None]
@@ -177,22 +177,23 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: math.nan if value is None else float(value) for name, value in values.items()}
 
 
-def _judge(name: str, values: Mapping[str, float], worst: Any, good: Any, rule: str, what: str, form: str) -> Verdict:
+def _judge(name: str, values: Mapping[str, float], worst: Any, good: Any, rule: str, what: str, form: str) -> GateResult:
     if not values:
-        return Verdict(name, False, f"the calibration says nothing of its {what}")
+        return GateResult(name, False, f"the calibration says nothing of its {what}")
     unknown = [key for key, value in values.items() if not math.isfinite(value)]
     if unknown:
-        return Verdict(name, False, f"{what} of {unknown[0]} could not be computed; {rule}")
+        return GateResult(name, False, f"{what} of {unknown[0]} could not be computed; {rule}")
     value = worst(values.values())
     key = next(key for key, candidate in values.items() if candidate == value)
-    return Verdict(name, bool(good(value)), f"{what} of {key} is {value:{form}}; {rule}")
+    return GateResult(name, bool(good(value)), f"{what} of {key} is {value:{form}}; {rule}")
 
 
-def _change(name: str, changes: Mapping[str, float], most: float, last: Mapping[str, Any] | None, form: str, unit: str) -> Verdict:
+def _change(name: str, changes: Mapping[str, float], most: float, last: Mapping[str, Any] | None, form: str, unit: str) -> GateResult:
     if last is None:
-        return Verdict(name, True, "no posterior is in force to compare with")
+        return GateResult(name, True, "no posterior is in force to compare with")
     if not changes:
-        return Verdict(name, True, "the posterior in force says nothing of these parameters")
+        return GateResult(name, True, "the posterior in force says nothing of these parameters")
     worst = max(changes, key=lambda key: changes[key])
     parameter = f"{worst} [{DECLARED[worst].unit}]" if worst in DECLARED else worst
-    return Verdict(name, changes[worst] <= most, f"{parameter} changes by {changes[worst]:{form}} {unit}; at most {most:{form}} is allowed")
+    return GateResult(name, changes[worst] <= most,
+                      f"{parameter} changes by {changes[worst]:{form}} {unit}; at most {most:{form}} is allowed")

@@ -1,16 +1,15 @@
-"""What a model misses, learned from pieces that it was not fitted to, and put into its predictions.
+"""Model error, learned from pieces that the model was not fitted to, and put into its predictions.
 
-A prediction is off by more than its parameters and its noise say, where the model lacks something (Kennedy and O'Hagan 2001): the
-error of one channel in one piece is response error + model error + noise of the sensor. What a likelihood calls noise is all of it; the
-sensor's own is seen in second differences of what it measured. The model error is a Gaussian process of mean 0 that grows with the time
-since the piece began and with what the response does,
+A prediction errs by more than its parameters and its noise allow, where the model lacks something (Kennedy and O'Hagan 2001): the error of
+one channel in one piece is response error + model error + noise of the sensor. The noise of a likelihood is all of it; the sensor's own is
+estimated from second differences of its measurements. The model error is a Gaussian process of mean 0 that grows with the time since the
+piece began and with the level of the response,
 
     var(t) = constant + drift t + ramp t^2 + share m(t)^2,
 
-so that it follows the model to harder driving and longer runs, where the one number sigma does not.
-A lack of force that comes and goes adds up to the drift of a random walk, one that stays to a ramp; share is Kennedy and O'Hagan's scale of
-the response, what a wrong gain misses: m is the response, of a position, a heading or a speed what it changes in the piece. Neighbours are
-correlated over `memory`.
+so that it follows the model to harder driving and longer runs, where the one number sigma does not. A lack of force that comes and goes
+adds up to the drift of a random walk, one that stays to a ramp; share is Kennedy and O'Hagan's scale of the response, the effect of a wrong
+gain: m is the response, for a position, a heading or a speed its change in the piece. Neighbours are correlated over `memory`.
 
 The four are found by maximum likelihood on errors out of sample, given the variance of parameters and sensor; one scale then
 widens or narrows all so that 90 % of these errors lie in their 90 % intervals, with the allowance of split conformal prediction for how few
@@ -29,17 +28,17 @@ from scipy import optimize, stats
 LEVEL = 0.9  # of the intervals that the scale is for
 GAUSSIAN = float(stats.norm.ppf(0.5 + 0.5 * LEVEL))  # half their width in standard deviations
 ROUNDS = 15  # of the search for the variance
-MOST = 2000  # samples that are looked at
-LEAST_PIECES = 3  # that teach anything
+MAX_SAMPLES = 2000  # samples that are looked at
+MIN_PIECES = 3  # that teach anything
 LARGEST_SCALE = 20.0
-MOST_INSIDE = 0.95  # that is asked for where few errors are independent
-LEAST_NOISE, WHITE = 50, 0.1  # second differences that say something of a sensor's noise, and how far their correlation may be off
+MAX_COVERAGE = 0.95  # that is asked for where few errors are independent
+MIN_DIFFERENCES, WHITE = 50, 0.1  # second differences that say something of a sensor's noise, and how far their correlation may be off
 FOLDS = 8  # in which what was learned is tried on pieces that it was not learned from
 RELATIVE = ("x", "y", "z", "yaw", "vx", "omega", "engine_speed")  # states whose value at the start says nothing of what happens
 
 
 def sensor_noise(observed: Sequence[np.ndarray]) -> float:
-    """Standard deviation of the white noise of a sensor, from second differences of what it measured in data sets (R,): a smooth motion
+    """Returns the standard deviation of the white noise of a sensor, from second differences of its data sets (R,): a smooth motion
     has next to none, and white noise has them with a correlation of -2/3 between neighbours. NaN where they are not like that.
     """
     squares = products = 0.0
@@ -49,7 +48,7 @@ def sensor_noise(observed: Sequence[np.ndarray]) -> float:
         both = second[1:] * second[:-1]
         squares, products = squares + float(np.nansum(second**2)), products + float(np.nansum(both))
         count, pairs = count + int(np.isfinite(second).sum()), pairs + int(np.isfinite(both).sum())
-    if count < LEAST_NOISE or squares <= 0.0 or not abs(products / pairs / (squares / count) + 2.0 / 3.0) < WHITE:
+    if count < MIN_DIFFERENCES or squares <= 0.0 or not abs(products / pairs / (squares / count) + 2.0 / 3.0) < WHITE:
         return float("nan")
     return float(np.sqrt(squares / (6.0 * count)))
 
@@ -73,12 +72,12 @@ class PieceErrors:
         return self.error / np.sqrt(self.spread + self.sigma**2)
 
     def width(self, found: ModelError | None) -> np.ndarray:
-        """Standard deviation (n,) of a prediction that knows of the model error."""
+        """Returns the standard deviation (n,) of a prediction that includes the model error."""
         return np.sqrt(self.spread + (found.variance(self.elapsed, self.level) + self.sensor**2 if found else self.sigma**2))
 
 
 def level_of(channel: str, response: np.ndarray) -> np.ndarray:
-    """What a response (K,) of a run does: its value, or its change where the value is one of place, heading or speed."""
+    """Returns the level of a response (K,) of a run: its value, or its change where the value is one of place, heading or speed."""
     stem = channel.partition("_")[0] if channel.startswith("omega") else channel
     return response - response[0] if stem in RELATIVE else response
 
@@ -98,29 +97,29 @@ class ModelError:
     source: str
 
     def variance(self, elapsed: np.ndarray, level: np.ndarray) -> np.ndarray:
-        """(K,) at times since the run began with a response that does `level`."""
+        """Returns the variance (K,) at times since the run began, for a response of level `level`."""
         out: np.ndarray = _terms(elapsed, level) @ [self.constant, self.drift, self.ramp, self.share]
         return out
 
     def correlation(self, interval: float) -> float:
-        """Of neighbours that are so far apart [s]."""
+        """Returns the correlation of neighbours at a distance in time [s]."""
         return float(np.exp(-interval / self.memory))
 
     def as_dict(self) -> dict[str, Any]:
-        """For summary.json."""
+        """Returns the entries of summary.json."""
         return asdict(self)
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> ModelError:
-        """What `as_dict` gave."""
+        """Reads the entries written by `as_dict`."""
         return ModelError(**{name: row[name] for name in ModelError.__dataclass_fields__})
 
 
 def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
-    """The model error that pieces show; None where there are too few of them."""
-    if len(pieces) < LEAST_PIECES:
+    """Learns the model error from pieces; None where there are too few of them."""
+    if len(pieces) < MIN_PIECES:
         return None
-    every = max(1, sum(len(piece.error) for piece in pieces) // MOST)
+    every = max(1, sum(len(piece.error) for piece in pieces) // MAX_SAMPLES)
     elapsed, error, level = (np.concatenate([getattr(piece, name)[::every] for piece in pieces]) for name in ("elapsed", "error", "level"))
     spread = np.concatenate([piece.spread[::every] + piece.sensor**2 for piece in pieces])
     # A piece counts as one, however long it is.
@@ -139,8 +138,8 @@ def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
 
 
 def tried(pieces: Sequence[PieceErrors]) -> float:
-    """Share of the errors of pieces inside intervals that are widened by what the others show; NaN where there are too few."""
-    if len(pieces) < LEAST_PIECES + 1:
+    """Computes the share of the errors of pieces inside intervals widened by the model error of the others; NaN where there are too few."""
+    if len(pieces) < MIN_PIECES + 1:
         return float("nan")
     folds = min(FOLDS, len(pieces))
     inside = total = 0
@@ -174,19 +173,19 @@ def _likeliest(terms: np.ndarray, error: np.ndarray, spread: np.ndarray, weight:
 
 def _scale(error: np.ndarray, spread: np.ndarray, variance: np.ndarray, weight: np.ndarray, independent: float) -> float:
     # Of the standard deviation of the model error, so that LEVEL of the errors lie inside, and a little more where few are independent.
-    wanted = min(LEVEL * (1.0 + 1.0 / independent), MOST_INSIDE)
+    target = min(LEVEL * (1.0 + 1.0 / independent), MAX_COVERAGE)
 
     def inside(scale: float) -> float:
         return float(weight @ (np.abs(error) <= GAUSSIAN * np.sqrt(spread + scale**2 * variance)) / weight.sum())
 
-    if inside(0.0) >= wanted:
+    if inside(0.0) >= target:
         return 0.0
-    if inside(LARGEST_SCALE) < wanted:
+    if inside(LARGEST_SCALE) < target:
         return LARGEST_SCALE
     low, high = 0.0, LARGEST_SCALE
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if inside(middle) >= wanted else (middle, high)
+        low, high = (low, middle) if inside(middle) >= target else (middle, high)
     return high
 
 

@@ -31,7 +31,7 @@ class Piece:
 
 
 def piece_of(data: Dataset, predictive: Predictive, motion: np.ndarray, known: Sequence[int]) -> Piece:
-    """`known`: places of the channels whose noise is known."""
+    """Summarises one piece; `known`: places of the channels whose noise is known."""
     names = data.channels
     with np.errstate(over="ignore", invalid="ignore"):
         rmse = {name: _rms(predictive.residuals[:, c]) for c, name in enumerate(names)}
@@ -44,8 +44,8 @@ def piece_of(data: Dataset, predictive: Predictive, motion: np.ndarray, known: S
 
 
 def worst(pieces: Sequence[Piece], count: int) -> list[int]:
-    """Places of the pieces with the largest error, worst first: RMSE over the mean of all pieces, of the channel that is worst, among
-    those whose noise is known, or among all."""
+    """Returns the indices of the pieces with the largest error, worst first: RMSE over the mean of all pieces, of the worst channel
+    among those whose noise is known, or among all."""
     names = list(pieces[0].coverage) or list(pieces[0].rmse)
     table = np.array([[piece.rmse.get(name, np.nan) for name in names] for piece in pieces])
     with np.errstate(all="ignore"):
@@ -54,8 +54,8 @@ def worst(pieces: Sequence[Piece], count: int) -> list[int]:
 
 
 def outlying(labels: Sequence[Sequence[str]], datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> list[str]:
-    """A line for each label of which a few pieces have errors far from the others', as where the model spins: which, and what is left
-    without them."""
+    """Writes a line for each label of which a few pieces have errors far from the others', as where the model spins: which, and what is
+    left without them."""
     found: dict[str, list[tuple[Dataset, float, int]]] = {}
     for own, data, predictive in zip(labels, datasets, predictives):
         for c, label in enumerate(own):
@@ -79,7 +79,7 @@ def outlying(labels: Sequence[Sequence[str]], datasets: Sequence[Dataset], predi
 
 
 def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
-    """A row for each piece: when it was, what it was used for, speed, RMSE and coverage by channel."""
+    """Writes a row for each piece: time, use, speed, RMSE and coverage by channel."""
     channels = list(dict.fromkeys(name for piece in pieces for name in piece.rmse))
     covered = list(dict.fromkeys(name for piece in pieces for name in piece.coverage))
     rows = [["piece", "start", "end", "use", "mean_speed", "max_lateral_acceleration", *(f"rmse_{name}" for name in channels),
@@ -92,7 +92,7 @@ def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
 
 
 def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> str:
-    """What was measured, the response, and the 90 % interval of draws with their noise, at every sample of every piece."""
+    """Writes measurement, response and the 90 % interval of draws with their noise, at every sample of every piece."""
     names = datasets[0].channels
     rows = [["piece", "time", *(f"{name}{what}" for name in names for what in ("_measured", "", "_5%", "_95%"))]]
     for number, (data, found) in enumerate(zip(datasets, predictives)):

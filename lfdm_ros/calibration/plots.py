@@ -1,4 +1,8 @@
-"""The figures of a calibration, as paper 000 shows them, on Matplotlib's Agg canvas (no display, no global state)."""
+"""Figures of a calibration, as paper 000 shows them, on Matplotlib's Agg canvas (no display, no global state).
+
+ArviZ's own plots would not serve: they go through pyplot's global state, compile their kernel density by numba at the first use (a minute),
+and have neither bands of responses nor residuals, which most figures are.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,14 @@ from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 
 DPI, COLOURS = 100, 64  # in a page
+HDI = 0.94  # probability of the interval
 PAIRS = 8  # unknowns in a scatter matrix
 LAGS = 40  # of an autocorrelation
 DATA, POSTERIOR, PRIOR = "#1b1b1b", "#0b6fa4", "#c26a00"
 
 
 def to_png(figure: Figure) -> str:
-    """The figure as a data URI: PNG of few colours, a third of the size."""
+    """Encodes the figure as a data URI: PNG of few colours, a third of the size."""
     from PIL import Image
 
     figure.set_dpi(DPI)
@@ -37,12 +42,12 @@ def to_png(figure: Figure) -> str:
 
 
 def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:
-    """Density of each unknown (C, N) with its 94 % interval and mean, and the prior."""
+    """Draws the density of each unknown (C, N) with its 94 % interval and mean, and the prior."""
     figure, axes = _grid(len(draws), columns=3, height=2.1)
     for axis, (name, values) in zip(axes, draws.items()):
         flat = values.ravel()
         x, density = kernel_density(flat)
-        lower, upper = highest_density_interval(flat)
+        lower, upper = arviz().hdi(flat, hdi_prob=HDI)
         axis.plot(x, density, color=POSTERIOR, lw=1.4)
         inside = (x >= lower) & (x <= upper)
         axis.fill_between(x[inside], density[inside], color=POSTERIOR, alpha=0.2, lw=0)
@@ -55,7 +60,7 @@ def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], lab
 
 
 def traces(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
-    """Density (left) and particles (right) of each unknown, chain by chain."""
+    """Draws the density (left) and particles (right) of each unknown, chain by chain."""
     figure = Figure(figsize=(10.0, 1.35 * len(draws)), layout="constrained")
     axes = figure.subplots(len(draws), 2, squeeze=False, width_ratios=(1, 2))
     for row, (name, values) in zip(axes, draws.items()):
@@ -72,7 +77,7 @@ def traces(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure
 
 def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, posterior: np.ndarray, noisy: np.ndarray,
               labels: Sequence[str]) -> Figure:
-    """Measured (K, C), and 90 % bands of responses (n, K, C): of the prior, the posterior, and the posterior with its noise."""
+    """Draws measurements (K, C), and 90 % bands of responses (n, K, C): of the prior, the posterior, and the posterior with its noise."""
     figure, axes = _grid(len(labels), columns=2, height=2.4)
     for column, (axis, label) in enumerate(zip(axes, labels)):
         _band(axis, times, prior[:, :, column], PRIOR, 0.18, "prior")
@@ -89,7 +94,7 @@ def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, poster
 
 
 def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, labels: Sequence[str]) -> Figure:
-    """Measured (K, C) against responses (n, K, C), a panel for each channel."""
+    """Draws measurements (K, C) against responses (n, K, C), a panel for each channel."""
     figure, axes = _grid(len(labels), columns=2, height=2.0)
     for column, (axis, label) in enumerate(zip(axes, labels)):
         _band(axis, times, runs[:, :, column], POSTERIOR, 0.35, "90 % of the responses")
@@ -102,7 +107,7 @@ def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, label
 
 
 def overview(times: Sequence[np.ndarray], observed: Sequence[np.ndarray], runs: Sequence[np.ndarray], labels: Sequence[str]) -> Figure:
-    """All pieces of a prediction on one time axis, a panel for each channel; as `predictions` takes them, one for each piece."""
+    """Draws all pieces of a prediction on one time axis, a panel for each channel; as `predictions` takes them, one for each piece."""
     figure = Figure(figsize=(10.0, 0.6 + 1.9 * len(labels)), layout="constrained")
     axes = figure.subplots(len(labels), 1, squeeze=False, sharex=True)[:, 0]
     for column, (axis, label) in enumerate(zip(axes, labels)):
@@ -119,7 +124,7 @@ def overview(times: Sequence[np.ndarray], observed: Sequence[np.ndarray], runs: 
 
 
 def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str], sigma: Mapping[int, float]) -> Figure:
-    """Measured minus mean response (K, C), with 2 sigma of the inferred noise where there is one."""
+    """Draws the measured minus mean response (K, C), with 2 sigma of the inferred noise where there is one."""
     figure, axes = _grid(len(labels), columns=2, height=1.7)
     for column, (axis, label) in enumerate(zip(axes, labels)):
         axis.plot(times, residual[:, column], ".", color=POSTERIOR, ms=1.6)
@@ -132,7 +137,7 @@ def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str]
 
 
 def autocorrelations(residual: np.ndarray, labels: Sequence[str]) -> Figure:
-    """Correlation of residuals (K, C) with those some samples before, and the band in which it is for white noise."""
+    """Draws the correlation of residuals (K, C) with those some samples before, and the band in which it is for white noise."""
     figure, axes = _grid(len(labels), columns=4, height=1.6)
     for axis, label, column in zip(axes, labels, residual.T):
         series = column[np.isfinite(column)]
@@ -147,7 +152,7 @@ def autocorrelations(residual: np.ndarray, labels: Sequence[str]) -> Figure:
 
 
 def pairs(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
-    """Scatter of every pair of the first few unknowns (C, N), their densities on the diagonal."""
+    """Draws the scatter of every pair of the first few unknowns (C, N), their densities on the diagonal."""
     names = list(draws)[:PAIRS]
     figure = Figure(figsize=(1.0 + 1.35 * len(names), 0.8 + 1.25 * len(names)), layout="constrained")
     axes = figure.subplots(len(names), len(names), squeeze=False)
@@ -174,7 +179,7 @@ def _broken(label: str) -> str:
 
 
 def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], points: int = 8) -> Figure:
-    """Bulk and tail ESS against the number of draws; it should rise linearly."""
+    """Draws bulk and tail ESS against the number of draws; it should rise linearly."""
     az = arviz()
 
     figure, axes = _grid(len(draws), columns=3, height=1.8)
@@ -193,7 +198,7 @@ def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], po
 
 
 def correlations(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
-    """Correlation of every pair of unknowns."""
+    """Draws the correlation of every pair of unknowns."""
     names = list(draws)
     matrix = np.corrcoef([draws[name].ravel() for name in names])
     size = 2.6 + 0.42 * len(names)
@@ -210,22 +215,12 @@ def correlations(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> 
 
 
 def kernel_density(values: np.ndarray, points: int = 160) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian kernel density on an even grid; a spike where all values are the same."""
+    """Estimates a Gaussian kernel density on an even grid; a spike where all values are the same."""
     spread = np.ptp(values)
     if not spread:
         return values[:1].repeat(2), np.array([0.0, 1.0])
     x = np.linspace(values.min() - 0.05 * spread, values.max() + 0.05 * spread, points)
     return x, stats.gaussian_kde(values[:: max(1, len(values) // 2000)])(x)
-
-
-def highest_density_interval(values: np.ndarray, probability: float = 0.94) -> tuple[float, float]:
-    """The shortest interval that holds `probability` of the values."""
-    ordered = np.sort(values)
-    count = math.floor(probability * len(ordered))
-    if not 0 < count < len(ordered):
-        return float(ordered[0]), float(ordered[-1])
-    first = int(np.argmin(ordered[count:] - ordered[:-count]))
-    return float(ordered[first]), float(ordered[first + count])
 
 
 def _band(axis: Any, times: np.ndarray, runs: np.ndarray, colour: str, alpha: float, label: str) -> None:

@@ -1,7 +1,7 @@
 """Responses of the model to draws of its unknowns, and how they compare with the data.
 
 Draws are simulated, compared and forgotten a few at a time: what is in flight is at most IN_FLIGHT bytes, what is kept of all data sets
-together at most KEPT, or LEAST_KEPT draws where these take more. Only the rows of a data set are kept at which something was
+together at most MAX_MEMORY, or MIN_DRAWS draws where these take more. Only the rows of a data set are kept at which something was
 measured: a grid finer than its samples has ten times as many.
 """
 
@@ -20,13 +20,13 @@ from lfdm_ros.inference.likelihood import RolloutLikelihood
 RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles
 IN_FLIGHT = 64 * 2**20  # bytes of the responses that are looked at together
-KEPT = 64 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
+MAX_MEMORY = 64 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
 RUNS_AWAY = 1.2  # mean RMSE of draws over their median, from which a few of them decide
-LEAST_KEPT = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
+MIN_DRAWS = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
 
 
 class Ranks:
-    """Where each measured value (R, C) lies among draws that come a few at a time.
+    """Ranks of measured values (R, C) among draws that come a few at a time.
 
     Which values lie inside a central interval of all draws is exactly what np.quantile would say of them together: it needs no more of the
     draws than how many are less, how many the same, and the nearest on either side.
@@ -39,7 +39,7 @@ class Ranks:
         self._under, self._over = np.full(observed.shape, -np.inf), np.full(observed.shape, np.inf)
 
     def add(self, draws: np.ndarray) -> None:
-        """draws (n, R, C)."""
+        """Adds draws (n, R, C)."""
         less, more = draws < self._observed, draws > self._observed
         self._count += len(draws)
         self._less += less.sum(axis=0)
@@ -49,7 +49,8 @@ class Ranks:
         self._over = np.minimum(self._over, np.min(draws, axis=0, where=more, initial=np.inf))
 
     def inside(self, level: float) -> np.ndarray:
-        """Whether each value lies in the central `level` interval of the draws (R, C); not where a draw is NaN, or nothing was measured."""
+        """Returns the mask (R, C) of values in the central `level` interval of the draws; False where a draw is NaN, or nothing was
+        measured."""
         whole = self._less + self._same + self._more == self._count
         return whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
 
@@ -80,7 +81,7 @@ def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Predictive:
-    """What draws of the unknowns make of one data set, at its R rows where anything was measured.
+    """Responses to draws of the unknowns for one data set, at its R rows where anything was measured.
 
     times (R,) [s]; observed (R, C), NaN where this channel was not measured; response (R, C) to the one point that stands for the draws,
     and mean (R, C) over the draws, spread (R, C) the variance of theirs about the point's; ranks of what was measured among the responses
@@ -111,22 +112,23 @@ class Predictive:
         return np.where(np.isnan(self.response) & np.isfinite(self.observed), np.inf, self.observed - self.response)
 
 
-def kept_draws(datasets: Iterable[Dataset]) -> int:
-    """How many draws of the predictives of these data sets, of prior and posterior, fit into KEPT; at most PREDICTIVE_DRAWS."""
+def storable_draws(datasets: Iterable[Dataset]) -> int:
+    """Returns the number of draws of the predictives of these data sets, of prior and posterior, that fit into MAX_MEMORY; at most
+    PREDICTIVE_DRAWS."""
     values = sum(len(_rows(data)) * len(data.channels) for data in datasets)
     # Two predictives, of each its draws with noise and a quarter as many without, 4 bytes a value.
-    return max(LEAST_KEPT, min(PREDICTIVE_DRAWS, KEPT // max(1, 10 * values)))
+    return max(MIN_DRAWS, min(PREDICTIVE_DRAWS, MAX_MEMORY // max(1, 10 * values)))
 
 
 def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[np.ndarray], rho: Sequence[np.ndarray],
-                  rng: np.random.Generator, *, kept: int, noise: bool, report: Callable[[int], None] | None = None,
+                  rng: np.random.Generator, *, stored: int, noise: bool, report: Callable[[int], None] | None = None,
                   point: np.ndarray | None = None, errors: Mapping[int, ModelError] | None = None,
                   sensors: Mapping[int, float] | None = None) -> list[Predictive]:
     """Runs about PREDICTIVE_DRAWS of the draws q (C, N, Q), for each data set with noise sigma and correlation rho, (C, N, n_channels).
 
     Args:
-        kept: about how many of them to keep, of `kept_draws`: so many in `noisy`, a quarter as many in `sample`.
-        noise: whether `noisy` is wanted; otherwise it has no draws.
+        stored: about the number of draws to keep, of `storable_draws`, in `noisy`; a quarter as many in `sample`.
+        noise: fills `noisy`; otherwise it has no draws.
         report: called with the number of data sets that are done.
         point: (Q,) what stands for the draws; their mean if there is none.
         errors: of the model, by the place of the channel; and noise of its sensors, if it is not what it was when that was learned. Both
@@ -135,7 +137,7 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
     point = q.mean(axis=(0, 1)) if point is None else point
     chains, draws, width = q.shape
     index = _evenly(draws, -(-PREDICTIVE_DRAWS // chains))
-    chosen = _evenly(len(index), -(-kept // chains)) if noise else np.zeros(0, int)
+    chosen = _evenly(len(index), -(-stored // chains)) if noise else np.zeros(0, int)
     flat = q[:, index].reshape(chains * len(index), width)
     out = []
     for number, (deviation, correlation) in enumerate(zip(sigma, rho)):
@@ -143,7 +145,7 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
             report(number)
         channels = deviation.shape[-1]
         own_sigma, own_rho = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
-        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), kept // 4, point,
+        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), stored // 4, point,
                             errors or {}, sensors or {}))
     return out
 
@@ -196,7 +198,7 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
 
 
 def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Errors (n, R, C) at the rows where something was measured; sigma, rho (n, C)."""
+    """Draws errors (n, R, C) at the rows where something was measured; sigma, rho (n, C)."""
     if rho.any():  # neighbours are those of the grid
         return np.moveaxis(correlated_noise(rng, (*sigma.shape, len(data.times)), sigma, rho)[:, :, rows], 1, 2)
     noise: np.ndarray = rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None]
@@ -204,7 +206,8 @@ def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.
 
 
 def _missed(data: Dataset, response: np.ndarray, errors: Mapping[int, ModelError]) -> dict[int, tuple[np.ndarray, float]]:
-    """By the place of a channel: standard deviation (K,) of the model error of a run with this response (K, C), and its correlation."""
+    """Returns, by the column of a channel, standard deviation (K,) of the model error of a run with this response (K, C), and its
+    correlation."""
     return {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], response[:, c]))),
                 own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
 
@@ -213,13 +216,13 @@ def _rows(data: Dataset) -> np.ndarray:
     return np.flatnonzero(np.isfinite(data.observed).any(axis=1))
 
 
-def _evenly(count: int, wanted: int) -> np.ndarray:
-    """Places of `wanted` of `count` things, or of all, evenly."""
-    return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int))
+def _evenly(count: int, size: int) -> np.ndarray:
+    """Returns the indices of `size` of `count` items, or of all, evenly."""
+    return np.unique(np.linspace(0, count - 1, min(count, size)).astype(int))
 
 
 def lag_one(residuals: Sequence[np.ndarray]) -> float:
-    """Correlation of neighbouring residuals of data sets (K,) each, 0 for white noise; NaN where there are fewer than 3."""
+    """Returns the correlation of neighbouring residuals of data sets (K,) each, 0 for white noise; NaN where there are fewer than 3."""
     neighbours, squares, count = 0.0, 0.0, 0
     for residual in residuals:
         series = residual[np.isfinite(residual)]
@@ -234,7 +237,7 @@ class Compared:
     """Predictions of the errors of one label against what was measured, over all its data sets.
 
     response: RMSE of the response to the point that stands for the draws; rmse: mean over draws of theirs, without those that diverged;
-    median, low and high: of the draws' too, 5 and 95 %, infinite where so many diverged; worst: chain and place of the draw that has
+    median, low and high: of the draws' too, 5 and 95 %, infinite where that share diverged; worst: chain and place of the draw that has
     most, and its RMSE. coverage of the 90 % intervals, widened with the model error, NaN where there is none.
     """
 
@@ -250,7 +253,7 @@ class Compared:
 
     @property
     def runs_away(self) -> bool:
-        """Whether a few draws decide over the mean."""
+        """True if a few draws decide over the mean."""
         return not self.rmse <= RUNS_AWAY * self.median
 
 
@@ -259,7 +262,7 @@ Member = tuple[Predictive, int]
 
 
 def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compared]:
-    """How predictives compare with what was measured, by the labels that go with the channels of each."""
+    """Compares predictives with the measurements, by the labels that go with the channels of each."""
     gathered: dict[str, list[Member]] = {}
     for labels, predictive in data:
         for c, label in enumerate(labels):
@@ -268,7 +271,7 @@ def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compa
 
 
 def compared(members: Sequence[Member]) -> Compared:
-    """How the predictions of one label compare with what was measured."""
+    """Compares the predictions of one label with the measurements."""
     squares = np.sum([one.squares[:, c] for one, c in members], axis=0)
     alive = np.all([one.alive[:, c] for one, c in members], axis=0)
     each = np.where(alive, np.sqrt(squares / _measured(members)), np.inf)
@@ -284,7 +287,8 @@ def compared(members: Sequence[Member]) -> Compared:
 
 
 def coverage(members: Sequence[Member], level: float = 0.9, widened: bool = False) -> float:
-    """Share of the samples of one label inside the central `level` interval of the responses with noise, `widened` by the model error."""
+    """Returns the share of the samples of one label inside the central `level` interval of the responses with noise, `widened` by the model
+    error."""
     ranks = [(one.widened if widened and one.widened is not None else one.ranks, c) for one, c in members]
     return sum(int(own.inside(level)[:, c].sum()) for own, c in ranks) / _measured(members)
 

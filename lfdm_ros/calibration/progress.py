@@ -1,4 +1,4 @@
-"""Where a calibration is, for who runs it: in the same process, or as lines of JSON from another."""
+"""Progress of a calibration: in the same process, or as lines of JSON from another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """As `lfdm calibrate --progress-json` prints it; null is unknown."""
+        """JSON as `lfdm calibrate --progress-json` prints it; null is unknown."""
         return json.dumps({key: None if isinstance(value, float) and not math.isfinite(value) else value
                            for key, value in asdict(self).items()})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.survey import WHEELBASE, Survey, survey
+from lfdm_ros.calibration.survey import WHEELBASE, RecordingSurvey, survey
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE, NO_TOPIC
@@ -45,7 +45,7 @@ class Proposal:
 
 def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, called: Sequence[str] = (),
             before: Sequence[str] = ()) -> Proposal:
-    """A recipe for the lateral dynamics of a vehicle, from all of the bags together.
+    """Proposes a recipe for the lateral dynamics of a vehicle, from all of the bags together.
 
     Args:
         vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
@@ -62,7 +62,7 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
 
 
 def _written(value: float, digits: int) -> str:
-    """A number as YAML 1.1 reads it, which takes 5e+04 for a text."""
+    """Writes a number as YAML 1.1 reads it, which takes 5e+04 for a text."""
     mantissa, e, exponent = f"{value:.{digits}g}".partition("e")
     return f"{mantissa}{'.0' if e and '.' not in mantissa else ''}{e}{exponent}"
 
@@ -70,7 +70,7 @@ def _written(value: float, digits: int) -> str:
 class _Writer:
     """Decides, and writes down why."""
 
-    def __init__(self, surveys: Sequence[Survey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
+    def __init__(self, surveys: Sequence[RecordingSurvey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
                  before: Sequence[str]) -> None:
         self.bags, self.before = " ".join(f"--bag {name}" for name in called), before
         self.surveys, self.vehicle, self.name = surveys, vehicle, vehicle_name
@@ -103,14 +103,14 @@ class _Writer:
     def _model(self) -> list[str]:
         friction = self.p.get("friction_max", self.p.get("friction_front", 0.9))
         self.share = max(one.lateral for one in self.surveys) / (friction * GRAVITY)
-        wanted = ["linear_single_track"] if self.share < LINEAR else ["nonlinear_bicycle", "linear_single_track"]
+        preferred = ["linear_single_track"] if self.share < LINEAR else ["nonlinear_bicycle", "linear_single_track"]
         why = (f"up to {self.share:.0%} of the grip is used, so tyres are linear" if self.share < LINEAR else
                f"up to {self.share:.0%} of the grip is used, so tyres bend")
         if self.share >= LINEAR and {"roll", "roll_rate"} <= self.measured:
-            wanted, why = ["eight_dof", *wanted], f"{why}, and roll was measured"
-        self.model = next((name for name in wanted if self._can_be(name)), "")
+            preferred, why = ["eight_dof", *preferred], f"{why}, and roll was measured"
+        self.model = next((name for name in preferred if self._can_be(name)), "")
         if not self.model:
-            raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(wanted)}; lfdm vehicle show says what it lacks, "
+            raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(preferred)}; lfdm vehicle show says what it lacks, "
                              "lfdm vehicle new writes one that can")
         if "road_wheel_angle" in self.measured and "steering_map" in self.vehicle.spec(self.model).split("/"):
             self.model += "/linear"  # a measured angle needs no map
@@ -193,12 +193,13 @@ class _Writer:
         lag = max(0.05 * self.size, behind)
         response = RESPONSE * self.size
         if 0.0 <= behind <= MAX_RESPONSE * self.size:
-            told = f"the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own"
+            finding = f"the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own"
         else:
-            told = (f"WARNING: the yaw rate is {abs(behind):.2g} s {'ahead of' if behind < 0.0 else 'behind'} the steering, and a vehicle "
-                    f"answers about {response:.1g} s after it is steered: their clocks differ. Shift the steering's source in the mapping, "
-                    f"time: {{..., offset: {behind - response:.2g} s}}, import again and propose again")
-        self._say(f"steering.lag: {told}")
+            finding = (
+                f"WARNING: the yaw rate is {abs(behind):.2g} s {'ahead of' if behind < 0.0 else 'behind'} the steering, and a vehicle "
+                f"answers about {response:.1g} s after it is steered: their clocks differ. Shift the steering's source in the mapping, "
+                f"time: {{..., offset: {behind - response:.2g} s}}, import again and propose again")
+        self._say(f"steering.lag: {finding}")
         where = f"yaw rate is {abs(behind):.2g} s {'ahead' if behind < 0.0 else 'behind'}"
         lines.append(f"      steering.lag: {{prior: half_normal, sigma: {_written(lag, 2)}, unit: s}}  # {where}")
         if "yaw_rate" in self.measured:
@@ -244,7 +245,8 @@ class _Writer:
         return next(part for part in self.spec.split("/")[1:] if part in SLOTS["tyre"])
 
     def _prior(self, name: str, targets: Sequence[str], spread: float) -> str:
-        """Log-normal about the file's values, all of `targets` in their proportion; truncated normal where that would leave their range."""
+        """Returns a log-normal about the file's values, all of `targets` in their proportion; truncated normal where that would leave their
+        range."""
         value = self.p[targets[0]]
         factors = {target: float(f"{self.p[target] / value:.3g}") for target in targets}
         lower = max(self.declared[target].lower / factor for target, factor in factors.items())

@@ -27,11 +27,11 @@ from lfdm_ros.inference.plan import (
     SCALES,
     TAKES,
     WHITE,
+    CalibratedParameter,
     Channel,
     Inputs,
     Nuisance,
     Objective,
-    Parameter,
     Recipe,
     Segment,
     Split,
@@ -61,8 +61,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     top = mapping(document, where, ("model", "vehicle", "stages"),
                   ("step", "seed", "draws", "chains", "sampler", "note", "parameters", "ground"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))
-    wanted = text(top["model"], f"{where}: model")
-    model = get_model(vehicle.spec(wanted))  # what the vehicle lacks, the recipe may hold
+    model_name = text(top["model"], f"{where}: model")
+    model = get_model(vehicle.spec(model_name))  # what the vehicle lacks, the recipe may hold
     declared = {field.name: field for field in model.parameters}
     fixed = {}
     for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
@@ -87,7 +87,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     _check_ranges(stages, declared, where)
     sampler, options = _sampler(top.get("sampler", DEFAULT), f"{where}: sampler")
     return Recipe(
-        path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
+        path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else model_name, vehicle=vehicle, step=step,
         fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
         chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
@@ -95,7 +95,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
 
 
 def _content_of(ground: str, where: str) -> str:
-    """What a ground is, as part of what the recipe asks for: its file may change. Raises InputError: there is none."""
+    """Returns the content of a ground's file as part of the recipe's text, since the file may change. Raises InputError: there is none."""
     if ground in ("", RECORDED):
         return ""
     try:
@@ -105,13 +105,13 @@ def _content_of(ground: str, where: str) -> str:
 
 
 def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | None) -> Recipe:
-    """The recipe with a sampler and options of its choice or, where none is given, its own."""
+    """Returns the recipe with a sampler and options of its choice or, where none is given, its own."""
     own = recipe.options if name in (None, recipe.sampler) else {}
     return replace(recipe, sampler=name or recipe.sampler, options={**own, **(options or {})})
 
 
 def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
-    """A name, or {name: NAME, OPTION: VALUE ...}."""
+    """Reads a name, or {name: NAME, OPTION: VALUE ...}."""
     named = dict(node) if isinstance(node, Mapping) else {"name": node}
     sampler = SAMPLERS.find(text(named.pop("name", None), f"{where}.name"), where)
     settings = sampler.having(named, where).settings
@@ -251,7 +251,7 @@ def _name(value: Any, where: str) -> str:
     return name
 
 
-def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> Parameter:
+def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> CalibratedParameter:
     where = f"{where}.{name}"
     if not isinstance(entry, Mapping):
         raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: N}}, found {quote(entry)}")
@@ -271,7 +271,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     if len(units) != 1:
         raise InputError(f"{where}.targets: parameters of different units cannot share one unknown ({', '.join(sorted(units))})")
     prior = parse_prior(spec, units.pop(), where)
-    return Parameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
+    return CalibratedParameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 
 def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> Channel:

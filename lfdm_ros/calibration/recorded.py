@@ -28,7 +28,7 @@ def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[
     """
     rng = np.random.default_rng(seed)
     spins = {wheel: f"omega_{AXLES.get(wheel, (wheel,))[0]}" for wheel in (*WHEELS, *wheels)}
-    said = {topic: {name: values + (noise or {}).get(name, 0.0) * (rng.standard_normal(len(values)) if topic != DEFAULT_STATE else 0.0)
+    published = {topic: {name: values + (noise or {}).get(name, 0.0) * (rng.standard_normal(len(values)) if topic != DEFAULT_STATE else 0.0)
                     for name, values in columns.items()} for topic in dict.fromkeys((DEFAULT_STATE, *topics))}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
@@ -37,7 +37,7 @@ def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[
         for k, (t, u) in enumerate(zip(times, inputs)):
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
-            for topic, own in said.items():
+            for topic, own in published.items():
                 bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
                     "header": header, "child_frame_id": "base_link", **dict.fromkeys(STATE, float("nan")),
                     **{name: float(own[name][k]) for name in STATE if name in own},

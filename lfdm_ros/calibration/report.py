@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros.calibration import plots
+from lfdm_ros.calibration.baselines import MODEL
 from lfdm_ros.calibration.discrepancy import apart
 from lfdm_ros.calibration.out_of_sample import HELD_OUT, NEARLY, right
 from lfdm_ros.calibration.pieces import Piece, worst
 from lfdm_ros.calibration.predictive import Predictive
 from lfdm_ros.calibration.summary import far_out, summary_name
-from lfdm_ros.calibration.verdict import MODEL
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 FIGURES = 4  # data sets that are shown
 
-MOST = 24  # unknowns whose traces are shown
+MAX_TRACES = 24  # unknowns whose traces are shown
 GOOD, FAIR, BAD = "good", "fair", "bad"
 KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # posterior over prior standard deviation, below which
 
 
 def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
-    """The page of a calibration; `summary` is what summary.json says."""
+    """Writes the page of a calibration; `summary` is the content of summary.json."""
     parts = [f"<h1>Calibration of {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>", _verdict(summary),
              f"<p class=small>Recipe {_e(recipe.path.name)}, {summary['chains']} chains of {summary['draws']} draws. "
              f"{_origin(summary)}</p>"]
@@ -45,7 +45,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     if recipe.note:
         parts.append(f"<p class=note>{_e(recipe.note)}</p>")
     parts += ["<h2>What was learned</h2>", _learned(results, summary), "<h2>How sure this is</h2>", *_sure(summary),
-              "<h2>What could not be learned, and what to drive next</h2>", *_untold(summary),
+              "<h2>What could not be learned, and what to drive next</h2>", *_unidentified(summary),
               "<h2>Does the model fit?</h2><p>RMSE of the response to the values that are passed on, and beside it the middle 90 % of the "
               "RMSEs of single draws; of the prior, that of its medians. Out of sample: of pieces that were held out, or left out in turn; "
               "the share of the measurements inside the 90 % interval there, by parameters and noise alone and widened by the model error "
@@ -60,7 +60,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
 
 
 def _verdict(summary: Mapping[str, Any]) -> str:
-    """The first line of a report: the model or the baseline."""
+    """Writes the first line of a report: the model or the baseline."""
     found = summary["baseline"]
     return f"<p class={'note' if found['recommended'] == MODEL else 'warn'}><b>{_e(found['text'])}</b></p>"
 
@@ -112,9 +112,9 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
             yield light(GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD,
                         f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
                         f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
-        least = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
-        yield light(GOOD if least >= 400 else FAIR if least >= 100 else BAD,
-                    f"the draws are worth at least {_number(least, 3)} independent ones (ESS; 400 are enough for intervals)")
+        smallest_ess = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
+        yield light(GOOD if smallest_ess >= 400 else FAIR if smallest_ess >= 100 else BAD,
+                    f"the draws are worth at least {_number(smallest_ess, 3)} independent ones (ESS; 400 are enough for intervals)")
     unseen = stage["out_of_sample"]
     for label, row in stage["errors"].items():
         slow = row["widening"] if row["assumed"] == "white" and not row["white"] else 1.0
@@ -126,18 +126,18 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
         yield light(GOOD if right(row) else FAIR if row["coverage_90"] >= NEARLY else BAD, row["text"])
 
 
-def _untold(summary: Mapping[str, Any]) -> Iterable[str]:
+def _unidentified(summary: Mapping[str, Any]) -> Iterable[str]:
     found = []
     for stage in summary["stages"]:
         known = stage["identifiability"]
         names = [group for part in (known, known.get("at_posterior", {}), known.get("posterior", {})) for group in part.get("untold", ())]
-        said: list[set[str]] = []
+        listed: list[set[str]] = []
         # Noise and initial states have no say in what to drive.
-        asked = {name for name in stage["parameters"] if not name.startswith(("sigma/", "rho/", "initial/"))}
+        relevant = {name for name in stage["parameters"] if not name.startswith(("sigma/", "rho/", "initial/"))}
         for group in names:
             members = {summary_name(member) for member in group["members"]}
-            if members & asked and members not in said:
-                said.append(members)
+            if members & relevant and members not in listed:
+                listed.append(members)
                 found.append(f"<li>Stage {_e(stage['name'])}: {_e(group['text'])}.</li>")
     yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters, and tell them apart.</p>"
     for stage in summary["stages"]:
@@ -183,8 +183,8 @@ def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
     if summary["continued"]:
         new = [r["name"] for r in summary["recordings"] if r["sha256"] not in summary["continued"]]
         before = len(summary["continued"])
-        kept = "1 recording, which stays" if before == 1 else f"{before} recordings, which stay"
-        yield (f"<p class=note>This continues an earlier calibration of {kept} in the likelihood; new: "
+        quantity = "1 recording, which stays" if before == 1 else f"{before} recordings, which stay"
+        yield (f"<p class=note>This continues an earlier calibration of {quantity} in the likelihood; new: "
                f"{_e(', '.join(new) or 'none')}.</p>")
 
 
@@ -196,7 +196,7 @@ def _provenance(recipe: Recipe, summary: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _with_error(value: float, error: float) -> str:
-    """A value to the digits that its error, given to two, leaves."""
+    """Rounds a value to the digits that its error, given to two, leaves."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
         return _number(value)
     places = 1 - math.floor(math.log10(error))
@@ -208,7 +208,7 @@ def _with_error(value: float, error: float) -> str:
 
 def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], predictives: Sequence[Predictive],
                       sigma: Mapping[int, float], pieces: Sequence[Piece]) -> str:
-    """The page of a prediction: responses of the worst data sets; sigma: column -> inferred noise."""
+    """Writes the page of a prediction: responses of the worst data sets; sigma: column -> inferred noise."""
     labels = [_label(channel, _fields(summary["model"])) for channel in summary["rmse"]]
     shown = worst(pieces, FIGURES)
     which = f" of the {len(shown)} worst of {len(datasets)} pieces" if len(datasets) > len(shown) else ""
@@ -228,14 +228,14 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
 
 
 def _some(items: Sequence[Any]) -> Sequence[Any]:
-    """At most FIGURES of them, evenly."""
+    """Selects at most FIGURES items, evenly."""
     return items and [items[i] for i in np.unique(np.linspace(0, len(items) - 1, FIGURES).astype(int))]
 
 
 def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, Field]) -> Iterable[str]:
     labels = {name: summary_name(name) + (f" [{prior.unit}]" if prior.unit else "") for name, prior in result.priors.items()}
     draws = result.run.draws
-    ordered = {name: draws[name] for name in list(result.priors)[:MOST]}
+    ordered = {name: draws[name] for name in list(result.priors)[:MAX_TRACES]}
     physical = {parameter.name: draws[parameter.name] for parameter in result.stage.parameters}
     yield f"<h2>Evidence: stage {_e(stage['name'])}</h2>"
     passed_on = ", ".join(f"{_e(target)} = {value:.6g}" for target, value in stage["passed_on"].items())
@@ -269,10 +269,10 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
     yield ("<h3>Effective sample size</h3><p>It should rise steadily with the number of draws.</p>"
            + _image(plots.ess_evolution(physical or ordered, labels)))
-    told = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
+    scalars = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
             if isinstance(value, (str, int, float))]
-    if told:
-        yield "<h3>Sampler</h3>" + _table(("statistic", "value"), told)
+    if scalars:
+        yield "<h3>Sampler</h3>" + _table(("statistic", "value"), scalars)
 
 
 def _evidence(value: float | None) -> str:

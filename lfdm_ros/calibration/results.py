@@ -28,12 +28,12 @@ UNFINISHED = ".stages"  # folder of the stages that are kept until all are done
 
 
 def stored_name(stage: str, variable: str) -> str:
-    """The name in posterior.nc: noise, nuisances and initial states belong to a stage, vehicle parameters do not."""
+    """Returns the name in posterior.nc: noise, nuisances and initial states belong to a stage, vehicle parameters do not."""
     return f"{stage}.{variable}" if "." in variable else variable
 
 
 def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: int) -> Any:
-    """All stages in one ArviZ InferenceData.
+    """Collects all stages in one ArviZ InferenceData.
 
     `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.LABEL, STAGE.initial.STATE and the like;
     `prior_predictive`, `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s], when anything was
@@ -123,7 +123,7 @@ def load_posterior(directory: str | os.PathLike[str]) -> Any:
 
 
 def check_finished(directory: str | os.PathLike[str]) -> str:
-    """What to tell of a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone.
+    """Returns the message about a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone.
 
     Raises:
         InputError: no stage of it is finished, or there is no calibration.
@@ -159,7 +159,7 @@ def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THINNED_DRAWS) -> dict[str, Any]:
-    """What the message lfdm_ros/Posterior says, for the vehicle parameters of all stages.
+    """Returns the content of the message lfdm_ros/Posterior, for the vehicle parameters of all stages.
 
     Returns:
         Keys model, vehicle, version, parameter_names, units, means, standard_deviations, hdi_lower, hdi_upper, r_hat, ess_bulk,

@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lfdm_ros.calibration.checkpoint import Checkpoints
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.recipe import sampled_by
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.samplers.sampler import Report, SamplerProgress, SampleRun, check_continues, get_sampler
+from lfdm_ros.scheduling import Scheduler
 from lfdm_ros.vehicles import save_vehicle
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
-
 
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
               chains: int | None = None, seed: int | None = None, sampler: str | None = None, options: Mapping[str, Any] | None = None,
@@ -64,23 +64,23 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         from lfdm_ros.calibration.continuation import load_continuation
 
         before = load_continuation(continued, recipe, bags)
-        known = {recording.sha256 for recording in before.recordings}
-        recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in known)]
+        earlier_hashes = {recording.sha256 for recording in before.recordings}
+        recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in earlier_hashes)]
     # All stages are read before the first is run: a mistake in the last one should not cost minutes.
     datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
     # From here on SciPy, ArviZ and perhaps PyMC are needed, which take seconds to import; what is wrong with arguments and recordings has
     # been told.
     from lfdm_ros.calibration import scoring, summary
-    from lfdm_ros.calibration.predictive import kept_draws
+    from lfdm_ros.calibration.predictive import storable_draws
     from lfdm_ros.calibration.stage import run_stage, stage_model
 
-    kept = Checkpoints(directory, {
+    checkpoints = Checkpoints(directory, {
         "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": [vehicle.name, dict(vehicle.parameters)],
         "sampler": recipe.sampler, "options": method.settings, "draws": draws, "chains": chains, "seed": seed,
         "recordings": [recording.sha256 for recording in recordings],
         "continues": [r.sha256 for r in before.recordings] if before else None,
         "from": [stage["parameters"] for stage in before.summary["stages"]] if before else None})
-    room = kept_draws(data for stage in datasets for _, data in (*stage.fitted, *stage.held_out))
+    room = storable_draws(data for stage in datasets for _, data in (*stage.fitted, *stage.held_out))
     seeds = np.random.SeedSequence(seed).spawn(len(recipe.stages))
     finished: list[StageResult] = []
     scores: dict[str, dict[str, Any]] = {}
@@ -94,17 +94,18 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             scores[stage.name] = scoring.score_stage(stage, data, recipe, vehicle, model)
             for text in scores[stage.name]["text"]:
                 forward(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
-            run = kept.load(stage.name)
+            run = checkpoints.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=forward,
-                               earlier=earlier, model=model, finished=run, keep=partial(_keep, kept, stage.name, forward), kept=room)
+                               earlier=earlier, model=model, finished=run, keep=partial(_keep, checkpoints, stage.name, forward),
+                               stored=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt
             vehicle = result.after
-            told = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
+            ending = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
             # What comes after the last stage belongs to it.
             if index < len(recipe.stages) - 1:
-                forward(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
+                forward(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, ending))
     except KeyboardInterrupt:
         if not finished:
             raise
@@ -122,15 +123,15 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     _write(directory, recipe, finished, outcome, finishing)
     if interrupted:
         raise KeyboardInterrupt
-    kept.clear()
-    forward(SamplerProgress(1.0, 1.0, 0.0, last.evaluations, told))
+    checkpoints.clear()
+    forward(SamplerProgress(1.0, 1.0, 0.0, last.evaluations, ending))
     return outcome
 
 
-def _keep(kept: Checkpoints, stage: str, report: Report, run: SampleRun) -> None:
+def _keep(checkpoints: Checkpoints, stage: str, report: Report, run: SampleRun) -> None:
     """Keeps a run where the disk lets it; it is in memory, and there may be room again at the end."""
     try:
-        kept.save(stage, run)
+        checkpoints.save(stage, run)
     except OSError as error:
         report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations,
                                f"the stage cannot be kept ({reason(error)}): whoever stops this run now begins it anew"))
@@ -160,3 +161,37 @@ def _forwarding(progress: Callable[[Progress], None] | None, stage: str, index: 
             progress(Progress.of(state, stage, index, count))
 
     return forward
+
+
+_Work = tuple[Recipe, Sequence[str], Mapping[str, Any]]
+
+
+def calibrate_on_cluster(scheduler: Scheduler, recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str],
+                        **settings: Any) -> dict[str, Any]:
+    """Runs `calibrate` on a worker of `scheduler`, which must see the bags at the same paths; files and summary are the same.
+
+    Args:
+        settings: draws, chains, seed, sampler, options, continued.
+
+    Raises:
+        InputError: as `calibrate`; no files are written then.
+    """
+    if settings.get("continued") is not None:
+        settings["continued"] = str(Path(settings["continued"]).resolve())
+    work: _Work = (recipe, [str(Path(bag).resolve()) for bag in bags], settings)
+    ((_, (outcome, files)),) = scheduler.map(_work, [work])
+    directory = Path(out)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
+    return outcome
+
+
+def _work(work: _Work) -> tuple[dict[str, Any], dict[str, bytes]]:
+    recipe, bags, settings = work
+    with TemporaryDirectory() as folder:
+        outcome = calibrate(recipe, bags, folder, **settings)
+        return outcome, {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}

@@ -25,16 +25,16 @@ from scipy import stats
 
 from lfdm_ros import __version__
 from lfdm_ros.calibration.checkpoint import result_key
-from lfdm_ros.calibration.data import StageData
 from lfdm_ros.calibration.field_calibration import STAGE as FIELD_STAGE
 from lfdm_ros.calibration.field_calibration import FieldRecipe
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.ground import DensePosterior, Observations
-from lfdm_ros.inference.gaussian import Group, correlated_noise
+from lfdm_ros.inference.dataset import StageData
+from lfdm_ros.inference.gaussian import ErrorGroup, correlated_noise
 from lfdm_ros.inference.likelihood import Likelihood, RolloutLikelihood
-from lfdm_ros.inference.model import BatchedDensity, FieldPriorDensity, Target
+from lfdm_ros.inference.model import BatchedDensity, FieldPriorDensity, PopulationDensity
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
@@ -78,7 +78,7 @@ class StudyDesign(Protocol):
 
 @dataclass(frozen=True)
 class Design:
-    """What is repeated: a stage with its data sets, and how it is inferred. Plain data, so it can go to another process.
+    """Study of a stage: its data sets and the inference. Plain data, so it can go to another process.
 
     options: of the sampler, that are not as they are by default. likelihood: `published` puts in that of the code published with paper
     000, which must fail.
@@ -109,7 +109,7 @@ class Design:
 
     @cached_property
     def key(self) -> str:
-        """Of all that a replication depends on."""
+        """Hash of all inputs of a replication."""
         vehicle = self.recipe.start_vehicle
         return result_key({
             "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
@@ -118,12 +118,12 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Of the stage."""
+        """Name of the stage."""
         return self.stage.name
 
     @property
     def title(self) -> str:
-        """Of its figure."""
+        """Title of the figure."""
         return f"{self.name}, {self.sampler}, {self.likelihood}"
 
     @property
@@ -141,7 +141,7 @@ class Design:
                              "with errors: white")
 
     def block(self, replications: range) -> Replications:
-        """As `run_block`."""
+        """Runs `run_block`."""
         return run_block(self, replications)
 
 
@@ -160,7 +160,7 @@ class Replications:
 
     @staticmethod
     def joined(parts: Sequence[Replications]) -> Replications:
-        """All parts as one."""
+        """Joins all parts."""
         return Replications(parts[0].names, u=np.concatenate([p.u for p in parts]), z=np.concatenate([p.z for p in parts]),
                             truths=np.concatenate([p.truths for p in parts]), redrawn=sum(p.redrawn for p in parts),
                             evaluations=sum(p.evaluations for p in parts), seconds=sum(p.seconds for p in parts))
@@ -171,7 +171,7 @@ def _seeds(design: StudyDesign, replications: range) -> list[list[np.random.Seed
     return [np.random.SeedSequence(design.seed, spawn_key=(0, number)).spawn(3) for number in replications]
 
 
-def _prior_populations(design: StudyDesign, density: Target, replications: range) -> np.ndarray:
+def _prior_populations(design: StudyDesign, density: PopulationDensity, replications: range) -> np.ndarray:
     """Draws particles (R, N, D) from the prior: for a whole block at once, so that a replication has the same ones in any part of it."""
     block, first = divmod(replications.start, design.size)
     rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
@@ -199,13 +199,13 @@ class SimulatedLikelihood:
     """
 
     def __init__(self, first: Likelihood):
-        self.groups: tuple[Group, ...] = first.groups
+        self.groups: tuple[ErrorGroup, ...] = first.groups
         self.present: Sequence[Likelihood] = [first]
         self.shares: Sequence[int] | None = None
         self.latest: Sequence[np.ndarray] = ()  # moments by share
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> A, B, D of each group (N, G, 3)."""
+        """Computes A, B, D of each group (N, G, 3) for q (N, Q)."""
         parts = [q] if self.shares is None else np.split(q, np.cumsum(self.shares)[:-1])
         self.latest = [own.moments(part) if len(part) else np.empty((0, len(self.groups), 3)) for own, part in zip(self.present, parts)]
         return np.concatenate(self.latest)
@@ -229,7 +229,7 @@ class SimulatedLikelihood:
 
 
 class Bench:
-    """What all blocks of a design share: density and kernel, compiled once in a process."""
+    """Density and kernel that all blocks of a design share, compiled once in a process."""
 
     def __init__(self, design: Design):
         self.model = stage_model(design.stage, design.data, design.recipe, design.recipe.start_vehicle)
@@ -295,7 +295,7 @@ def draw_truths(design: Design, bench: Bench, rngs: Sequence[np.random.Generator
 
 
 def simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray], rngs: Sequence[np.random.Generator]) -> list[StageData]:
-    """The data sets of each truth: the model's responses where something was measured, with noise of its own."""
+    """Simulates the data sets of each truth: the model's responses where something was measured, with noise of its own."""
     responses = model.likelihood.responses(np.column_stack([truths[name] for name in model.unknowns]))
     out = []
     for i, rng in enumerate(rngs):
@@ -362,7 +362,7 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 
 def score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Normalised rank of a truth among draws (N,), made continuous, and z."""
+    """Computes the normalised rank of a truth among draws (N,), made continuous, and z."""
     x, true = np.asarray(prior.coordinate(draws)), prior.coordinate(truth)
     spread = float(x.std(ddof=1))
     return ((draws < truth).sum() + rng.random()) / (len(draws) + 1), float((x.mean() - true) / spread) if spread else np.inf
@@ -435,7 +435,7 @@ class FieldDesign:
 
 
 class PublishedLikelihood:
-    """That of the code published with paper 000, for one data set: to see whether the check catches it.
+    """Likelihood of the code published with paper 000, for one data set: a known error that the check must find.
 
     sum_c [ -n_c log(2 pi sigma_c^2) / 2 - sum_j A_j / (2 sigma_c^2) ] / |y_c|: the squared errors of all channels with each sigma, and
     each channel weighted by the inverse norm of its data.
@@ -446,7 +446,7 @@ class PublishedLikelihood:
         self._weights = 1.0 / np.array([np.linalg.norm(likelihood.measured(g)) for g in range(len(likelihood.groups))])
 
     def __call__(self, moments: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """moments (N, G, 3), sigma (N, G) -> log likelihood (N,)."""
+        """Computes log likelihood (N,) for moments (N, G, 3), sigma (N, G)."""
         total = moments[:, :, 0].sum(axis=1, keepdims=True)
         return (self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))).sum(axis=1)
 
@@ -455,7 +455,7 @@ class PublishedLikelihood:
 
 
 class Band:
-    """Where the ECDF of `count` uniform values stays as a whole, see the module.
+    """Simultaneous band of the ECDF of `count` uniform values, see the module.
 
     ArviZ has the same band (the tests compare), but no p, and a verdict must not contradict its figure: here one simulation gives both.
     """
@@ -467,7 +467,7 @@ class Band:
         table = np.asarray(stats.binom.cdf(np.arange(-1, count + 1)[:, None], count, self.places))
         self._pointwise = 2.0 * np.minimum(table[1:], 1.0 - table[:-1])  # (count + 1, K)
         rng = np.random.default_rng(20220418)
-        self._least = np.sort([self._smallest(rng.random(count)) for _ in range(SIMULATED)])
+        self._minima = np.sort([self._smallest(rng.random(count)) for _ in range(SIMULATED)])
 
     def _below(self, u: np.ndarray) -> np.ndarray:
         return np.searchsorted(np.sort(u), self.places, side="right")
@@ -476,16 +476,16 @@ class Band:
         return float(self._pointwise[self._below(u), np.arange(len(self.places))].min())
 
     def p_value(self, u: np.ndarray) -> float:
-        """Probability that uniform values leave the diagonal as far as u (count,) does."""
-        return float((1 + np.searchsorted(self._least, self._smallest(u), side="right")) / (1 + SIMULATED))
+        """Returns the probability that uniform values leave the diagonal as far as u (count,) does."""
+        return float((1 + np.searchsorted(self._minima, self._smallest(u), side="right")) / (1 + SIMULATED))
 
     def difference(self, u: np.ndarray) -> np.ndarray:
-        """ECDF minus the diagonal at `places`."""
+        """Returns the ECDF minus the diagonal at `places`."""
         return self._below(u) / self.count - self.places
 
     def bounds(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Of the difference, which leaves them anywhere with probability `level`."""
-        pointwise = np.quantile(self._least, level)
+        """Returns the bounds of the difference, which leaves them anywhere with probability `level`."""
+        pointwise = np.quantile(self._minima, level)
         low, high = (np.asarray(stats.binom.ppf(q, self.count, self.places)) / self.count - self.places
                      for q in (pointwise / 2, 1 - pointwise / 2))
         return low, high
@@ -493,12 +493,12 @@ class Band:
 
 @lru_cache(maxsize=4)
 def band_of(count: int) -> Band:
-    """The band for so many replications; the same each time."""
+    """Returns the band for `count` replications; the same each time."""
     return Band(count)
 
 
 def assess(found: Replications) -> dict[str, Any]:
-    """The verdict on a stage: for each variable p (of the simultaneous band), variance (times 12; 1 if uniform, more: too narrow),
+    """Judges a stage: for each variable p (of the simultaneous band), variance (times 12; 1 if uniform, more: too narrow),
     chi2 and its p, far (share with |z| > FAR), shares of truths in central 50 and 90 % intervals, and passes, at LEVEL over the number of
     variables."""
     count, variables = found.u.shape
@@ -517,7 +517,7 @@ def assess(found: Replications) -> dict[str, Any]:
 
 
 def plot(found: Replications, title: str) -> Any:
-    """ECDF differences of all variables with their bands, as a Matplotlib figure."""
+    """Draws the ECDF differences of all variables with their bands, as a Matplotlib figure."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration.plots import POSTERIOR, PRIOR
@@ -546,7 +546,7 @@ def plot(found: Replications, title: str) -> Any:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """Where a study is: the stage, replications done and in all, seconds that remain (NaN: unknown)."""
+    """Progress of a study: the stage, replications done and in all, seconds that remain (NaN: unknown)."""
 
     stage: str
     done: int
@@ -570,9 +570,9 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
     for design in designs:
         design.check()
     directory = Path(out)
-    kept = directory / "blocks"
+    block_folder = directory / "blocks"
     try:
-        kept.mkdir(parents=True, exist_ok=True)
+        block_folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     outcome: dict[str, Any] = {"study": "sbc", "version": __version__, **designs[0].head, "asked": replications, "interrupted": False,
@@ -585,7 +585,7 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
         for design in designs:
             parts: dict[int, Replications] = {}
             try:
-                _run(design, kept, replications, scheduler, progress, parts)
+                _run(design, block_folder, replications, scheduler, progress, parts)
             finally:
                 if parts:
                     found = Replications.joined([parts[number] for number in sorted(parts)])

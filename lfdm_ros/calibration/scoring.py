@@ -1,4 +1,4 @@
-"""What a recording can teach a recipe, before anything is sampled, and which manoeuvre is missing."""
+"""Information of recordings about the unknowns of a recipe, before anything is sampled, and the manoeuvre that is missing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.data import StageData, load_stage
 from lfdm_ros.calibration.stage import StageModel, stage_model
-from lfdm_ros.inference.dataset import Dataset, find_recordings
+from lfdm_ros.inference.dataset import Dataset, StageData, find_recordings, load_stage
 from lfdm_ros.inference.identifiability import Knowledge, Noise, Unidentified, expected, fisher
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import ErrorPriors
@@ -40,7 +39,7 @@ class Missing:
 
     @property
     def words(self) -> str:
-        """What is not known, and what to do about it."""
+        """Sentences about the unidentified unknowns and the remedy."""
         if self.name is None:
             others = "the recording itself has to excite it" if self.group.kind == "alone" else "no manoeuvre that ships tells them apart"
             return f"{self.group.words}: {self.group.remedy}; {others}"
@@ -49,7 +48,7 @@ class Missing:
 
 
 def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
-    """What bags can teach each stage of a recipe: `score_stage` by stage, nothing is sampled.
+    """Scores the information in bags for each stage of a recipe: `score_stage` by stage, nothing is sampled.
 
     Raises:
         InputError: the recordings do not fit the recipe.
@@ -60,7 +59,8 @@ def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> 
 
 
 def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, model: StageModel | None = None) -> dict[str, Any]:
-    """What its data can teach a stage; for summary.json. `model`: of the stage, where it is built already: inflated errors take a fit.
+    """Scores the information in the data of a stage; for summary.json. `model`: of the stage, where it is built already: inflated errors
+    take a fit.
 
     Returns:
         `points` where the information was evaluated, `counted`: as how many its samples count where errors are inflated, number of
@@ -74,18 +74,18 @@ def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
         return {"error": " ".join(f"{type(error).__name__}: {error}".split()), "text": [f"{stage.name}: could not be scored ({error})"]}
 
 
-def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, asked: StageModel) -> dict[str, Any]:
-    noise = typical_noise(asked.errors, [group.label for group in asked.likelihood.groups])
-    points, informations = _informations(asked, noise)
+def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, built: StageModel) -> dict[str, Any]:
+    noise = typical_noise(built.errors, [group.label for group in built.likelihood.groups])
+    points, informations = _informations(built, noise)
     if not informations:
         raise ValueError("no draw of the priors can be simulated")
-    knowledge = expected(asked.unknowns, informations, points[0])
+    knowledge = expected(built.unknowns, informations, points[0])
     physical = {parameter.name for parameter in stage.parameters}
-    missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], asked.likelihood.weights)
+    missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], built.likelihood.weights)
                for group in knowledge.unidentified() if physical & set(group.members)]
     widths = knowledge.widths
     counted = [f"{group.count} samples of {group.label} count as {group.count * group.weight:.0f}: their errors stay"
-               for group in asked.likelihood.groups if group.weight < 1.0]
+               for group in built.likelihood.groups if group.weight < 1.0]
     text = ["; ".join([f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the "
                        "prior: " + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical), *counted])]
     return {"points": len(informations), "counted": counted, "unknowns": len(widths),
@@ -96,7 +96,7 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, aske
 
 
 def typical_noise(errors: Mapping[str, ErrorPriors], labels: Sequence[str]) -> list[tuple[float, float]]:
-    """The medians of the priors of standard deviation and correlation."""
+    """Returns the medians of the priors of standard deviation and correlation."""
     return [(float(errors[label].noise.frozen().median()),
              float(prior.frozen().median()) if (prior := errors[label].correlation) is not None else 0.0) for label in labels]
 
@@ -105,21 +105,21 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
     # Points (Q,) that can be simulated, and the information at each; the first is where a search would begin.
     priors = list(model.unknowns.values())
     size = sum(piece.data.observed.size for piece in model.likelihood.pieces) * len(priors)
-    wanted = int(np.clip(WORK // max(1, size), 2, POINTS))
+    target = int(np.clip(WORK // max(1, size), 2, POINTS))
     rng = np.random.default_rng(0)
     medians = np.array([float(prior.frozen().median()) for prior in priors])
     bounds = np.array([prior.bounds() for prior in priors])
     inside = (model.start > bounds[:, 0]) & (model.start < bounds[:, 1])
     # What only the measurement does not know is small: drawn from its prior it would hide what the vehicle's parameters do.
     candidates = [np.where(inside, model.start, medians), medians]
-    candidates += [np.array([float(prior.frozen().rvs(random_state=rng)) for prior in priors]) for _ in range(TRIES * wanted)]
+    candidates += [np.array([float(prior.frozen().rvs(random_state=rng)) for prior in priors]) for _ in range(TRIES * target)]
     points, informations = [], []
     for q in candidates:
         information = fisher(model.likelihood, priors, q, noise)
         if information is not None:
             points.append(q)
             informations.append(information)
-        if len(points) == wanted:
+        if len(points) == target:
             break
     return points, informations
 
@@ -128,7 +128,7 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
 
 
 def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
-    """Those that ship with the package, with what the driver does; scenarios that are a task say nothing about inputs.
+    """Lists the manoeuvres that ship with the package, with the driver's inputs; scenarios that are a task have no inputs.
 
     Raises:
         InputError: one cannot be read.
@@ -143,18 +143,18 @@ def _missing(group: Unidentified, knowledge: Knowledge, stage: Stage, data: Stag
     members = [names.index(name) for name in group.members]
     before = np.linalg.inv(np.eye(len(names)) + have)
     best: tuple[float, str | None, np.ndarray] = (float(np.sqrt(np.linalg.eigvalsh(before[np.ix_(members, members)])[-1])), None, before)
-    known = [p.name for p in stage.parameters] + [n.name for n in stage.nuisance]
+    physical_names = [p.name for p in stage.parameters] + [n.name for n in stage.nuisance]
     channels = _channels(stage, data, recipe)
     for manoeuvre, profile in manoeuvres():
         driven = _drive(manoeuvre, profile, stage, data, recipe, vehicle, channels)
         # Errors that stay there stay here: n samples of variance s^2 / w tell as much as w n of s^2.
         noise = [(float(c.noise.frozen().median()) * weights.get(c.label, min(weights.values())) ** -0.5,
                   float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
-        more = fisher(driven, priors[:len(known)], q[:len(known)], noise)
+        more = fisher(driven, priors[:len(physical_names)], q[:len(physical_names)], noise)
         if more is None:
             continue
         total = np.eye(len(names)) + have
-        total[:len(known), :len(known)] += more
+        total[:len(physical_names), :len(physical_names)] += more
         after = np.linalg.inv(total)
         width = float(np.sqrt(np.linalg.eigvalsh(after[np.ix_(members, members)])[-1]))
         if width < best[0]:
@@ -178,7 +178,7 @@ def _channels(stage: Stage, data: StageData, recipe: Recipe) -> list[Channel]:
 
 def _drive(manoeuvre: Scenario, profile: InputProfile, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
            channels: Sequence[Channel]) -> RolloutLikelihood:
-    """The vehicle on a manoeuvre, as if it had been recorded as the stage's first recording was."""
+    """Simulates the vehicle on a manoeuvre, as if it had been recorded as the stage's first recording was."""
     p = vehicle.parameters
     wheelbase = p.get("cg_to_front_axle", 0.5 * WRITTEN_FOR["wheelbase"]) + p.get("cg_to_rear_axle", 0.5 * WRITTEN_FOR["wheelbase"])
     size = wheelbase / WRITTEN_FOR["wheelbase"]

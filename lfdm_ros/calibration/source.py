@@ -1,4 +1,4 @@
-"""What predicts: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and the way it was driven."""
+"""Sources of predictions: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and driving."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Pieces = Sequence[tuple[float, float, str]]
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Of one channel: the stage that inferred it, the topic that it was inferred from, standard deviation and correlation (C, N), the error
-    of the model beside it, where there is one, and the size of the errors out of sample."""
+class ChannelNoise:
+    """Noise of one channel: the stage that inferred it, the topic that it was inferred from, standard deviation and correlation (C, N), the
+    error of the model beside it, where there is one, and the size of the errors out of sample."""
 
     stage: str
     topic: str
@@ -38,8 +38,8 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Source:
-    """What predicts.
+class PredictionSource:
+    """Vehicle, and where it comes from a calibration, the posterior, that a prediction is made by.
 
     Attributes:
         unknowns: what each of them sets in the vehicle. nuisances: of the measurement.
@@ -64,7 +64,7 @@ class Source:
     draws: Mapping[str, np.ndarray] = field(default_factory=dict)
     point: Mapping[str, float] = field(default_factory=dict)
     point_is: str = "the vehicle"
-    noise: Mapping[str, Noise] = field(default_factory=dict)
+    noise: Mapping[str, ChannelNoise] = field(default_factory=dict)
     inputs: Inputs = field(default_factory=Inputs)
     prescribed: tuple[tuple[str, str, str], ...] = ()
     split: Split | None = None
@@ -85,14 +85,15 @@ class Source:
         return first.shape[0], first.shape[1]
 
 
-def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> Source:
-    """A vehicle as it is."""
+def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> PredictionSource:
+    """Takes a vehicle as it is."""
     known = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
-    return Source(model=known.model(model or "eight_dof").name, vehicle=known, step=DEFAULT_STEP)
+    return PredictionSource(model=known.model(model or "eight_dof").name, vehicle=known, step=DEFAULT_STEP)
 
 
-def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str | None) -> Source:
-    """A vehicle driven, measured and cut into pieces as a calibration was, with its nuisances, and without its noise and intervals."""
+def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str | None) -> PredictionSource:
+    """Takes a vehicle driven, measured and cut into pieces as a calibration was, with its nuisances, and without its noise and
+    intervals."""
     known, result = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle), from_posterior(directory)
     spec = known.spec(model or result.model)
     own = {name: result.draws[name] for name in result.nuisances}
@@ -100,8 +101,8 @@ def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str 
                    point={name: result.point[name] for name in result.nuisances})
 
 
-def from_posterior(directory: Path) -> Source:
-    """The result of a calibration.
+def from_posterior(directory: Path) -> PredictionSource:
+    """Reads the result of a calibration.
 
     Raises:
         InputError: it is none.
@@ -113,7 +114,7 @@ def from_posterior(directory: Path) -> Source:
     nuisances: list[str] = []
     draws: dict[str, np.ndarray] = {}
     point: dict[str, float] = {}
-    noise: dict[str, Noise] = {}
+    noise: dict[str, ChannelNoise] = {}
     for stage in stages:
         for shown, row in stage["parameters"].items():
             name = shown.replace("/", ".", 1)
@@ -136,22 +137,23 @@ def from_posterior(directory: Path) -> Source:
                             key=lambda pair: pair[1]["inputs"]["steering"] is not None)[-1]
     inputs = segment["inputs"]
     before, missing = _before(directory, summary, unknowns)
-    return Source(model=summary["model"], vehicle=load_vehicle(directory / "vehicle.yaml"), step=summary["step"], unknowns=unknowns,
-                  nuisances=tuple(dict.fromkeys(nuisances)), draws=draws, point=point,
-                  point_is=stages[-1].get("point_is", "posterior mean") if stages else "posterior mean", noise=noise,
-                  inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
-                  prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
-                  split=Split(**segment["split"]) if segment["split"] else None,
-                  fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(row for one in stages for row in one["data"]),
-                  held_out=_pieces(stage["held_out"].get("data", ())),
-                  topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
-                  kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
-                  kinematic_fits=next((tuple(stage["kinematic_fits"]) for stage in reversed(stages) if stage.get("kinematic_fits")), ()),
-                  fitted_range=_range(stages), notes=missing)
+    return PredictionSource(
+        model=summary["model"], vehicle=load_vehicle(directory / "vehicle.yaml"), step=summary["step"], unknowns=unknowns,
+        nuisances=tuple(dict.fromkeys(nuisances)), draws=draws, point=point,
+        point_is=stages[-1].get("point_is", "posterior mean") if stages else "posterior mean", noise=noise,
+        inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
+        prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
+        split=Split(**segment["split"]) if segment["split"] else None,
+        fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(row for one in stages for row in one["data"]),
+        held_out=_pieces(stage["held_out"].get("data", ())),
+        topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
+        kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
+        kinematic_fits=next((tuple(stage["kinematic_fits"]) for stage in reversed(stages) if stage.get("kinematic_fits")), ()),
+        fitted_range=_range(stages), notes=missing)
 
 
 def _pieces(rows: Iterable[Mapping[str, Any]]) -> dict[str, Pieces]:
-    """By the hash of their recordings; none of results that an earlier version wrote."""
+    """Returns the pieces by the hash of their recordings; none of results that an earlier version wrote."""
     out: dict[str, list[tuple[float, float, str]]] = {}
     for row in rows:
         if "sha256" in row:
@@ -159,12 +161,12 @@ def _pieces(rows: Iterable[Mapping[str, Any]]) -> dict[str, Pieces]:
     return {key: sorted(set(own)) for key, own in out.items()}
 
 
-def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> Noise:
+def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> ChannelNoise:
     sigma = posterior[stored_name(stage["name"], SIGMA + place["label"])].values
     rho = stored_name(stage["name"], RHO + place["label"])
     unseen = (stage.get("out_of_sample") or {}).get(place["label"], {})
     learned = unseen.get("model_error")
-    return Noise(stage["name"], place["topic"], sigma, posterior[rho].values if rho in posterior else np.zeros_like(sigma),
+    return ChannelNoise(stage["name"], place["topic"], sigma, posterior[rho].values if rho in posterior else np.zeros_like(sigma),
                  ModelError.of(learned) if learned else None, float(unseen.get("rmse", sigma.mean())))
 
 

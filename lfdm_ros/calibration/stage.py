@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lfdm_ros.calibration.data import StageData
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Dataset, initial_priors
+from lfdm_ros.inference.dataset import Dataset, StageData, initial_priors
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity
 from lfdm_ros.inference.plan import INFLATED, INITIAL, RHO, SIGMA, Objective, Recipe, Segment, Stage
@@ -59,7 +58,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class StageModel:
-    """What a stage asks of its data for one vehicle: likelihood, unknowns with priors, errors with priors."""
+    """Model of a stage for one vehicle: likelihood, unknowns with priors, errors with priors."""
 
     likelihood: RolloutLikelihood
     unknowns: Mapping[str, Prior]
@@ -107,7 +106,7 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
 def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
               seed: np.random.SeedSequence, report: Report | None = None, earlier: Earlier | None = None,
               model: StageModel | None = None, finished: SampleRun | None = None, keep: Callable[[SampleRun], None] | None = None,
-              kept: int = PREDICTIVE_DRAWS) -> StageResult:
+              stored: int = PREDICTIVE_DRAWS) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
 
     Args:
@@ -115,17 +114,17 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         model: of the stage, where it is built already.
         finished: a run of the same problem that was kept; it is not run again.
         keep: called with a run that is whole, before anything is predicted with it.
-        kept: draws of the predictives that are kept, of `kept_draws`.
+        stored: draws of the predictives that are kept, of `storable_draws`.
 
     Raises:
         InputError: no particle of the prior can be simulated.
         KeyboardInterrupt: `report` raised it before or after the sampler was at work.
     """
     where = f"{recipe.path}: stages ({stage.name})"
-    asked = model or stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
-    plain = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
-    density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
-    problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,
+    built = model or stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
+    plain = BatchedDensity(built.likelihood, built.unknowns, built.errors)
+    density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, built, plain)
+    problem = Problem(built.likelihood, density, built.unknowns, built.errors, built.start, stage.objective,
                       earlier.population if earlier else None, earlier.log_evidence if earlier else 0.0)
     sampling, prior_seed, noise_seed = seed.spawn(3)
     try:
@@ -150,18 +149,18 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
-        return _predictive(likelihood, unknowns, data, draws, point, rng, kept, noise, forward)
+        return _predictive(likelihood, unknowns, data, draws, point, rng, stored, noise, forward)
 
-    posterior = predictive("from the posterior", asked.likelihood, list(asked.unknowns), data.fitted, run.draws, run.point, noise_rng)
+    posterior = predictive("from the posterior", built.likelihood, list(built.unknowns), data.fitted, run.draws, run.point, noise_rng)
     held_out: Sequence[Predictive] = ()
     if data.held_out:
-        known = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
+        names = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
         unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
-        held_out = predictive("what was held out", unseen, known, data.held_out, run.draws, run.point, noise_rng, noise=False)
-    medians = {name: float(prior.frozen().median()) for name, prior in asked.unknowns.items()}
+        held_out = predictive("what was held out", unseen, names, data.held_out, run.draws, run.point, noise_rng, noise=False)
+    medians = {name: float(prior.frozen().median()) for name, prior in built.unknowns.items()}
     return StageResult(
-        stage=stage, data=data, likelihood=asked.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
-        prior_predictive=predictive("from the prior", asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, medians, rng),
+        stage=stage, data=data, likelihood=built.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
+        prior_predictive=predictive("from the prior", built.likelihood, list(built.unknowns), data.fitted, prior_draws, medians, rng),
         posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
 
 
@@ -180,20 +179,20 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     # Without new data, or with other held parameters, the old data are weighed anew; else the new ones alone are tempered in.
     is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
     replaces = not any(is_new) or dict(earlier.vehicle.parameters) != dict(vehicle.parameters)
-    seen = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle, earlier.weights)
-    old = BatchedDensity(seen.likelihood, seen.unknowns, seen.errors)
+    earlier_model = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle, earlier.weights)
+    old = BatchedDensity(earlier_model.likelihood, earlier_model.unknowns, earlier_model.errors)
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)
     return UpdatedDensity(old, BatchedDensity(model.likelihood.only(is_new), model.unknowns, model.errors), replaces=False)
 
 
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, kept: int, noise: bool,
+                draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, stored: int, noise: bool,
                 report: Callable[[int], None]) -> list[Predictive]:
     """Responses to draws (C, N) by variable and to the point that stands for them, for each data set."""
     none = np.zeros_like(next(iter(draws.values())))
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
     q = np.stack([draws[name] for name in unknowns], axis=-1)
-    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, report=report,
+    return predict_draws(likelihood, q, sigma, rho, rng, stored=stored, noise=noise, report=report,
                          point=np.array([point[name] for name in unknowns]))

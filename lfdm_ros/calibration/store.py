@@ -46,7 +46,7 @@ class Version:
 
     @property
     def posterior(self) -> dict[str, Any]:
-        """What is published of it; see `describe`."""
+        """Published content; see `describe`."""
         return read_json(self.directory / POSTERIOR)
 
 
@@ -163,30 +163,30 @@ class PosteriorStore:
         return self._intact[number]
 
     def versions(self) -> list[Version]:
-        """All undamaged versions, oldest first."""
+        """Returns all undamaged versions, oldest first."""
         return [version for number in self._numbers() if (version := self._look(number)) is not None]
 
     def newest(self) -> Version | None:
-        """The version with the highest number that is not damaged."""
+        """Returns the version with the highest number that is not damaged."""
         return next((version for number in reversed(self._numbers()) if (version := self._look(number)) is not None), None)
 
     def version(self, number: int) -> Version:
-        """One version.
+        """Returns one version.
 
         Raises:
             InputError: there is none of that number, or it is damaged.
         """
         found = self._look(number)
         if found is None:
-            known = ", ".join(str(n) for n in self._numbers()) or "none"
+            available = ", ".join(str(n) for n in self._numbers()) or "none"
             what = "is damaged" if number in self._numbers() else "does not exist"
-            raise InputError(f"{self.path}: version {number} {what}; choose one of: {known}")
+            raise InputError(f"{self.path}: version {number} {what}; choose one of: {available}")
         return found
 
     # ---- what is in force ----------------------------------------------------------------------------------------------
 
     def journal(self) -> list[Entry]:
-        """What was put in force, oldest first.
+        """Reads the entries of the journal, oldest first.
 
         Raises:
             InputError: the journal cannot be read.
@@ -200,7 +200,8 @@ class PosteriorStore:
             raise InputError(f"{path} is damaged ({error}); put a copy back, or move it away to begin with the vehicle file") from None
 
     def in_force(self) -> Version | None:
-        """The version that was put in force last; None: the vehicle file. For a damaged one, the one that was in force before it."""
+        """Returns the version that was put in force last; None: the vehicle file. For a damaged one, the one that was in force before
+        it."""
         for entry in reversed(self.journal()):
             if entry.number == 0:
                 return None
@@ -250,7 +251,7 @@ class PosteriorStore:
 
 
 def now() -> str:
-    """The time, ISO 8601, UTC, to the second."""
+    """Returns the time, ISO 8601, UTC, to the second."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""What a calibration says about itself in numbers: summary.json."""
+"""Statistics of a calibration: summary.json."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import discrepancy, verdict
+from lfdm_ros.calibration import baselines, discrepancy
 from lfdm_ros.calibration.baselines import fit_kinematic
 from lfdm_ros.calibration.out_of_sample import out_of_sample, out_of_sample_warnings
 from lfdm_ros.calibration.pieces import outlying
@@ -40,14 +40,14 @@ ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_b
 
 
 def summary_name(variable: str) -> str:
-    """The name in summary.json of a variable of the PyMC model: sigma/vx for sigma.vx."""
+    """Returns the name in summary.json of a variable of the PyMC model: sigma/vx for sigma.vx."""
     return variable.replace(".", "/", 1)
 
 
 def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool,
               continued: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None,
               report: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
-    """The contents of summary.json.
+    """Computes the contents of summary.json.
 
     A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
 
@@ -101,7 +101,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
 def _baseline(verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     # What is passed on is what the last stage made of it.
     return next((found for found in reversed(verdicts) if found["recommended"]),
-                verdicts[-1] if verdicts else verdict.nothing("no stage was finished"))
+                verdicts[-1] if verdicts else baselines.not_compared("no stage was finished"))
 
 
 def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run, sampler = result.stage, result.run, recipe.sampler
     bicycle = _extra(lambda: _kinematic(result))
-    bicycles = [found for found in (bicycle, _extra(lambda: verdict.fit_to_way(result, recipe))) if found]
+    bicycles = [found for found in (bicycle, _extra(lambda: baselines.fit_to_positions(result, recipe))) if found]
     fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
     prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
     held_out = compare(list(zip(held, result.held_out_predictive)))
@@ -138,11 +138,11 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
         "errors": discrepancy.errors_of(result),
         "weights": result.likelihood.weights,
-        "identifiability": {**score, **_extra(lambda: _known(result))},
+        "identifiability": {**score, **_extra(lambda: _identified(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
         "range": _extra(lambda: _range(result)), "kinematic": bicycle, "kinematic_fits": bicycles,
-        "baseline": _extra(lambda: verdict.judge_stage(result, recipe, bicycles)) or verdict.nothing("the comparison failed"),
+        "baseline": _extra(lambda: baselines.judge_stage(result, recipe, bicycles)) or baselines.not_compared("the comparison failed"),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
         "held_out": {"pieces": len(result.data.held_out), "data": [_piece(data) for _, data in result.data.held_out],
                      "outlying": outlying(held, [data for _, data in result.data.held_out], result.held_out_predictive),
@@ -172,29 +172,30 @@ def _kinematic(result: StageResult) -> dict[str, Any]:
 
 
 def of_draws(compared: Compared) -> dict[str, float]:
-    """RMSE of the response to the point that stands for the draws, and what the draws' own are: median, 5 and 95 %."""
+    """Returns the RMSE of the response to the point that stands for the draws, and of the draws' own: median, 5 and 95 %."""
     return {"response": compared.response, "median": compared.median, "low": compared.low, "high": compared.high}
 
 
 def runs_away(compared: Mapping[str, Compared], draws: Mapping[str, np.ndarray], where: str = "") -> list[str]:
-    """Where a few draws decide over a mean over draws: which is worst, and by what it differs from the others."""
+    """Describes labels where a few draws decide over a mean over draws: the worst draw, and the unknown in which it differs from the
+    others."""
     out = []
     for label, own in compared.items():
         if not own.runs_away:
             continue
         chain, draw, rmse = own.worst
-        said = f"draw {draw} of chain {chain} has {rmse:.3g}" if math.isfinite(rmse) else f"draw {draw} of chain {chain} diverges"
+        sentence = f"draw {draw} of chain {chain} has {rmse:.3g}" if math.isfinite(rmse) else f"draw {draw} of chain {chain} diverges"
         far = {name: (values[chain, draw] - values.mean()) / values.std() for name, values in draws.items()
                if values.shape[0] > chain and np.ptp(values) > 0.0 and not name.startswith((SIGMA, RHO))}
         if far:
             name = max(far, key=lambda key: abs(far[key]))
-            said += f", with {summary_name(name)} {draws[name][chain, draw]:.4g}, {abs(far[name]):.1f} standard deviations off the mean"
+            sentence += f", with {summary_name(name)} {draws[name][chain, draw]:.4g}, {abs(far[name]):.1f} standard deviations off the mean"
         out.append(f"{label}: the mean RMSE over draws{where}, {own.rmse:.3g}, is not that of most of them (median {own.median:.3g}): "
-                   + said)
+                   + sentence)
     return out
 
 
-def _known(result: StageResult) -> dict[str, Any]:
+def _identified(result: StageResult) -> dict[str, Any]:
     # What the data tell where the posterior is, and what the draws say of it.
     priors = {name: result.priors[name] for name in result.unknowns}
     draws = result.run.draws
@@ -217,14 +218,14 @@ def unidentified_groups(knowledge: Knowledge) -> list[dict[str, Any]]:
     return [group.as_dict() for group in knowledge.unidentified()]
 
 
-def _untold(known: Mapping[str, Any], asked: Sequence[str]) -> list[dict[str, Any]]:
-    """The groups of unknowns, with one of `asked` among them, that the data do not tell where the posterior is; with what to drive, if the
-    score said so. The information is asked first: a sampler may take a ridge for narrower than it is."""
+def _unidentified(known: Mapping[str, Any], relevant: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the groups of unknowns, with one of `relevant` among them, unidentified at the posterior; with what to drive,
+    if the score said so. The information is asked first: a sampler may take a ridge for narrower than it is."""
     found: dict[frozenset[str], dict[str, Any]] = {}
     for part in ("at_posterior", "posterior"):
         for group in known.get(part, {}).get("untold", ()):
             key = frozenset(group["members"])
-            if key & set(asked) and not any(key & other for other in found):
+            if key & set(relevant) and not any(key & other for other in found):
                 found[key] = dict(group)
     for group in known.get("untold", ()):
         for key, own in found.items():
@@ -275,7 +276,7 @@ def r_hat_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 
 
 def correlated_pairs(draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float]]:
-    """The pairs of unknowns whose draws (C, N) are correlated beyond CORRELATION_LIMIT."""
+    """Returns the pairs of unknowns whose draws (C, N) are correlated beyond CORRELATION_LIMIT."""
     names = [name for name, values in draws.items() if np.ptp(values) > 0.0]
     if len(names) < 2:
         return []
@@ -285,7 +286,7 @@ def correlated_pairs(draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, fl
 
 
 def far_out(stage: Mapping[str, Any]) -> dict[str, float]:
-    """The unknowns of a stage that lie further from the middle of their priors than FAR_OUT, in the priors' standard deviations."""
+    """Returns the unknowns of a stage that lie further from the middle of their priors than FAR_OUT, in the priors' standard deviations."""
     return {name: row["prior_deviations"] for name, row in stage["parameters"].items()
             if not name.startswith((summary_name(SIGMA), summary_name(RHO))) and abs(row.get("prior_deviations") or 0.0) > FAR_OUT}
 
@@ -299,8 +300,8 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
                "prior: the prior was a guess, or it makes up for something that the model lacks; what was learned together with it is in "
                "doubt")
     physical = [p.name for p in result.stage.parameters]
-    asked = [*physical, *(n.name for n in result.stage.nuisance)]
-    groups = _untold(stage["identifiability"], asked)
+    relevant = [*physical, *(n.name for n in result.stage.nuisance)]
+    groups = _unidentified(stage["identifiability"], relevant)
     yield from (f"{name}: {group['text']}" for group in groups if len(group["members"]) > 1)
     for parameter in physical:
         share = stage["parameters"][parameter]["sd_over_prior_sd"]
@@ -316,10 +317,10 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
         if math.isfinite(margin) and max((flat < lower + margin).mean(), (flat > upper - margin).mean()) > BOUND_SHARE:
             yield (f"{name}: the posterior of {summary_name(variable)} lies at a bound of its prior [{lower:g}, {upper:g}]; "
                    "widen it if it was a guess")
-    told = [frozenset(group["members"]) for group in groups]
+    reported = [frozenset(group["members"]) for group in groups]
     yield from (f"{name}: {a} and {b} have correlation {r:.2f}; the data know a combination of them rather than each"
-                for a, b, r in correlated_pairs({variable: draws[variable] for variable in asked})
-                if not any({a, b} <= members for members in told))
+                for a, b, r in correlated_pairs({variable: draws[variable] for variable in relevant})
+                if not any({a, b} <= members for members in reported))
     yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
     yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["held_out"]["outlying"],
                                              *stage["runs_away"]))

@@ -1,4 +1,4 @@
-"""What a bag holds that a calibration can use: what was measured, how it was driven, how steering and vehicle go together."""
+"""Contents of a bag that a calibration can use: channels, driving, and the relation of steering and motion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE
 from lfdm_ros.vehicles import Vehicle
 
 FIELDS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "road_wheel_angle")
-SLOWEST = 2.0  # [m/s] of a vehicle of 2.7 m: below, slip angles are large for other reasons
+MIN_SPEED = 2.0  # [m/s] of a vehicle of 2.7 m: below, slip angles are large for other reasons
 WHEELBASE = 2.7  # [m] for which these figures are written; others go with the root of theirs, at the same lateral acceleration
 MAX_SHIFT = 2.0  # [s] by which the yaw rate is looked for behind the steering and ahead of it
 DRIFT = 6.0  # [s] over which means are taken off, so that a long bend does not hide when it was steered
@@ -28,7 +28,7 @@ FEW = 0.5  # share of the samples in which a field must be measured
 
 
 @dataclass(frozen=True)
-class Survey:
+class RecordingSurvey:
     """A recording, as far as it is of use.
 
     Attributes:
@@ -55,11 +55,11 @@ class Survey:
 
     @property
     def moving(self) -> float:
-        """For how long [s]."""
+        """Duration of driving [s]."""
         return sum(end - start for start, end in self.stretches)
 
 
-def survey(recording: Recording, vehicle: Vehicle) -> Survey:
+def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     """Looks at `vehicle/state` and `control/command` of a recording.
 
     Raises:
@@ -81,11 +81,11 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
         raise InputError(f"{where}: {DEFAULT_STATE} has no vx that moves; fill it in the mapping, if need be from the wheels or "
                          "savgol_derivative of the position")
     wheelbase = vehicle.parameters["cg_to_front_axle"] + vehicle.parameters["cg_to_rear_axle"]
-    slowest = SLOWEST * float(np.sqrt(wheelbase / WHEELBASE))
+    min_speed = MIN_SPEED * float(np.sqrt(wheelbase / WHEELBASE))
     vx = np.interp(time, time[np.isfinite(columns["vx"])], columns["vx"][np.isfinite(columns["vx"])])
-    stretches = _stretches(time, vx > slowest)
+    stretches = _stretches(time, vx > min_speed)
     if not stretches:
-        raise InputError(f"{where}: vx never stays above {slowest:.2g} m/s for {_LEAST:g} s; nothing can be learned of tyres")
+        raise InputError(f"{where}: vx never stays above {min_speed:.2g} m/s for {_MIN_DURATION:g} s; nothing can be learned of tyres")
     moving = np.zeros(len(time), bool)
     for start, end in stretches:
         moving |= (time >= start) & (time <= end)
@@ -100,30 +100,30 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
     behind, gain, arm = np.nan, np.nan, np.nan
     if good.sum() > 50:
         step = max(float(np.median(np.diff(time))), 0.01)
-        asked, got, grid_vx = _on_grid(time, step, good, vx * steering / wheelbase, yaw_rate, vx)
-        behind = _behind(asked, got, step)
+        expected, actual, grid_vx = _on_grid(time, step, good, vx * steering / wheelbase, yaw_rate, vx)
+        behind = _behind(expected, actual, step)
         if np.isfinite(behind):
-            gain = _gain(_shifted(asked, behind / step), got, grid_vx, max(round(APART / step), 1))
+            gain = _gain(_shifted(expected, behind / step), actual, grid_vx, max(round(APART / step), 1))
         arm = _arm(vx[good], columns["vy"][good], yaw_rate[good]) if "vy" in measured else np.nan
     # White noise of standard deviation s has second differences of s sqrt(6).
     scatter = {name: float(np.nanstd(np.diff(columns[name], 2))) / np.sqrt(6.0) for name in measured}
-    return Survey(recording, measured, scatter, commanded, float(np.median(np.diff(time))), tuple(stretches),
+    return RecordingSurvey(recording, measured, scatter, commanded, float(np.median(np.diff(time))), tuple(stretches),
                   (float(speeds[0]), float(speeds[1])), lateral, behind, gain, arm, tuple(time[beyond].tolist()))
 
 
-_LEAST = 5.0  # [s] of a stretch
+_MIN_DURATION = 5.0  # [s] of a stretch
 
 
 def _stretches(time: np.ndarray, moving: np.ndarray) -> list[tuple[float, float]]:
-    """Where it moves for longer than _LEAST, longest first."""
+    """Finds the intervals in which the vehicle moves for longer than _MIN_DURATION, longest first."""
     ends = np.flatnonzero(np.diff(np.concatenate([[False], moving, [False]]).astype(int)))
     found = [(float(time[a]), float(time[min(b, len(time) - 1)])) for a, b in zip(ends[::2], ends[1::2])]
-    return sorted((one for one in found if one[1] - one[0] >= _LEAST), key=lambda one: one[0] - one[1])
+    return sorted((one for one in found if one[1] - one[0] >= _MIN_DURATION), key=lambda one: one[0] - one[1])
 
 
 def _steering(recording: Recording, columns: dict[str, np.ndarray], measured: dict[str, float], time: np.ndarray,
               vehicle: Vehicle) -> tuple[np.ndarray, bool]:
-    """Angle of the road wheels (n,) rad, measured or else by the command; and whether there is a command."""
+    """Returns the angle of the road wheels (n,) rad, measured or else by the command; and whether there is a command."""
     commanded: Any = None
     try:
         series = read_series(recording.path, DEFAULT_INPUTS, ["steering"])
@@ -141,7 +141,7 @@ def _steering(recording: Recording, columns: dict[str, np.ndarray], measured: di
 
 
 def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
-    """Columns every `step`; NaN where no good sample is near."""
+    """Resamples columns every `step`; NaN where no good sample is near."""
     grid = np.arange(time[0], time[-1], step)
     known = time[good]
     place = np.clip(np.searchsorted(known, grid), 1, len(known) - 1)
@@ -150,7 +150,7 @@ def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarr
 
 
 def _shifted(values: np.ndarray, places: float) -> np.ndarray:
-    """Values (n,) as they were so many places before, a part of one too; NaN before the first."""
+    """Shifts values (n,) by `places` samples, a fraction too; NaN before the first."""
     return np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan)
 
 
@@ -161,12 +161,13 @@ def _without_drift(values: np.ndarray, places: int) -> np.ndarray:
     return values - np.convolve(np.where(known, values, 0.0), ones, "same") / np.maximum(count, 1.0)
 
 
-def _behind(asked: np.ndarray, got: np.ndarray, step: float) -> float:
-    """By how many seconds `got` follows `asked`: where they go together most, be it with another sign; the least where several do."""
+def _behind(expected: np.ndarray, actual: np.ndarray, step: float) -> float:
+    """Estimates the delay [s] of `actual` behind `expected`: at their largest correlation of either sign; the least where several are as
+    large."""
     reach, drift = round(MAX_SHIFT / step), round(DRIFT / step)
-    if len(asked) <= drift:
+    if len(expected) <= drift:
         return float("nan")
-    a, b = _without_drift(asked, drift), _without_drift(got, drift)
+    a, b = _without_drift(expected, drift), _without_drift(actual, drift)
     agreement = np.zeros(2 * reach + 1)
     for shift in range(-reach, reach + 1):
         early, late = (a[:len(a) - shift], b[shift:]) if shift >= 0 else (a[-shift:], b[:shift])
@@ -184,21 +185,21 @@ def _behind(asked: np.ndarray, got: np.ndarray, step: float) -> float:
     return float(step * (best - reach + (0.5 * (below - above) / bend if bend < 0.0 else 0.0)))
 
 
-def _gain(asked: np.ndarray, got: np.ndarray, vx: np.ndarray, apart: int) -> float:
-    """Slope of `got` over `asked` in gentle driving.
+def _gain(expected: np.ndarray, actual: np.ndarray, vx: np.ndarray, apart: int) -> float:
+    """Estimates the slope of `actual` over `expected` in gentle driving.
 
-    Noise in `asked` draws a regression to 0, and so does choosing samples by `got`. Here the mean of what was asked some time before and
+    Noise in `expected` draws a regression to 0, and so does choosing samples by `actual`. Here the mean of the values some time before and
     after stands for it, whose noise is another: it chooses the samples and is the instrument (Wald 1940; Durbin 1954).
     """
-    instrument = 0.5 * (_shifted(asked, apart) + _shifted(asked, -apart))
+    instrument = 0.5 * (_shifted(expected, apart) + _shifted(expected, -apart))
     sideways = np.abs(vx * instrument)
-    known = np.isfinite(sideways) & np.isfinite(asked) & np.isfinite(got)
+    known = np.isfinite(sideways) & np.isfinite(expected) & np.isfinite(actual)
     if not known.any():
         return float("nan")
     known &= sideways < max(GENTLE * float(np.quantile(sideways[known], 0.99)), MIN_GENTLE)
     if known.sum() <= 50:
         return float("nan")
-    z, a, b = instrument[known], asked[known], got[known]
+    z, a, b = instrument[known], expected[known], actual[known]
     z = z - z.mean()
     if not z @ a > 0.0:
         return float("nan")
@@ -206,7 +207,8 @@ def _gain(asked: np.ndarray, got: np.ndarray, vx: np.ndarray, apart: int) -> flo
 
 
 def _arm(vx: np.ndarray, vy: np.ndarray, yaw_rate: np.ndarray) -> float:
-    """Distance of the velocity's sensor from the rear axle: in gentle driving vy = arm r - c v^2 r, c the rear axle's softness."""
+    """Estimates the distance of the velocity's sensor from the rear axle: in gentle driving vy = arm r - c v^2 r, c the rear axle's
+    compliance."""
     finite = np.isfinite(vy)
     if finite.sum() < 50:
         return float("nan")

@@ -12,12 +12,12 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
-from lfdm_ros.calibration import baselines, plots, report, verdict
+from lfdm_ros.calibration import baselines, plots, report
 from lfdm_ros.calibration.model_error import sensor_noise
 from lfdm_ros.calibration.pieces import PLACE, Piece, outlying, piece_of, pieces_csv, trajectories_csv
-from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
+from lfdm_ros.calibration.predictive import Compared, Predictive, compare, predict_draws, storable_draws
 from lfdm_ros.calibration.results import check_finished
-from lfdm_ros.calibration.source import MEASURED, Source, from_posterior, from_vehicle, like
+from lfdm_ros.calibration.source import MEASURED, PredictionSource, from_posterior, from_vehicle, like
 from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
@@ -154,7 +154,7 @@ def _overview(found: _Found, model: str) -> Any:
 @dataclass(frozen=True)
 class _Found:
     """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic; before, kinematic:
-    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration; baseline: as `verdict.judge`."""
+    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration; baseline: as `baselines.judge`."""
 
     channels: Mapping[str, str]
     window: tuple[float, float]
@@ -172,7 +172,8 @@ class _Found:
     baseline: Mapping[str, Any]
 
 
-def _compare(recording: Recording, source: Source, topic: str, window: tuple[float, float] | None, seed: int, widen: bool) -> _Found:
+def _compare(recording: Recording, source: PredictionSource, topic: str, window: tuple[float, float] | None, seed: int,
+             widen: bool) -> _Found:
     channels, measured = _measured(recording, source, topic, window)
     start, end = window or measured
     windows, told, use = _windows(recording, source, start, end)
@@ -191,8 +192,8 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
 
     likelihood, shape = likelihood_of(source.vehicle, source.unknowns), source.shape
     noise = {i: source.noise[name] for i, name in enumerate(names) if name in source.noise and source.noise[name].topic.strip("/") == topic}
-    sigma, rho = (np.stack([getattr(noise[i], what) if i in noise else np.full(shape, nothing) for i in range(len(names))], axis=-1)
-                  for what, nothing in (("sigma", np.nan), ("rho", 0.0)))
+    sigma, rho = (np.stack([getattr(noise[i], what) if i in noise else np.full(shape, missing) for i in range(len(names))], axis=-1)
+                  for what, missing in (("sigma", np.nan), ("rho", 0.0)))
     q = np.stack([source.draws[name] for name in unknowns], axis=-1) if unknowns else np.zeros((*shape, 0))
     point = np.array([source.point[name] for name in unknowns])
     errors = {i: own.model_error for i, own in noise.items() if own.model_error is not None} if widen else {}
@@ -200,7 +201,7 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
     sensors = {i: here for i in errors if errors[i].noise < (here := sensor_noise(
         [data.observed[np.isfinite(data.observed).any(axis=1), i] for data in datasets]))}
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
-                                kept=kept_draws(datasets), noise=True, point=point, errors=errors,
+                                stored=storable_draws(datasets), noise=True, point=point, errors=errors,
                                 sensors=sensors)
     motions = likelihood.motion(point)
     pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
@@ -210,7 +211,7 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
         before = _errors(datasets, [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])])
     simple: dict[str, float] = {}
     own_nuisances = {name: source.point[name] for name in nuisances}
-    bicycle, *bicycles = (verdict.baseline_nuisances(own_nuisances, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
+    bicycle, *bicycles = (baselines.baseline_nuisances(own_nuisances, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
     if baselines.can_steer(source.model, source.vehicle):
         runs = [baselines.kinematic(data, source.vehicle, source.model, bicycle) for data in datasets]
         if all(run is not None for run in runs):
@@ -222,15 +223,15 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
                      "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
                   outlying([names] * len(datasets), datasets, predictives),
-                  verdict.nothing("its pieces were fitted, and a model is judged by what was not") if use == "fitted" else
-                  verdict.judge(likelihood, point, source.vehicle, bicycles or [bicycle], set(source.noise)))
+                  baselines.not_compared("its pieces were fitted, and a model is judged by what was not") if use == "fitted" else
+                  baselines.judge(likelihood, point, source.vehicle, bicycles or [bicycle], set(source.noise)))
 
 
-def _windows(recording: Recording, source: Source, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:
-    """Start, end and name of each piece; how it was cut, in words; and what its pieces were used for in the calibration.
+def _windows(recording: Recording, source: PredictionSource, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:
+    """Returns start, end and name of each piece; a description of the split; and the use of its pieces in the calibration.
 
-    Of a recording that was calibrated with, the very pieces that it held out, or where it held out none, fitted. Of others, and of what the
-    calibration left alone, all there is room for.
+    A recording of the calibration gives the very pieces that were held out or, where none were, fitted; others, and the rest of these, give
+    all pieces that they have room for.
     """
     split, key = source.split, recording.sha256
     if split is None:
@@ -254,7 +255,7 @@ def _windows(recording: Recording, source: Source, start: float, end: float) -> 
 
 
 def _errors(datasets: Sequence[Dataset], responses: Sequence[np.ndarray]) -> dict[str, float]:
-    """RMSE by channel of responses (K, C) to data sets; without channels of which nothing is said."""
+    """Computes the RMSE by channel of responses (K, C) to data sets; without channels that have no response."""
     out = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for c, name in enumerate(datasets[0].channels):
@@ -265,8 +266,8 @@ def _errors(datasets: Sequence[Dataset], responses: Sequence[np.ndarray]) -> dic
     return out
 
 
-def _range_warnings(pieces: Sequence[Piece], source: Source) -> list[str]:
-    """What of a prediction lies beyond the speeds and lateral accelerations of the runs that were fitted."""
+def _range_warnings(pieces: Sequence[Piece], source: PredictionSource) -> list[str]:
+    """Yields warnings about a prediction beyond the speeds and lateral accelerations of the runs that were fitted."""
     if source.fitted_range is None:
         return []
     motion = np.concatenate([piece.motion for piece in pieces])
@@ -306,9 +307,9 @@ def _topics(recording: Recording) -> set[str]:
         return {connection.topic.strip("/") for connection in bag.connections}
 
 
-def _measured(recording: Recording, source: Source, topic: str,
+def _measured(recording: Recording, source: PredictionSource, topic: str,
               window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
-    """The fields that hold something in the window by channel, and the time they cover."""
+    """Returns the fields that hold something in the window by channel, and the time they cover."""
     fields = recorded_states(recording, topic, source.model)
     for state, _, _ in source.prescribed:
         fields.pop(state, None)

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
                 "options": read_options(args.option), "continued": args.continued}
     try:
         if args.scheduler is not None:
-            from lfdm_ros.calibration.cluster import calibrate_on_cluster
+            from lfdm_ros.calibration.run import calibrate_on_cluster
             from lfdm_ros.scheduling import get_scheduler
 
             with get_scheduler(args.scheduler) as scheduler:

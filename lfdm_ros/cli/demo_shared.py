@@ -76,13 +76,13 @@ def read(name: str, bag: Path, summary: dict[str, Any]) -> Drive:
 
 def apply(store: Path, result: Path) -> str:
     """Puts a calibration in force in a store as the calibrator does by itself in AUTO; what the gates refuse, by hand. In one line."""
-    from lfdm_ros.calibration.gates import Limits
+    from lfdm_ros.calibration.gates import GateLimits
     from lfdm_ros.calibration.store import APPLIED, PosteriorStore
     from lfdm_ros.engine.applying import AUTO, Applier
 
     kept = PosteriorStore(store).writer()
     try:
-        applier = Applier(kept, policy=lambda: AUTO, limits=Limits, speed=lambda: 0.0, changed=lambda version: None)
+        applier = Applier(kept, policy=lambda: AUTO, limits=GateLimits, speed=lambda: 0.0, changed=lambda version: None)
         version = kept.add(result)
         said = applier.offer(version)
         if kept.in_force() is None:

@@ -92,9 +92,8 @@ def _run_sbc(args: argparse.Namespace) -> int:
         if getattr(args, name) is None:
             setattr(args, name, value)
     from lfdm_ros.calibration import load_recipe, sbc
-    from lfdm_ros.calibration.data import load_stage
     from lfdm_ros.calibration.recipe import sampled_by
-    from lfdm_ros.inference.dataset import find_recordings
+    from lfdm_ros.inference.dataset import find_recordings, load_stage
     from lfdm_ros.samplers.sampler import get_sampler
     from lfdm_ros.scheduling import get_scheduler
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 
-from lfdm_ros.calibration.gates import SPEED, Limits, Verdict, refused, verdicts
+from lfdm_ros.calibration.gates import SPEED, GateLimits, GateResult, refused, verdicts
 from lfdm_ros.calibration.store import APPLIED, ROLLED_BACK, PosteriorStore, Version
 from lfdm_ros.errors import InputError
 
@@ -22,8 +22,8 @@ class Applier:
         waiting: what an application by AUTO waits for; empty: nothing.
     """
 
-    def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], Limits], speed: Callable[[], float | None],
-                 changed: Callable[[Version | None], None]) -> None:
+    def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], GateLimits],
+                 speed: Callable[[], float | None], changed: Callable[[Version | None], None]) -> None:
         """
         Args:
             policy: OFF, MANUAL or AUTO, as it is now.
@@ -33,10 +33,10 @@ class Applier:
         self._store, self._policy, self._limits, self._speed, self._changed = store, policy, limits, speed, changed
         self._lock = threading.RLock()
         self._pending: Version | None = None
-        self.gates: list[Verdict] = []
+        self.gates: list[GateResult] = []
         self.waiting = ""
 
-    def judge(self, version: Version) -> list[Verdict]:
+    def judge(self, version: Version) -> list[GateResult]:
         """The gates' verdicts on a version, against what is in force and how the vehicle drives."""
         with self._lock:
             in_force = self._store.in_force()

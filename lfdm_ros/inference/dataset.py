@@ -1,4 +1,4 @@
-"""From recordings to arrays: what a stage is started from, driven by and compared with."""
+"""Recordings as arrays: initial states, inputs and measurements of a stage."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
-from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Segment, Split, field_of
+from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Recipe, Segment, Split, Stage, field_of
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
 GRID_TOLERANCE = 1e-4
-_MOST_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
+_MAX_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
 STRETCH = 20  # samples over which the rate of a topic is looked at
 CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
-POSE_SPAN, LEAST_POSES = 0.25, 5  # [s] before and after a start, and poses in there, from which velocities are found
+POSE_SPAN, MIN_POSES = 0.25, 5  # [s] before and after a start, and poses in there, from which velocities are found
 MOTION = ("vx", "vy", "vz", "yaw_rate", "roll", "pitch", "roll_rate", "pitch_rate")  # states that do not begin at 0 just so
 LOWEST = {"steering": -1.0, "throttle": 0.0, "brake": 0.0}
 FEW_SPIKES = 0.02  # of the samples: more that are out of range are no spikes
@@ -110,7 +110,7 @@ def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
 
 @dataclass(frozen=True)
 class Window:
-    """Where a data set is cut from: [start, end) s of a recording; `index` counts the pieces of a split."""
+    """Interval [start, end) s of a recording that a data set is cut from; `index` counts the pieces of a split."""
 
     recording: Recording
     start: float
@@ -120,7 +120,7 @@ class Window:
 
 
 def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, held_out: bool = False) -> list[Window]:
-    """The windows that a segment asks for, or with `held_out` those that its split leaves out.
+    """Returns the windows that a segment asks for, or with `held_out` those that its split leaves out.
 
     Raises:
         InputError: none of the recordings belongs to the segment, or one that it names is missing.
@@ -144,7 +144,7 @@ def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, he
 
 
 def pieces_of(recording: Recording, start: float, end: float, split: Split, held_out: bool) -> list[Window]:
-    """The pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away.
+    """Returns the pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away.
 
     Raises:
         InputError: there is no room for one.
@@ -223,7 +223,7 @@ RECORDED = "recorded"  # the ground that each recording says it was made on
 
 
 def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
-    """A data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road.
+    """Returns a data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road.
 
     Raises:
         InputError: no such ground, or the recording holds none.
@@ -234,7 +234,7 @@ def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
-    """The fields of a topic in the order of time. Where the recorded clock was set back, the longest part that is told once.
+    """Reads the fields of a topic in the order of time. Where the recorded clock was set back, the longest part that is recorded once.
 
     Kept as it was read: the windows of a stage come from the same few series, and a bag is read slowly.
     """
@@ -253,7 +253,7 @@ def _as_recorded(recording: Recording, topic: str, fields: tuple[str, ...]) -> S
 
 
 def _doubtful(time: np.ndarray) -> np.ndarray:
-    """Samples (n,) whose time may be told twice: a clock that was set back.
+    """Marks samples (n,) whose time may be recorded twice: a clock that was set back.
 
     Stamps then run back; or, where a bag is read in the order of its stamps, they come too thick for a while.
     """
@@ -271,15 +271,15 @@ def _doubtful(time: np.ndarray) -> np.ndarray:
 
 
 def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> str:
-    """What to tell of a topic whose clock was set back; empty where it was not."""
+    """Describes the clock of a topic that was set back; empty where it was not."""
     time = _as_recorded(recording, topic, fields).time
     doubtful = _doubtful(time)
     if not doubtful.any():
         return ""
     used = _series(recording, topic, fields).time
-    kept = f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used" if len(used) else "nothing of it can be used"
+    remainder = f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used" if len(used) else "nothing of it can be used"
     return (f"{recording.path} ({recording.name}): the clock of {topic} was set back: [{time[doubtful].min():.3f}, "
-            f"{time[doubtful].max():.3f}] s is there twice; {kept}")
+            f"{time[doubtful].max():.3f}] s is there twice; {remainder}")
 
 
 def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
@@ -307,7 +307,7 @@ def _end(recording: Recording, segment: Segment) -> float:
 
 
 def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, str]:
-    """The states of a model that a topic's message has a field for, and those fields.
+    """Returns the states of a model that a topic's message has a field for, and those fields.
 
     Raises:
         InputError: no such topic.
@@ -333,7 +333,8 @@ def _initial_state(recording: Recording, topic: str, model: str, start: float, e
 
 
 def _from_pose(recording: Recording, topic: str, model: str, start: float) -> dict[str, float]:
-    """Velocities at a time, of what the pose near it does: straight lines through heading and place, turned into the vehicle's axes."""
+    """Estimates the velocities at a time from the poses near it: straight lines through heading and place, turned into the vehicle's
+    axes."""
     fields = {state: field_ for state, field_ in recorded_states(recording, topic, model).items() if state in ("x", "y", "yaw")}
     if "yaw" not in fields:
         return {}
@@ -345,7 +346,7 @@ def _from_pose(recording: Recording, topic: str, model: str, start: float) -> di
         values = data.values[near, column]
         finite = np.isfinite(values)
         time = data.time[near][finite] - start
-        if finite.sum() >= LEAST_POSES and np.ptp(time) > 0.5 * POSE_SPAN:
+        if finite.sum() >= MIN_POSES and np.ptp(time) > 0.5 * POSE_SPAN:
             values = np.unwrap(values[finite]) if state == "yaw" else values[finite]
             rates[state], out[state] = np.polyfit(time, values, 1).tolist()
     if "yaw" not in rates:
@@ -358,7 +359,7 @@ def _from_pose(recording: Recording, topic: str, model: str, start: float) -> di
 
 
 def start_notes(datasets: Iterable[tuple[Dataset, Iterable[str]]]) -> list[str]:
-    """What to tell of runs that begin with states that were not recorded, and the states that are estimated: a line for each recording."""
+    """Describes runs that begin with states that were not recorded, and the states that are estimated: a line for each recording."""
     notes: dict[str, None] = {}
     for data, estimated in datasets:
         where = f"{data.recording.path} ({data.recording.name})"
@@ -382,7 +383,7 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
     if np.abs(offset - np.rint(offset)).max() * interval > GRID_TOLERANCE:
         interval = step
     count = (stamps[-1] - start) / interval
-    if count > _MOST_STEPS:
+    if count > _MAX_STEPS:
         raise InputError(f"{where}: {stamps[-1] - start:g} s in steps of {interval:g} s are {count:.2g}; does a clock jump?")
     return start + interval * np.arange(int(np.rint(count)) + 1)
 
@@ -401,22 +402,22 @@ def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: 
     for name, (topic, field_, scale) in taken.items():
         data = _series(recording, topic, (field_,))
         values = scale * data.values[:, 0]
-        seen = (data.time >= start - HISTORY) & (data.time <= end) & np.isfinite(values)
-        outside = np.flatnonzero(seen & ((values < LOWEST[name] - 1e-6) | (values > 1.0 + 1e-6)))
+        used = (data.time >= start - HISTORY) & (data.time <= end) & np.isfinite(values)
+        outside = np.flatnonzero(used & ((values < LOWEST[name] - 1e-6) | (values > 1.0 + 1e-6)))
         if outside.size:
             worst = outside[np.argmax(np.abs(values[outside]))]
             per = name == "steering" and inputs.steering is not None and inputs.steering.per is not None
             unit = f" of the full lock ({1.0 / scale:.4g} rad)" if per else ""
-            few = outside.size < FEW_SPIKES * seen.sum()
+            few = outside.size < FEW_SPIKES * used.sum()
             remedy = ("spikes: leave them out in the mapping with a range: [LEAST, MOST] at their column, and import again" if few else
                       "so many are no spikes: correct unit or ratio in the mapping" + (", or the vehicle's full lock" if per else ""))
-            raise InputError(f"{where}: {topic}.{field_} is outside [{LOWEST[name]:g}, 1]{unit} in {outside.size} of {seen.sum()} samples, "
+            raise InputError(f"{where}: {topic}.{field_} is outside [{LOWEST[name]:g}, 1]{unit} in {outside.size} of {used.sum()} samples, "
                              f"the first {values[outside[0]]:.4g} at {data.time[outside[0]]:.3f} s, the largest {values[worst]:.4g} at "
                              f"{data.time[worst]:.3f} s; {remedy}")
 
 
 def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:
-    """Inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
+    """Resamples inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
     steering = inputs.steering
     names = INPUT_FIELDS[1:] if steering else INPUT_FIELDS
     columns = list(_resampled(recording, inputs.topic, names, times, hold, before)) if inputs.topic != NO_TOPIC \
@@ -435,7 +436,7 @@ def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.nd
 
 
 def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: np.ndarray, hold: bool, before: int = 0) -> np.ndarray:
-    """Fields (F, K) at `times`: the last value, or linear in between; they must cover all but the first `before`."""
+    """Resamples fields (F, K) at `times`: the last value, or linear in between; they must cover all but the first `before`."""
     data = _series(recording, topic, tuple(fields))
     interval = times[-1] - times[-2]
     rows = []
@@ -450,3 +451,50 @@ def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: n
         last = np.maximum(np.searchsorted(time, times + GRID_TOLERANCE, side="right") - 1, 0)
         rows.append(values[last] if hold else np.interp(times, time, values))
     return np.array(rows)
+
+
+@dataclass(frozen=True)
+class StageData:
+    """Data sets that a stage is fitted to and those that its splits hold out, each with the segment it belongs to."""
+
+    fitted: tuple[tuple[Segment, Dataset], ...]
+    held_out: tuple[tuple[Segment, Dataset], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def recordings(self) -> dict[str, Recording]:
+        """Recordings by the hash of their content."""
+        return {data.recording.sha256: data.recording for _, data in (*self.fitted, *self.held_out)}
+
+    def part(self, hashes: frozenset[str]) -> StageData:
+        """Selects the fitted data sets of recordings whose hash is among `hashes`."""
+        return StageData(tuple(pair for pair in self.fitted if pair[1].recording.sha256 in hashes))
+
+
+def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, vehicle: Vehicle) -> StageData:
+    """Reads the windows of a stage.
+
+    Raises:
+        InputError: a recording is missing or does not hold what the stage needs.
+    """
+    where = f"{recipe.path}: stages ({stage.name})"
+    loaded: dict[bool, list[tuple[Segment, Dataset]]] = {False: [], True: []}
+    notes: dict[str, None] = {}
+    names: set[str] = set()
+    for segment in stage.segments:
+        for held_out in (False, True):
+            for window in windows_of(segment, recordings, where, held_out):
+                data = on_ground(load_segment(segment, window, recipe.model, vehicle, recipe.step), recipe.ground, vehicle)
+                while data.name in names:  # two recordings of one name, by a calibration that is continued
+                    data = replace(data, name=f"{data.name}_2")
+                names.add(data.name)
+                loaded[held_out].append((segment, data))
+                notes[window.recording.note] = None
+                read = {channel.topic: channel.field for channel in segment.channels} | {segment.inputs.topic: "steering"}
+                read.pop(NO_TOPIC, None)
+                for topic, field_ in read.items():
+                    notes[clock_jumps(window.recording, topic, (field_,))] = None
+    if len({data.recording.sha256 for _, data in loaded[False]}) == 1 and len(loaded[False]) == 1 and not loaded[True]:
+        loaded[False] = [(segment, replace(data, name="")) for segment, data in loaded[False]]
+    starts = start_notes((data, [state for state, _ in segment.estimate]) for segment, data in (*loaded[False], *loaded[True]))
+    return StageData(tuple(loaded[False]), tuple(loaded[True]), (*(note for note in notes if note), *starts))

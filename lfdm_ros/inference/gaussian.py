@@ -25,7 +25,7 @@ FEW = 10  # series, fewer than a tenth of their length, are filtered one by one,
 
 
 @dataclass(frozen=True)
-class Group:
+class ErrorGroup:
     """Errors that share noise and correlation: label, number of samples n, unbroken runs R of them, power w of their likelihood."""
 
     label: str
@@ -35,13 +35,13 @@ class Group:
 
 
 def scatter(moments: Any, rho: Any) -> Any:
-    """A - 2 rho B + rho^2 D of moments (3, ...), or of derivatives of them."""
+    """Computes A - 2 rho B + rho^2 D of moments (3, ...), or of derivatives of them."""
     a, b, d = moments
     return a - 2.0 * rho * b + rho**2 * d  # powers, not products of three, over which PyTensor without a compiler loops in Python
 
 
-def misfit(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
-    """-log p without w and without 2 pi; `maths`: NumPy, or PyTensor where the arguments are symbols."""
+def misfit(group: ErrorGroup, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
+    """Computes -log p without w and without 2 pi; `maths`: NumPy, or PyTensor where the arguments are symbols."""
     left = 1.0 - rho**2
     total = scatter(moments, rho) / left
     # Of two factors each: PyTensor without a compiler loops over particles in Python where it finds a product of three.
@@ -49,13 +49,13 @@ def misfit(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any = np
     return group.count * log_sigma + 0.5 * (group.count - group.runs) * maths.log(left) + total / spread
 
 
-def log_density(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
-    """log p of moments (3,)."""
+def log_density(group: ErrorGroup, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
+    """Computes log p of moments (3,)."""
     return -group.weight * (misfit(group, moments, log_sigma, rho, maths) + 0.5 * group.count * math.log(2.0 * math.pi))
 
 
-def slopes(group: Group, moments: np.ndarray, by_q: np.ndarray, sigma: float, rho: float) -> tuple[float, float, np.ndarray]:
-    """Derivatives of log p by sigma, rho, and q (Q,), the moments' own derivatives being `by_q` (3, Q)."""
+def slopes(group: ErrorGroup, moments: np.ndarray, by_q: np.ndarray, sigma: float, rho: float) -> tuple[float, float, np.ndarray]:
+    """Returns the derivatives of log p by sigma, rho, and q (Q,), the moments' own derivatives being `by_q` (3, Q)."""
     _, b, d = moments
     left = 1.0 - rho**2
     count, pairs = group.weight * group.count, group.weight * (group.count - group.runs)
@@ -65,10 +65,11 @@ def slopes(group: Group, moments: np.ndarray, by_q: np.ndarray, sigma: float, rh
     return (2.0 * cost - count) / sigma, by_rho, -factor * scatter(by_q, rho)
 
 
-def whiten(group: Group, errors: np.ndarray, starts: np.ndarray | None, sigma: float, rho: float) -> np.ndarray:
-    """Errors (n, ...), or derivatives of them, in independent standard deviations; their squares add up to twice the term with A, B, D.
+def whiten(group: ErrorGroup, errors: np.ndarray, starts: np.ndarray | None, sigma: float, rho: float) -> np.ndarray:
+    """Whitens errors (n, ...), or derivatives of them, to independent standard deviations; their squares add up to twice the term with A,
+    B, D.
 
-    What a sample's predecessor tells of it is taken away. starts (n,): where runs begin; None: errors are white.
+    The part that its predecessor predicts is subtracted from a sample. starts (n,): where runs begin; None: errors are white.
     """
     scaled = errors / sigma
     if starts is not None:
@@ -80,7 +81,7 @@ def whiten(group: Group, errors: np.ndarray, starts: np.ndarray | None, sigma: f
 
 
 def correlated_noise(rng: np.random.Generator, shape: tuple[int, ...], sigma: Any, rho: Any) -> np.ndarray:
-    """Errors of one run along the last axis; sigma, rho of the shape of the others."""
+    """Draws errors of one run along the last axis; sigma, rho of the shape of the others."""
     noise = rng.standard_normal(shape)
     rho = np.broadcast_to(rho, shape[:-1])
     if rho.any():

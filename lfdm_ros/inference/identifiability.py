@@ -1,4 +1,4 @@
-"""What data tell of each unknown, from exact sensitivities and without sampling, and in which combinations they tell nothing.
+"""Information of data about each unknown, from exact sensitivities and without sampling, and combinations that they do not identify.
 
 With the Jacobian J of the errors by the unknowns, their covariance S, and P the prior's standard deviations in its own scale (the logarithm
 of a log-normal one), the Fisher information in units of the prior is
@@ -33,18 +33,18 @@ Noise = Sequence[tuple[float, float]]  # of each group of errors: standard devia
 
 
 def whiten(likelihood: Likelihood, parts: Sequence[np.ndarray], noise: Noise) -> np.ndarray:
-    """Errors, or derivatives of them, of each group (n, ...) -> (M, ...), in independent standard deviations."""
+    """Whitens errors, or derivatives of them, of each group (n, ...) -> (M, ...), to independent standard deviations."""
     return np.concatenate([gaussian.whiten(group, part, likelihood.runs(g) if rho else None, sigma, rho)
                            for g, (group, part, (sigma, rho)) in enumerate(zip(likelihood.groups, parts, noise))])
 
 
 def information_root(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray:
-    """S^-1/2 J P at q (Q,): (M, Q), so that root' root is the information; P in the coordinates of the search, where samplers need it."""
+    """Computes S^-1/2 J P at q (Q,), (M, Q): root' root is the information; P in the coordinates of the search, where samplers need it."""
     return whiten(likelihood, likelihood.error_slopes(q), noise) * units(priors, q)
 
 
 def units(priors: Sequence[Prior], q: np.ndarray) -> np.ndarray:
-    """Change of each unknown at q (Q,) for one standard deviation of its prior in the coordinate of the search."""
+    """Returns the change of each unknown at q (Q,) for one standard deviation of its prior in the coordinate of the search."""
     return np.array([prior.spread() * (value if prior.logarithmic else 1.0) for prior, value in zip(priors, q)])
 
 
@@ -53,7 +53,7 @@ def _changes(priors: Sequence[Prior], q: np.ndarray) -> np.ndarray:
 
 
 def fisher(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray | None:
-    """F at q (Q,), (Q, Q); None where the model cannot be simulated there."""
+    """Computes F at q (Q,), (Q, Q); None where the model cannot be simulated there."""
     with np.errstate(all="ignore"):
         root = whiten(likelihood, likelihood.error_slopes(q), noise) * _changes(priors, q)
     return root.T @ root if np.isfinite(root).all() else None
@@ -77,26 +77,26 @@ class Unidentified:
 
     @property
     def words(self) -> str:
-        """What the data know of the members, as a sentence without an end."""
+        """Description of what the data identify of the members, as a sentence without an end."""
         who = in_words(self.members)
         if self.kind == "alone":
             return f"the data say next to nothing of {who} (stays {self.width:.2f} times as wide as the prior)"
         if self.kind == "combination":
-            known = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f} {name}" for name, c in self.direction.items()).removeprefix("+ ")
+            combination = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f} {name}" for name, c in self.direction.items()).removeprefix("+ ")
             if len(self.members) - self.dimension != 1:
                 return f"{who} are told apart only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
-            return f"{who} enter only in one combination, {known} (each in prior standard deviations)"
+            return f"{who} enter only in one combination, {combination} (each in prior standard deviations)"
         return f"{who} enter only as a {self.kind} (r = {self.correlation:.2f})"
 
     @property
     def remedy(self) -> str:
-        """What to do without another recording."""
+        """Remedy without another recording."""
         if self.kind == "alone":
             return "hold it fixed" if len(self.members) == 1 else "hold them fixed"
         return f"calibrate the {self.kind}" if self.dimension == len(self.members) - 1 else "hold some of them fixed"
 
     def as_dict(self) -> dict[str, Any]:
-        """For summary.json."""
+        """Returns the entries of summary.json."""
         return {"members": list(self.members), "dimension": self.dimension, "kind": self.kind, "correlation": self.correlation,
                 "sd_over_prior_sd": self.width, "text": f"{self.words}: {self.remedy}"}
 
@@ -120,12 +120,12 @@ class Knowledge:
         return int((np.linalg.eigvalsh(self.covariance) < UNINFORMED).sum())
 
     def widest(self) -> tuple[float, dict[str, float]]:
-        """Width in units of the prior, and the direction of it."""
+        """Returns the width in units of the prior, and the direction of it."""
         weights, vectors = np.linalg.eigh(self.covariance)
         return float(np.sqrt(weights[-1])), dict(zip(self.priors, vectors[:, -1].tolist()))
 
     def unidentified(self) -> list[Unidentified]:
-        """The groups of unknowns that the data do not tell, or not apart; widest first."""
+        """Returns the groups of unknowns that the data do not identify, or not separately; widest first."""
         weights, vectors = np.linalg.eigh(self.covariance)
         weak = vectors[:, weights >= UNINFORMED]
         projector = weak @ weak.T
@@ -140,22 +140,22 @@ class Knowledge:
         part = self.covariance[np.ix_(members, members)]
         width = float(np.sqrt(np.linalg.eigvalsh(part)[-1]))
         chosen = tuple(names[i] for i in members)
-        known = vectors[:, 0] * np.sign(vectors[np.abs(vectors[:, 0]).argmax(), 0])
+        combination = vectors[:, 0] * np.sign(vectors[np.abs(vectors[:, 0]).argmax(), 0])
         kind = "alone" if dimension == len(members) else "combination"
         if dimension == len(members) - 1:
             priors = [list(self.priors.values())[i] for i in members]
-            kind = _kind(known / _changes(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
-        return Unidentified(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, known.tolist())))
+            kind = _kind(combination / _changes(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
+        return Unidentified(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, combination.tolist())))
 
 
 def expected(priors: Mapping[str, Prior], informations: Sequence[np.ndarray], q: np.ndarray) -> Knowledge:
-    """What a posterior can be expected to know, from F at several points; `q`: the point that stands for them."""
+    """Averages the covariance expected of a posterior, from F at several points; `q`: the point that stands for them."""
     unit = np.eye(len(priors))
     return Knowledge(priors, np.mean([np.linalg.inv(unit + information) for information in informations], axis=0), q)
 
 
 def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> Knowledge:
-    """What a posterior knows, from draws of each unknown."""
+    """Computes the covariance of a posterior from draws of each unknown."""
     columns = [prior.relative(draws[name].ravel()) for name, prior in priors.items()]
     return Knowledge(priors, np.atleast_2d(np.cov(columns)), np.array([draws[name].mean() for name in priors]))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lfdm_ros.backends import in_parallel
 from lfdm_ros.inference.dataset import Dataset
-from lfdm_ros.inference.gaussian import MOMENTS, Group
+from lfdm_ros.inference.gaussian import MOMENTS, ErrorGroup
 from lfdm_ros.inference.measurement import InputPath, OutputPath
 from lfdm_ros.inference.plan import MISALIGNMENT
 from lfdm_ros.simulation import BatchRollout, SensitivityRollout, initial_state
@@ -31,36 +31,36 @@ GAP = 2.5
 
 
 class Likelihood(Protocol):
-    """What a density needs of a simulator."""
+    """Simulator as a density sees it."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[ErrorGroup, ...]
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""
+        """Computes A, B, D of each group (N, G, 3) for q (N, Q); +inf where a run diverged."""
         ...
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q)."""
+        """Computes moments (G, 3) and their derivatives (G, 3, Q) for q (Q,)."""
         ...
 
     def measured(self, group: int) -> np.ndarray:
-        """The samples of a group (n,)."""
+        """Returns the samples of a group (n,)."""
         ...
 
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (N, Q) -> for each group measured minus model (N, n)."""
+        """Computes for each group measured minus model (N, n) at q (N, Q)."""
         ...
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (Q,) -> for each group the derivatives of measured minus model (n, Q)."""
+        """Computes for each group the derivatives of measured minus model (n, Q) at q (Q,)."""
         ...
 
     def runs(self, group: int) -> np.ndarray:
-        """Where unbroken runs of a group's samples begin, as a mask (n,)."""
+        """Marks the starts of unbroken runs of a group's samples, as a mask (n,)."""
         ...
 
 
-class Column:
+class ChannelSamples:
     """One channel of one data set: which rows were measured, and which of those follow each other."""
 
     def __init__(self, observed: np.ndarray):
@@ -75,7 +75,7 @@ class Column:
         self.pick: slice | np.ndarray = slice(None) if len(self.rows) == len(observed) else self.rows
 
     def moments(self, errors: np.ndarray) -> np.ndarray:
-        """errors (n, N) -> (3, N)."""
+        """Computes moments (3, N) of errors (n, N)."""
         squares = np.einsum("kn,kn->n", errors, errors)
         if self.runs == 1:
             neighbours = np.einsum("kn,kn->n", errors[:-1], errors[1:])
@@ -84,7 +84,7 @@ class Column:
         return np.stack([squares, neighbours, squares - (errors[self.ends] ** 2).sum(axis=0)])
 
     def slopes(self, errors: np.ndarray, derivatives: np.ndarray) -> np.ndarray:
-        """errors (n,) and their derivatives (n, Q) -> derivatives of the moments (3, Q)."""
+        """Computes derivatives of the moments (3, Q) from errors (n,) and their derivatives (n, Q)."""
         squares = 2.0 * errors @ derivatives
         a, b = self.before, self.before + 1
         return np.stack([squares, errors[a] @ derivatives[b] + errors[b] @ derivatives[a],
@@ -115,7 +115,7 @@ class _Piece:
         self._states = np.array(columns, int)  # of q
         self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
         self.data = data
-        self.columns = [Column(column) for column in data.observed.T]
+        self.columns = [ChannelSamples(column) for column in data.observed.T]
         # An input that is late is no longer held between the grid's points.
         self._hold = data.hold and not self._inputs.shifts_time
         self._arguments: dict[str, Any] = {"model": model, "vehicle": vehicle, "dt": step, "times": data.times, "parameters": targets,
@@ -144,27 +144,27 @@ class _Piece:
 
     @property
     def plain(self) -> bool:
-        """Whether the kernel's own sums of squares are those of the errors."""
+        """True if the kernel's own sums of squares are those of the errors."""
         return self._outputs.trivial
 
     @property
     def own_inputs(self) -> bool:
-        """Whether each particle has inputs of its own."""
+        """True if each particle has inputs of its own."""
         return bool(self._inputs.columns)
 
     def squared_errors(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> sums over the samples (N, C); +inf where a run diverged."""
+        """Computes sums over the samples (N, C) for q (N, Q); +inf where a run diverged."""
         inputs = self._inputs.inputs(q[:, self._nuisances]) if self.own_inputs else None
         return self._rollout.squared_errors(q[:, :len(self._mixing)] @ self._mixing, self.initial_states(q), self.data.observed, inputs)
 
     def responses(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> (K, C, N)."""
+        """Computes the responses (K, C, N) for q (N, Q)."""
         theta, values = q[:, :len(self._mixing)] @ self._mixing, q[:, self._nuisances]
         inputs = self._inputs.inputs(values) if self._inputs.columns else None
         return self._outputs.measured(self._rollout.trajectories(theta, self.initial_states(q), inputs).transpose(1, 2, 0), values)
 
     def motion(self, q: np.ndarray) -> np.ndarray:
-        """q (Q,) -> speed and lateral acceleration of a steady turn, vx yaw_rate, of the model (K, 2)."""
+        """Computes speed and lateral acceleration of a steady turn, vx yaw_rate, of the model (K, 2) for q (Q,)."""
         theta, values = q[None, :len(self._mixing)] @ self._mixing, q[None, self._nuisances]
         rollout = BatchRollout(**{**self._arguments, "channels": ("vx", "yaw_rate")}, inputs=self.data.table)
         vx, yaw_rate = rollout.trajectories(theta, self.initial_states(q[None]),
@@ -172,7 +172,7 @@ class _Piece:
         return np.column_stack([vx, vx * yaw_rate])
 
     def derivatives(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """q (Q,) -> responses (K, C) and their exact derivatives (K, C, Q)."""
+        """Computes responses (K, C) and their exact derivatives (K, C, Q) for q (Q,)."""
         if self._sensitivity is None:
             self._sensitivity = SensitivityRollout(**self._arguments, inputs=self.data.table)
         count, values = len(self._mixing), q[self._nuisances]
@@ -192,7 +192,7 @@ class _Piece:
         return measured, self._outputs.slopes(responses, full, values, self._nuisances)
 
     def initial_states(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> (N, nx)."""
+        """Computes the initial states (N, nx) for q (N, Q)."""
         return self._x0 + (q[:, self._states] - self._centre) @ self._directions + q[:, self._nuisances] @ self._corrections
 
 
@@ -202,7 +202,9 @@ class RolloutLikelihood:
     def __init__(self, datasets: Sequence[Dataset], *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets],
                  nuisances: Sequence[str] = (), estimated: Sequence[Sequence[str]] = (), labels: Sequence[Sequence[str]] = (),
                  correlated: bool = False):
-        """Args:
+        """Compiles the rollouts of some data sets.
+
+        Args:
             unknowns: for each, the vehicle parameters it sets and the factors.
             nuisances: names of those, see `lfdm_ros.inference.measurement`.
             estimated: for each data set, initial states that are unknown too; the others are as recorded, wheels that were not recorded
@@ -228,7 +230,7 @@ class RolloutLikelihood:
         names = list(dict.fromkeys(label for own in labels for label in own))
         self._members: list[list[tuple[int, int]]] = [  # of each group: data set, channel
             [(i, c) for i, own in enumerate(labels) for c, label in enumerate(own) if label == name] for name in names]
-        self.groups = tuple(Group(name, sum(len(self.pieces[i].columns[c].rows) for i, c in members),
+        self.groups = tuple(ErrorGroup(name, sum(len(self.pieces[i].columns[c].rows) for i, c in members),
                                   sum(self.pieces[i].columns[c].runs for i, c in members))
                             for name, members in zip(names, self._members))
 
@@ -238,13 +240,13 @@ class RolloutLikelihood:
         return {group.label: group.weight for group in self.groups}
 
     def weighted(self, weights: Mapping[str, float]) -> RolloutLikelihood:
-        """The same with these powers of the likelihood by group; those that are not named keep theirs."""
+        """Returns this likelihood with other powers by group; groups without one keep theirs."""
         changed = copy.copy(self)
         changed.groups = tuple(replace(group, weight=weights.get(group.label, group.weight)) for group in self.groups)
         return changed
 
     def correlation_times(self, q: np.ndarray) -> dict[str, float]:
-        """How many samples of each group's errors at q (Q,) tell as much as one independent one: 1 + 2 sum_k r_k.
+        """Estimates the number of samples of each group's errors at q (Q,) that inform as much as one independent one: 1 + 2 sum_k r_k.
 
         r_k is the correlation over k samples, about zero and not about a mean, since an error that stays is what is asked for; summed
         until it is no longer positive (Geyer 1992) and over the data sets.
@@ -264,7 +266,7 @@ class RolloutLikelihood:
         return out
 
     def only(self, keep: Sequence[bool]) -> RolloutLikelihood:
-        """The same unknowns, seen by some of the data sets."""
+        """Returns the likelihood of the same unknowns given some of the data sets."""
         part = copy.copy(self)
         part.datasets = tuple(data for data, kept in zip(self.datasets, keep) if kept)
         part.pieces = [piece for piece, kept in zip(self.pieces, keep) if kept]
@@ -272,7 +274,7 @@ class RolloutLikelihood:
         return part.weighted(self.weights)
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""
+        """Computes A, B, D of each group (N, G, 3) for q (N, Q); +inf where a run diverged."""
         q = np.atleast_2d(np.asarray(q, float))
         out = np.zeros((len(q), len(self.groups), MOMENTS))
         for number in range(len(self.pieces)):
@@ -300,7 +302,7 @@ class RolloutLikelihood:
         return out
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """q (Q,) -> moments (G, 3) and their exact derivatives (G, 3, Q)."""
+        """Computes moments (G, 3) and their exact derivatives (G, 3, Q) for q (Q,)."""
         moments, slopes = np.zeros((len(self.groups), MOMENTS)), np.zeros((len(self.groups), MOMENTS, self.count))
 
         def reduce(piece: _Piece, responses: np.ndarray, derivatives: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -318,11 +320,11 @@ class RolloutLikelihood:
         return moments, slopes
 
     def measured(self, group: int) -> np.ndarray:
-        """The samples of a group (n,)."""
+        """Returns the samples of a group (n,)."""
         return np.concatenate([self.pieces[i].columns[c].values for i, c in self._members[group]])
 
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (N, Q) -> for each group measured minus model (N, n)."""
+        """Computes for each group measured minus model (N, n) at q (N, Q)."""
         q = np.atleast_2d(np.asarray(q, float))
         kept = [[np.empty((len(q), len(column.rows))) for column in piece.columns] for piece in self.pieces]
         for piece, room in zip(self.pieces, kept):
@@ -334,13 +336,13 @@ class RolloutLikelihood:
         return [np.concatenate([kept[i][c] for i, c in members], axis=1) for members in self._members]
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (Q,) -> for each group the exact derivatives of measured minus model (n, Q)."""
+        """Computes for each group the exact derivatives of measured minus model (n, Q) at q (Q,)."""
         results = self._each_derivative(q, lambda piece, _, derivatives: [
             -derivatives[column.rows, c] for c, column in enumerate(piece.columns)])
         return [np.concatenate([results[i][c] for i, c in members]) for members in self._members]
 
     def runs(self, group: int) -> np.ndarray:
-        """Where unbroken runs of a group's samples begin, as a mask (n,)."""
+        """Marks the starts of unbroken runs of a group's samples, as a mask (n,)."""
         masks = []
         for i, c in self._members[group]:
             column = self.pieces[i].columns[c]
@@ -350,22 +352,23 @@ class RolloutLikelihood:
         return np.concatenate(masks)
 
     def motion(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (Q,) -> for each data set speed and lateral acceleration of a steady turn, of the model (K, 2)."""
+        """Computes for each data set speed and lateral acceleration of a steady turn, of the model (K, 2), at q (Q,)."""
         return [piece.motion(np.asarray(q, float)) for piece in self.pieces]
 
     def places(self, group: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where a group's samples are: data set, channel of it, row of that (n,)."""
+        """Locates a group's samples: data set, channel of it, row of that (n,)."""
         rows = [self.pieces[i].columns[c].rows for i, c in self._members[group]]
         data, channel = ([np.full(len(own), member[place]) for own, member in zip(rows, self._members[group])] for place in (0, 1))
         return np.concatenate(data), np.concatenate(channel), np.concatenate(rows)
 
     def responses(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (N, Q) -> for each data set what the sensors would say (N, K, C)."""
+        """Computes for each data set the measurements of ideal sensors (N, K, C) at q (N, Q)."""
         q = np.atleast_2d(np.asarray(q, float))
         return [piece.responses(q).transpose(2, 0, 1) for piece in self.pieces]
 
     def response_parts(self, number: int, q: np.ndarray, limit: int) -> Iterator[tuple[slice, np.ndarray]]:
-        """q (N, Q) -> parts of the particles, and what the sensors of one data set would say (n, K, C), with `limit` bytes in flight."""
+        """Yields parts of the particles q (N, Q), and the measurements of ideal sensors of one data set (n, K, C), with `limit` bytes in
+        flight."""
         piece = self.pieces[number]
         samples, channels = piece.data.observed.shape
         # Inputs, what the model reports, what the sensors make of it, and room for the caller's own.
@@ -375,7 +378,7 @@ class RolloutLikelihood:
             yield part, piece.responses(q[part]).transpose(2, 0, 1)
 
     def _each_derivative(self, q: np.ndarray, reduce: Callable[[_Piece, np.ndarray, np.ndarray], _Reduced]) -> list[_Reduced]:
-        """What `reduce` makes of the responses (K, C) of each piece at q (Q,) and their derivatives (K, C, Q), which are not kept."""
+        """Applies `reduce` to the responses (K, C) of each piece at q (Q,) and their derivatives (K, C, Q), which are not kept."""
         q = np.asarray(q, float)
         results: dict[int, _Reduced] = {}
 
@@ -407,6 +410,6 @@ class RolloutLikelihood:
 
 
 def _errors(piece: _Piece, q: np.ndarray) -> list[np.ndarray]:
-    """q (N, Q) -> for each channel measured minus model (n, N)."""
+    """Computes for each channel measured minus model (n, N) at q (N, Q)."""
     responses = piece.responses(q)
     return [column.values[:, None] - responses[column.pick, c] for c, column in enumerate(piece.columns)]

@@ -1,4 +1,4 @@
-"""What stands between the vehicle and its recording: inputs that act late or are read with an offset, sensors that are off.
+"""Errors of measurement between the vehicle and its recording: delayed, lagging, scaled or offset inputs, misaligned and offset sensors.
 
 An input acts as u(t) = scale * lag(recorded(t - delay)) + offset, kept inside the driver's range; the lag is of first order and exact for
 what is linear between the grid's points. A channel is measured as model + offset. Velocities and heading are measured along the axes of a
@@ -16,7 +16,7 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.gaussian import autoregress
 from lfdm_ros.inference.plan import INPUT_FIELDS, MISALIGNMENT
 
-LEAST_LAG = 1e-6  # [s]; below it a lag is none
+MIN_LAG = 1e-6  # [s]; below it a lag is none
 _RANGES = [(-1.0 if name == "steering" else 0.0, 1.0) for name in INPUT_FIELDS]
 _LATE = {"delay", "lag"}  # nuisances of an input that reach into what was before
 
@@ -25,7 +25,7 @@ class InputPath:
     """The inputs of one data set as a function of the nuisances that concern them."""
 
     def __init__(self, data: Dataset, names: Sequence[str]):
-        """`names`: the nuisances, in the order of their values; those of outputs are left alone."""
+        """Takes `names`: the nuisances, in the order of their values; those of outputs are left alone."""
         self.columns = [i for i, name in enumerate(names) if name.partition(".")[0] in INPUT_FIELDS]
         self._kinds = {(INPUT_FIELDS.index(names[i].partition(".")[0]), names[i].partition(".")[2]): i for i in self.columns}
         self._recorded = np.concatenate([data.history, data.inputs])
@@ -34,7 +34,7 @@ class InputPath:
         self.shifts_time = any(kind in _LATE for _, kind in self._kinds)
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
-        """values (N, M) -> inputs and prescribed states (N, K, 3 + P), a view of (K, 3 + P, N) as the kernel has it."""
+        """Computes inputs and prescribed states (N, K, 3 + P), a view of (K, 3 + P, N) as the kernel has it for values (N, M)."""
         table = np.empty((len(self._prescribed), len(INPUT_FIELDS) + self._prescribed.shape[1], len(values)))
         for j in range(len(INPUT_FIELDS)):
             np.clip(self._column(j, values, False)[0], *_RANGES[j], out=table[:, j])
@@ -42,7 +42,7 @@ class InputPath:
         return np.moveaxis(table, 2, 0)
 
     def slopes(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """values (M,) -> inputs and prescribed states (K, 3 + P), and the derivatives of the inputs (K, 3, M)."""
+        """Computes inputs and prescribed states (K, 3 + P), and the derivatives of the inputs (K, 3, M) for values (M,)."""
         derivatives = np.zeros((len(self._prescribed), len(INPUT_FIELDS), len(values)))
         for j in range(len(INPUT_FIELDS)):
             signal, tangents = self._column(j, values[None], True)
@@ -88,11 +88,11 @@ class InputPath:
             if differentiate:
                 tangents[own["delay"]] = (before - now) / self._interval
         if "lag" in own:
-            lag = np.maximum(values[:, own["lag"]], LEAST_LAG)
+            lag = np.maximum(values[:, own["lag"]], MIN_LAG)
             if differentiate:
                 # Of second order in a step for which rounding and truncation are about equal.
                 step = 1e-5 * np.maximum(lag, self._interval)
-                longer, shorter = lag + step, np.maximum(lag - step, LEAST_LAG)
+                longer, shorter = lag + step, np.maximum(lag - step, MIN_LAG)
                 tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}
                 tangents[own["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
             signal = self._lagged(signal, lag)
@@ -101,19 +101,19 @@ class InputPath:
     def _lagged(self, signal: np.ndarray, lag: np.ndarray) -> np.ndarray:
         # The response of 1 / (1 + lag s) to what is linear between the points (L, N), started in balance.
         ratio = lag / self._interval
-        kept = np.exp(-1.0 / ratio)
-        out = (ratio * (1.0 - kept) - kept) * signal[:-1] + (1.0 - ratio * (1.0 - kept)) * signal[1:]
+        decay = np.exp(-1.0 / ratio)
+        out = (ratio * (1.0 - decay) - decay) * signal[:-1] + (1.0 - ratio * (1.0 - decay)) * signal[1:]
         whole = np.empty(signal.shape)
         whole[0], whole[1:] = signal[0], out
-        autoregress(whole.T, kept)
+        autoregress(whole.T, decay)
         return whole
 
 
 class OutputPath:
-    """What the sensors make of the responses of the model."""
+    """Measurements of the sensors, given responses of the model."""
 
     def __init__(self, channels: Sequence[str], names: Sequence[str]):
-        """`channels`: what is measured; `names`: the nuisances, in the order of their values; those of inputs are left alone."""
+        """Takes `channels`: what is measured; `names`: the nuisances, in the order of their values; those of inputs are left alone."""
         self._offsets = [(channels.index(name.partition(".")[0]), i) for i, name in enumerate(names)
                          if name.partition(".")[0] in channels and name.endswith(".offset")]
         turned = MISALIGNMENT in names and any(name in channels for name in ("vx", "vy"))
@@ -125,7 +125,7 @@ class OutputPath:
         self.trivial = not self._offsets and not turned
 
     def measured(self, responses: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """responses (K, C', N) of the `channels`, values (N, M) -> what the sensors say (K, C, N)."""
+        """Computes the measurements (K, C, N) from responses (K, C', N) of the `channels` and values (N, M)."""
         out = responses[:, :self._measured]
         if self.trivial:
             return out
@@ -139,7 +139,7 @@ class OutputPath:
         return out
 
     def slopes(self, responses: np.ndarray, derivatives: np.ndarray, values: np.ndarray, nuisances: slice) -> np.ndarray:
-        """Derivatives of what the sensors say, (K, C, Q).
+        """Computes the derivatives of the measurements, (K, C, Q).
 
         responses (K, C') and their derivatives (K, C', Q), values (M,) of the nuisances, whose own columns of Q are `nuisances`.
         """

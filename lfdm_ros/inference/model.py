@@ -1,7 +1,7 @@
 """Log densities of many particles at once: of a stage, of a stage that is continued, and of a friction field.
 
 The simulator gives the moments of the errors; priors and Gaussian are NumPy's, so that neither PyMC is imported nor anything compiled.
-`lfdm_ros.inference.pymc_model` has the same as a PyMC model.
+`lfdm_ros.inference.pymc_adapter` has the same as a PyMC model.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErrorPriors:
-    """Of one group of errors: the standard deviation, and where neighbours are correlated, the correlation."""
+    """Priors of one group of errors: the standard deviation, and where neighbours are correlated, the correlation."""
 
     noise: Prior
     correlation: Prior | None = None
 
 
-class Target(Protocol):
-    """What a population of particles (N, D) is moved to: see `BatchedDensity`, which says what each of these gives."""
+class PopulationDensity(Protocol):
+    """Density that a population of particles (N, D) is moved to; `BatchedDensity` documents the members."""
 
     @property
     def evaluations(self) -> int: ...
@@ -56,7 +56,9 @@ class BatchedDensity:
     """
 
     def __init__(self, likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]):
-        """Args:
+        """Joins a likelihood with priors.
+
+        Args:
             unknowns: prior by name, in the order of the likelihood's q.
             errors: priors by group; of groups too that this likelihood does not have.
         """
@@ -72,12 +74,13 @@ class BatchedDensity:
     @cached_property
     def model(self) -> pm.Model:
         """The same as a PyMC model, whose value variables are the coordinates."""
-        from lfdm_ros.inference.pymc_model import build_model
+        from lfdm_ros.inference.pymc_adapter import build_model
 
         return build_model(self._likelihood, self._unknowns, self._errors)
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where a run diverged, and beyond the priors, where none is made."""
+        """Computes log prior (N,), log likelihood (N,) for particles (N, D); -inf where a run diverged, and beyond the priors, where none
+        is made."""
         prior = self.log_prior(particles)
         inside = np.flatnonzero(prior > -np.inf)
         likelihood = np.full(len(particles), -np.inf)
@@ -95,25 +98,25 @@ class BatchedDensity:
         return total
 
     def log_prior(self, particles: np.ndarray) -> np.ndarray:
-        """particles (N, D) -> log prior (N,), without a simulation."""
+        """Computes log prior (N,), for particles (N, D), without a simulation."""
         total: np.ndarray = np.sum([prior.log_density(x) for prior, x in zip(self._priors.values(), particles.T)], axis=0)
         return total
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
-        """particles (N, D) -> log likelihood (N,)."""
+        """Computes log likelihood (N,) for particles (N, D)."""
         return self(particles)[1]
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` particles (N, D) from the prior."""
+        """Draws `count` particles (N, D) from the prior."""
         return np.column_stack([prior.coordinate(prior.frozen().rvs(count, random_state=rng)) for prior in self._priors.values()])
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """particles (N, D) -> values (N,) by variable, in the units of the model."""
+        """Computes values (N,) by variable, in the units of the model, for particles (N, D)."""
         return {name: prior.value(x) for (name, prior), x in zip(self._priors.items(), particles.T)}
 
 
 class UpdatedDensity:
-    """What new data change: from the posterior of the old data to that of all, with the old data in the target throughout.
+    """Path from the posterior of the old data to that of all data, with the old data in the target throughout.
 
     The first value of a call is the log density that the particles have been drawn from, prior and old data; the second what is still to
     be tempered in. Where stages before have come out differently, the old data are not seen through the same vehicle any more: then
@@ -121,7 +124,7 @@ class UpdatedDensity:
     """
 
     def __init__(self, old: BatchedDensity, new: BatchedDensity, *, replaces: bool):
-        """`new`: the model with the new data alone, or, with `replaces`, with old and new data."""
+        """Takes `new`: the model with the new data alone, or, with `replaces`, with old and new data."""
         self.names = new.names
         self._old, self._new, self._replaces = old, new, replaces
         self._columns = [new.names.index(name) for name in old.names]
@@ -137,7 +140,7 @@ class UpdatedDensity:
         return self._old.evaluations + self._new.evaluations
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """particles (N, D) -> log prior with old data (N,), log likelihood to come (N,); -inf where a run diverged."""
+        """Computes log prior with old data (N,), log likelihood to come (N,) for particles (N, D); -inf where a run diverged."""
         prior, coming = self._new(particles)
         before = self._old(particles[:, self._columns])[1]
         with np.errstate(invalid="ignore"):
@@ -145,16 +148,16 @@ class UpdatedDensity:
         return prior + before, np.where(np.isnan(change), -np.inf, change)
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
-        """particles (N, D) -> log likelihood of all data (N,)."""
+        """Computes log likelihood of all data (N,) for particles (N, D)."""
         base, change = self(particles)
         return base - self._new.log_prior(particles) + change
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` particles (N, D) from the prior."""
+        """Draws `count` particles (N, D) from the prior."""
         return self._new.draw_prior(count, rng)
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """particles (N, D) -> values (N,) by variable, in the units of the model."""
+        """Computes values (N,) by variable, in the units of the model, for particles (N, D)."""
         return self._new.constrain(particles)
 
 
@@ -168,7 +171,9 @@ class FieldPriorDensity:
     """
 
     def __init__(self, observations: Observations, unknowns: Mapping[str, Prior], fixed: FieldPrior | None = None):
-        """Args:
+        """Takes the survey of one field.
+
+        Args:
             unknowns: prior by name.
             fixed: the values that are known. Where sigma_n is unknown it is the noise of all observations, otherwise each has its own.
 
@@ -185,11 +190,11 @@ class FieldPriorDensity:
         self.names = list(unknowns)
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where no field has such values."""
+        """Computes log prior (N,), log likelihood (N,) for particles (N, D); -inf where no field has such values."""
         return self.of(particles, self._seen.latent)
 
     def of(self, particles: np.ndarray, latent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of other latent values at the same places, (n,) or each particle's own (N, n)."""
+        """Evaluates particles with other latent values at the same places, (n,) or each particle's own (N, n)."""
         prior: np.ndarray = np.sum([own.log_density(x) for own, x in zip(self._unknowns.values(), particles.T)], axis=0)
         likelihood = np.full(len(particles), -np.inf)
         values = self.constrain(particles)
@@ -202,13 +207,13 @@ class FieldPriorDensity:
         return prior, likelihood
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
-        """particles (N, D) -> log likelihood (N,)."""
+        """Computes log likelihood (N,) for particles (N, D)."""
         return self(particles)[1]
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` particles (N, D) from the prior."""
+        """Draws `count` particles (N, D) from the prior."""
         return np.column_stack([own.coordinate(own.frozen().rvs(count, random_state=rng)) for own in self._unknowns.values()])
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """particles (N, D) -> values (N,) by name."""
+        """Computes values (N,) by name for particles (N, D)."""
         return {name: own.value(x) for (name, own), x in zip(self._unknowns.items(), particles.T)}

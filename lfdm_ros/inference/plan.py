@@ -1,4 +1,4 @@
-"""What a recipe asks for, as immutable records; `recipe` reads them from YAML."""
+"""Recipes as immutable records; `recipe` reads them from YAML."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ _WHEEL_FIELDS = {f"omega_{wheel}": f"wheel_speeds[{i}]" for i, wheel in enumerat
 
 
 def field_of(state: str) -> str:
-    """Where a VehicleState has a state of the models: spins of a car's wheels in the view of four, those of others by their wheel."""
+    """Returns the field of a VehicleState that holds a state of the models: spins of a car's wheels in the view of four, others by their
+    wheel."""
     other = f"speed_by_wheel[{state.removeprefix('omega_')}]" if state.startswith("omega_") else state
     return _WHEEL_FIELDS.get(state, other)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class CalibratedParameter:
     """One unknown. `targets`: vehicle parameter -> factor; roll damping may be one unknown shared front and rear."""
 
     name: str
@@ -44,7 +45,7 @@ class Parameter:
     targets: tuple[tuple[str, float], ...]
 
     def value_in(self, parameters: Mapping[str, float]) -> float:
-        """What a vehicle has: the mean over the parameters that the unknown sets, NaN where it has none of them."""
+        """Returns the value of a vehicle: the mean over the parameters that the unknown sets, NaN where it has none of them."""
         values = [parameters[name] / factor for name, factor in self.targets if name in parameters]
         return sum(values) / len(values) if values else math.nan
 
@@ -77,7 +78,7 @@ class SteeringSource:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where the driver's inputs come from; without a topic, throttle and brake are 0 and steering must have a source."""
+    """Topic of the driver's inputs; without one, throttle and brake are 0 and steering must have a source."""
 
     topic: str = DEFAULT_INPUTS
     steering: SteeringSource | None = None
@@ -91,7 +92,7 @@ class Split:
     take: str = "all"
 
     def takes(self, index: int) -> bool:
-        """Whether a piece is fitted."""
+        """Returns whether a piece is fitted."""
         return self.take == "all" or (index % 2 == 0) == (self.take == "even")
 
 
@@ -115,7 +116,7 @@ class Segment:
     channels: tuple[Channel, ...]
 
     def wants(self, recording: str) -> bool:
-        """Whether a recording of this name belongs here."""
+        """Returns whether a recording of this name belongs here."""
         return any(fnmatchcase(recording, pattern) for pattern in self.recordings)
 
 
@@ -129,7 +130,7 @@ class Nuisance:
 
 @dataclass(frozen=True)
 class Objective:
-    """What the sampler least_squares minimises: the sum over channels and samples of the squared scaled error.
+    """Objective of the sampler least_squares: the sum over channels and samples of the squared scaled error.
 
     scale: `noise` divides the error of a channel by its noise, which is estimated with it, and adds the priors: the posterior mode;
     `measured_sd` divides by the standard deviation of what was measured; `error_range` maps the error itself from its least to its
@@ -152,7 +153,7 @@ class Stage:
 
     name: str
     segments: tuple[Segment, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CalibratedParameter, ...]
     nuisance: tuple[Nuisance, ...] = ()
     errors: str = WHITE
     objective: Objective = field(default_factory=Objective)

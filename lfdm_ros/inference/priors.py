@@ -22,7 +22,7 @@ _SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
 _DEVIATIONS = ("log_sd", "sd", "sigma")  # of which a prior has one
 
 
-class Kind(ABC):
+class PriorFamily(ABC):
     """A family of distributions; `v` are the numbers of one by key.
 
     keys: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out). scale: whether values are positive
@@ -36,42 +36,42 @@ class Kind(ABC):
 
     @abstractmethod
     def frozen(self, v: Mapping[str, float]) -> Any:
-        """The distribution as a frozen one of SciPy."""
+        """Returns the distribution as a frozen one of SciPy."""
 
     @abstractmethod
     def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        """The random variable of PyMC, in the model that is open."""
+        """Returns the random variable of PyMC, in the model that is open."""
 
     @abstractmethod
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
-        """A residual r: inside the bounds the log density of x is -r^2/2 and a constant."""
+        """Returns a residual r: inside the bounds the log density of x is -r^2/2 and a constant."""
 
     @abstractmethod
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
-        """Derivative of the log density of x, inside the bounds."""
+        """Returns the derivative of the log density of x, inside the bounds."""
 
     @abstractmethod
     def distance(self, v: Mapping[str, float], value: float) -> float:
-        """How many standard deviations a value lies from where the prior has most; 0 where none is likelier than another."""
+        """Computes the distance of a value from the mode in standard deviations; 0 where none is likelier than another."""
 
     @abstractmethod
     def width(self, v: Mapping[str, float]) -> float:
-        """What `scaled` scales."""
+        """Returns the quantity that `scaled` scales."""
 
     @abstractmethod
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
-        """Kind and numbers of the prior `factor` times as wide about the same place, inside [lower, upper]."""
+        """Returns the kind and numbers of the prior `factor` times as wide about the same place, inside [lower, upper]."""
 
     def spread_of_logarithm(self, v: Mapping[str, float]) -> float:
-        """Standard deviation of the logarithm, of a scale."""
+        """Returns the standard deviation of the logarithm, of a scale."""
         raise NotImplementedError
 
     def narrow(self, v: Mapping[str, float]) -> bool:
-        """Whether a scale is searched as it is where it is an unknown of the model."""
+        """Returns whether a scale is searched as it is where it is an unknown of the model."""
         return self.scale
 
 
-class Uniform(Kind):
+class Uniform(PriorFamily):
     """Between two values."""
 
     keys = {"lower": "value", "upper": "value"}
@@ -103,7 +103,7 @@ class Uniform(Kind):
         return "uniform", {"lower": max(centre - half, lower), "upper": min(centre + half, upper)}
 
 
-class HalfNormal(Kind):
+class HalfNormal(PriorFamily):
     """A normal about 0 of standard deviation sigma, folded."""
 
     keys = {"sigma": "value"}
@@ -140,7 +140,7 @@ class HalfNormal(Kind):
         return math.pi / math.sqrt(8.0)
 
 
-class LogNormal(Kind):
+class LogNormal(PriorFamily):
     """The logarithm is normal, about that of the median, of standard deviation log_sd."""
 
     keys = {"median": "value", "log_sd": "ratio"}
@@ -180,8 +180,8 @@ class LogNormal(Kind):
         return v["log_sd"] <= WIDEST_DIRECT
 
 
-class Normal(Kind):
-    """By mean and standard deviation."""
+class Normal(PriorFamily):
+    """Normal distribution, given by mean and standard deviation."""
 
     keys = {"mean": "value", "sd": "value"}
 
@@ -230,7 +230,7 @@ class TruncatedNormal(Normal):
         return pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"), **options)
 
 
-KINDS: dict[str, Kind] = {"uniform": Uniform(), "half_normal": HalfNormal(), "normal": Normal(), "log_normal": LogNormal(),
+KINDS: dict[str, PriorFamily] = {"uniform": Uniform(), "half_normal": HalfNormal(), "normal": Normal(), "log_normal": LogNormal(),
                           "truncated_normal": TruncatedNormal()}
 
 
@@ -247,7 +247,7 @@ class Prior:
     direct: bool = False
 
     def as_unknown(self) -> Prior:
-        """The same prior for an unknown of the model that is searched as it is, not by its logarithm as a scale is.
+        """Returns the same prior for an unknown of the model that is searched as it is, not by its logarithm as a scale is.
 
         Data often know a sum of two unknowns and not each: in logarithms that straight ridge is bent, and populations of particles do
         not follow a thin bent ridge (docs/sbc.md). Priors over several orders of magnitude stay in logarithms.
@@ -260,7 +260,7 @@ class Prior:
         return dict(self.numbers)
 
     def frozen(self) -> Any:
-        """The same distribution as a frozen one of SciPy."""
+        """Returns the same distribution as a frozen one of SciPy."""
         return _frozen(self.kind, self.numbers)
 
     def variable(self, name: str) -> Any:
@@ -277,55 +277,55 @@ class Prior:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether the coordinate is the logarithm of the value; otherwise it is the value."""
+        """True if the coordinate is the logarithm of the value; otherwise it is the value."""
         return KINDS[self.kind].scale and not self.direct
 
     def coordinate(self, value: Any) -> Any:
-        """Value to coordinate."""
+        """Maps value to coordinate."""
         return np.log(value) if self.logarithmic else value
 
     def value(self, coordinate: Any) -> Any:
-        """Coordinate to value."""
+        """Maps coordinate to value."""
         return np.exp(coordinate) if self.logarithmic else coordinate
 
     def spread(self) -> float:
-        """Standard deviation of the coordinate."""
+        """Returns the standard deviation of the coordinate."""
         return KINDS[self.kind].spread_of_logarithm(self.values) if self.logarithmic else _standard_deviation(self.kind, self.numbers)
 
     def deviation(self, coordinate: Any) -> Any:
-        """A residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
+        """Returns a residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
         return KINDS[self.kind].deviation(self.values, coordinate, self.logarithmic)
 
     def slope(self, coordinate: Any) -> Any:
-        """Derivative of the log density of the coordinate, inside the bounds."""
+        """Returns the derivative of the log density of the coordinate, inside the bounds."""
         return KINDS[self.kind].slope(self.values, coordinate, self.logarithmic)
 
     def log_density(self, coordinate: np.ndarray) -> np.ndarray:
-        """Of coordinates; -inf beyond the bounds."""
+        """Computes the log density of coordinates; -inf beyond the bounds."""
         lower, upper, constant = _support(self)
         with np.errstate(divide="ignore", invalid="ignore"):
             inside = constant - 0.5 * self.deviation(coordinate) ** 2
         return np.where((coordinate >= lower) & (coordinate <= upper), inside, -np.inf)
 
     def distance(self, value: float) -> float:
-        """How many of its standard deviations a value lies from where the prior has most; 0 of a uniform one."""
+        """Computes the distance of a value from the mode in standard deviations of the prior; 0 of a uniform one."""
         return KINDS[self.kind].distance(self.values, value)
 
     @property
     def flat(self) -> bool:
-        """Whether all between the bounds is as likely."""
+        """True if all values between the bounds are as likely."""
         return KINDS[self.kind].flat
 
     # -- Its own scale: the logarithm of a log-normal one, be it searched by that or not ------------------------------
 
     def relative(self, values: Any) -> Any:
-        """Values in the prior's own scale, in units of its standard deviation there."""
+        """Scales values in the prior's own scale to units of its standard deviation there."""
         if self._of_logarithm:
             return np.log(values) / KINDS[self.kind].spread_of_logarithm(self.values)
         return np.asarray(values) / _standard_deviation(self.kind, self.numbers)
 
     def change(self, value: float) -> float:
-        """By how much a value changes for one standard deviation in the prior's own scale."""
+        """Computes the change of a value for one standard deviation in the prior's own scale."""
         if self._of_logarithm:
             return KINDS[self.kind].spread_of_logarithm(self.values) * value
         return _standard_deviation(self.kind, self.numbers)
@@ -337,16 +337,16 @@ class Prior:
     # -- Wider and narrower --------------------------------------------------------------------------------------------
 
     def width(self) -> float:
-        """What `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
+        """Returns the quantity that `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
         return KINDS[self.kind].width(self.values)
 
     def scaled(self, factor: float, lower: float = -math.inf, upper: float = math.inf) -> Prior:
-        """The prior `factor` times as wide about the same place, inside [lower, upper]; each kind says how it stays there."""
+        """Returns the prior `factor` times as wide about the same place, inside [lower, upper]; each kind says how it stays there."""
         kind, numbers = KINDS[self.kind].scaled(self.values, factor, lower, upper)
         return replace(self, kind=kind, numbers=tuple(numbers.items()))
 
     def oversteps(self, lower: float, upper: float) -> str:
-        """Where more than OUTSIDE of the prior lies beyond [lower, upper]: which quantile lies beyond which bound, and the largest
+        """Describes a prior of which more than OUTSIDE lies beyond [lower, upper]: the quantile beyond the bound, and the largest
         deviation that would fit, in words; else nothing."""
         own = self.frozen()
         below, above = float(own.cdf(lower)), float(own.sf(upper))
@@ -355,15 +355,15 @@ class Prior:
         unit = f" {self.unit}" if self.unit else ""
         low = below >= above
         quantile, bound = (float(own.ppf(OUTSIDE)), lower) if low else (float(own.isf(OUTSIDE)), upper)
-        said = (f"its {'lower' if low else 'upper'} {OUTSIDE:g} quantile is {quantile:.4g}{unit}, {'below' if low else 'above'} the bound "
+        text = (f"its {'lower' if low else 'upper'} {OUTSIDE:g} quantile is {quantile:.4g}{unit}, {'below' if low else 'above'} the bound "
                 f"{bound:g}{unit}")
         key = next((name for name in _DEVIATIONS if name in self.values), None)
         if key is None:
-            return f"{said}; narrow it to [{lower:g}, {upper:g}]{unit}"
-        most = self._largest(key, lower, upper)
-        fits = f"the largest {key} that fits is {most:.3g}{'' if key == 'log_sd' else unit}" if most > 0.0 else \
+            return f"{text}; narrow it to [{lower:g}, {upper:g}]{unit}"
+        largest = self._largest(key, lower, upper)
+        fits = f"the largest {key} that fits is {largest:.3g}{'' if key == 'log_sd' else unit}" if largest > 0.0 else \
             f"its middle lies outside [{lower:g}, {upper:g}]{unit}"
-        return f"{said}; {fits}; or use truncated_normal or uniform"
+        return f"{text}; {fits}; or use truncated_normal or uniform"
 
     def _largest(self, key: str, lower: float, upper: float) -> float:
         # Of a deviation, rounded down to three digits; 0 where none fits.
@@ -378,7 +378,7 @@ class Prior:
         return math.floor(small / digit) * digit
 
     def bounds(self) -> tuple[float, float]:
-        """The support."""
+        """Returns the support."""
         lower, upper = self.frozen().support()
         return float(lower), float(upper)
 
@@ -397,7 +397,7 @@ def _frozen(kind: str, numbers: tuple[tuple[str, float], ...]) -> Any:
 
 @lru_cache(maxsize=1024)
 def _support(prior: Prior) -> tuple[float, float, float]:
-    """Bounds of the coordinate, and what its log density is more than -r^2/2 between them."""
+    """Returns the bounds of the coordinate, and the excess of its log density over -r^2/2 between them."""
     with np.errstate(divide="ignore"):
         lower, upper = prior.coordinate(np.array(prior.bounds()))
     median = prior.frozen().median()

@@ -1,6 +1,9 @@
-"""What is used of PyMC and PyTensor that they do not promise to keep: all of it is here, with what depends on it.
+"""PyMC and PyTensor: the model of a stage, and all uses of names that these packages do not promise to keep.
 
-`MADE_FOR` are the releases that this was written against; `LOOK_AT` says, thing by thing, what has to hold in another one.
+In the model the simulator is one Op, the moments of the errors; priors, noise and the Gaussian stay in PyTensor. It serves PyMC's own
+samplers, predictives and gradients of the posterior; the package's samplers take the density from `lfdm_ros.inference.model`, which is the
+same in NumPy. `MADE_FOR` lists the releases that the rest was written against; `LOOK_AT` lists per name the properties that another release
+has to keep.
 """
 
 from __future__ import annotations
@@ -12,10 +15,20 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection, RaveledVars
 from pymc.smc.kernels import SMC_KERNEL
 from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from lfdm_ros.inference.gaussian import MOMENTS, ErrorGroup, correlated_noise, log_density
+from lfdm_ros.inference.likelihood import Likelihood
+from lfdm_ros.inference.model import ErrorPriors
+from lfdm_ros.inference.plan import RHO, SIGMA
+from lfdm_ros.inference.priors import Prior
 
 MADE_FOR = {"pymc": ("5.25", "5.28"), "pytensor": ("2.31", "2.38")}
 LOOK_AT = {
@@ -40,7 +53,7 @@ class CannotDrift(IntegrationError):
 
 
 class _Density:
-    """What the step and its integrator look at in place of PyMC's compiled density."""
+    """Stand-in for PyMC's compiled density, with the attributes that the step and its integrator read."""
 
     dtype = "float64"
     _raveled_inputs = True
@@ -70,7 +83,9 @@ class NutsChain:
 
     def __init__(self, model: pm.Model, function: Callable[[np.ndarray], tuple[float, np.ndarray]], drift: Drift, start: np.ndarray, *,
                  mean: np.ndarray, covariance: np.ndarray, weight: float, target_accept: float, seed: np.random.SeedSequence):
-        """Args:
+        """Prepares a chain.
+
+        Args:
             model: whose unknowns these are; its own density is not compiled.
             function: x (D,) -> log density, slope (D,).
             drift: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift.
@@ -86,7 +101,7 @@ class NutsChain:
         self._point = DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, start)})
 
     def draw(self, tuning: bool) -> tuple[np.ndarray, Mapping[str, Any]]:
-        """The next draw (D,) and its statistics."""
+        """Returns the next draw (D,) and its statistics."""
         self._step.tune = tuning
         self._point, (statistics,) = self._step.astep(self._point)
         return self._point.data.copy(), statistics
@@ -102,7 +117,8 @@ class TemperedPopulation(SMC_KERNEL):
 
     def __init__(self, draws: int = 2000, start: Any = None, model: pm.Model | None = None, random_seed: Any = None, threshold: float = 0.5,
                  compile_kwargs: Any = None):
-        """As PyMC's, which would compile two densities of single particles that are never called; `model` is for pm.sample_smc alone."""
+        """Replaces PyMC's, which would compile two densities of single particles that are never called; `model` is for pm.sample_smc
+        alone."""
         self.draws, self.start, self.threshold, self.rng = draws, start, threshold, np.random.default_rng(random_seed)
         self.beta, self.iteration, self.log_marginal_likelihood = 0.0, 0, 0.0
         self.weights = np.full(draws, 1.0 / draws)
@@ -113,7 +129,7 @@ class TemperedPopulation(SMC_KERNEL):
         """Gives the population and its densities before the first temperature."""
 
     def set_rng(self, rng: np.random.Generator) -> None:
-        """PyMC would copy its compiled functions here; ours draw nothing."""
+        """Sets the generator; PyMC would copy its compiled functions here, ours draw nothing."""
         self.rng = rng
 
     def _initialize_kernel(self) -> None:
@@ -123,3 +139,70 @@ class TemperedPopulation(SMC_KERNEL):
         point, self.variables = model.initial_point(), model.value_vars
         self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
         self.begin()
+
+
+COMPILE_MODE = "FAST_COMPILE"
+
+
+def without_compiler() -> Any:
+    """Returns a context in which PyTensor runs as Python: the simulator is nearly all of the cost, and C would take 15 s to compile."""
+    return pytensor.config.change_flags(cxx="")
+
+
+class Moments(Op):
+    """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
+
+    One simulation gives both, and the gradient uses the second output of the node that is there. Equal likelihood, equal Op: PyTensor
+    then merges the nodes of all groups into one.
+    """
+
+    __props__ = ("likelihood",)
+    itypes = [pt.dvector]
+    otypes = [pt.dmatrix, pt.dtensor3]
+
+    def __init__(self, likelihood: Likelihood):
+        self.likelihood = likelihood
+
+    def perform(self, node: Apply, inputs: list[np.ndarray], outputs: list[list[Any]]) -> None:
+        outputs[0][0], outputs[1][0] = self.likelihood.moments_and_slopes(inputs[0])
+
+    def L_op(self, inputs: Any, outputs: Any, output_gradients: Any) -> list[Any]:
+        return [pt.tensordot(output_gradients[0], outputs[1], axes=[[0, 1], [0, 1]])]
+
+
+def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]) -> pm.Model:
+    """Builds the joint density of a stage.
+
+    Args:
+        unknowns: prior by name, in the order of the likelihood's q.
+        errors: priors by group; of groups too that this likelihood does not have.
+
+    Returns:
+        Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
+    """
+    moments = Moments(likelihood)
+    with pm.Model() as model:
+        q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])
+        noise = {label: (own.noise.variable(SIGMA + label), own.correlation.variable(RHO + label) if own.correlation else pt.constant(0.0))
+                 for label, own in errors.items()}
+        for index, group in enumerate(likelihood.groups):
+            pm.CustomDist(group.label, q, *noise[group.label], np.arange(group.count), logp=_gaussian(moments, index, group),
+                          random=_response(likelihood, index), signature="(q),(),(),(k)->(k)", observed=likelihood.measured(index))
+    return model
+
+
+def _gaussian(moments: Moments, index: int, group: ErrorGroup) -> Callable[..., Any]:
+    def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
+        own = [moments(q)[0][index, i] for i in range(MOMENTS)]
+        return log_density(group, own, pt.log(sigma), rho, maths=pt)
+
+    return logp
+
+
+def _response(likelihood: Likelihood, index: int) -> Callable[..., np.ndarray]:
+    def draw(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rows: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        # One draw of the unknowns at a time, as PyMC's predictive sampling asks for it.
+        response = likelihood.measured(index) - likelihood.errors(q[None, :])[index][0]
+        return response + correlated_noise(rng, (*(size or ()), len(rows)), sigma, rho)
+
+    return draw

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.calibration.gates import Limits
+from lfdm_ros.calibration.gates import GateLimits
 from lfdm_ros.engine.applying import MANUAL, POLICIES
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.folder_watch import Order
@@ -73,9 +73,9 @@ def share_of(value: Value) -> Share:
     return Share(value("max_cores"), value("priority"))
 
 
-def limits_of(value: Value) -> Limits:
+def limits_of(value: Value) -> GateLimits:
     """Of the gates."""
-    return Limits(
+    return GateLimits(
         r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
         change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
         slow=value("apply_slow_only"))

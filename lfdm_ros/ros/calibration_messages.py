@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.calibration.gates import Verdict
+from lfdm_ros.calibration.gates import GateResult
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.engine.calibrations import Conclusion, State
 from lfdm_ros.msg import CalibratorStatus, Gate
@@ -28,7 +28,7 @@ def result_message(conclusion: Conclusion) -> Calibrate.Result:
     return result
 
 
-def status_message(state: State, progress: Progress, paused: bool, gates: Iterable[Verdict]) -> CalibratorStatus:
+def status_message(state: State, progress: Progress, paused: bool, gates: Iterable[GateResult]) -> CalibratorStatus:
     """Of a calibration and the gates; what is in force is not in it yet."""
     waits = paused and state in (State.RUNNING, State.IDLE)
     return CalibratorStatus(
@@ -36,6 +36,6 @@ def status_message(state: State, progress: Progress, paused: bool, gates: Iterab
         temperature=progress.temperature, ess=progress.ess, time_left=progress.time_left, message=progress.message, gates=gate_list(gates))
 
 
-def gate_list(gates: Iterable[Verdict]) -> list[Gate]:
+def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
     """Verdicts as messages."""
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]

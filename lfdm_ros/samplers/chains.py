@@ -1,4 +1,4 @@
-"""What Markov chain samplers share: draws as they come, progress, stopping, and the finished run."""
+"""Common parts of Markov chain samplers: draws as they come, progress, stopping, and the finished run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
-LEAST_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
+MIN_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
 HAMILTONIAN = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
                "mean_tree_accept": float}  # statistics of each draw
 ESS_INTERVAL = 2.0  # [s] between two estimates of the effective sample size
@@ -22,8 +22,8 @@ class Collector:
 
     def __init__(self, problem: Problem, *, tune: int, draws: int, chains: int, evaluations: int, began: float, report: Report | None,
                  thin: int = 1):
-        """`tune`: steps of each chain that are not kept; `draws`: those kept, one of `thin` steps; `evaluations`: simulations before the
-        chains began."""
+        """Takes `tune`: steps of each chain that are not kept; `draws`: those kept, one of `thin` steps; `evaluations`: simulations before
+        the chains began."""
         self._problem, self._tune, self._draws, self._thin, self._report = problem, tune, draws, thin, report
         self._parts: list[list[np.ndarray]] = [[] for _ in range(chains)]
         self._tuned = np.zeros(chains, int)
@@ -52,17 +52,17 @@ class Collector:
 
     @property
     def useful(self) -> bool:
-        """Whether there is enough of every chain for a result."""
-        return bool(self._drawn.min() >= min(LEAST_DRAWS, self._draws))
+        """True if every chain has enough draws for a result."""
+        return bool(self._drawn.min() >= min(MIN_DRAWS, self._draws))
 
     def particles(self) -> np.ndarray:
-        """The draws that every chain has (C, N, D)."""
+        """Returns the draws that every chain has (C, N, D)."""
         count = int(self._drawn.min())
         return np.stack([np.concatenate(parts)[:count] for parts in self._parts])
 
     def finish(self, particles: np.ndarray, *, statistics: Mapping[str, Any], stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
                account: str, notes: Sequence[str] = ()) -> SampleRun:
-        """The finished run of particles (C, N, D)."""
+        """Makes the finished run of particles (C, N, D)."""
         density, (chains, count, _) = self._problem.density, particles.shape
         flat = particles.reshape(chains * count, -1)
         draws = {name: values.reshape(chains, count) for name, values in density.constrain(flat).items()}
@@ -75,11 +75,12 @@ class Collector:
             point_is="posterior mean", evaluations=self._evaluations + len(flat), seconds=time.perf_counter() - self._began,
             statistics=statistics, stored=stored, account=account, warnings=tuple(warnings), stopped=count < self._draws)
 
-    def finish_hamiltonian(self, name: str, kept: Mapping[str, np.ndarray]) -> SampleRun:
-        """The finished run of a Hamiltonian sampler; `kept`: `HAMILTONIAN` statistics of its draws (C, N), the first of each chain."""
-        particles = self.particles()[:, :next(iter(kept.values())).shape[1]]
+    def finish_hamiltonian(self, name: str, per_draw: Mapping[str, np.ndarray]) -> SampleRun:
+        """Makes the finished run of a Hamiltonian sampler; `per_draw`: `HAMILTONIAN` statistics of its draws (C, N), the first of each
+        chain."""
+        particles = self.particles()[:, :next(iter(per_draw.values())).shape[1]]
         total = particles.shape[0] * particles.shape[1]
-        diverging, deep = int(kept["diverging"].sum()), int(kept["reached_max_treedepth"].sum())
+        diverging, deep = int(per_draw["diverging"].sum()), int(per_draw["reached_max_treedepth"].sum())
         notes = []
         if diverging:
             notes.append(f"{diverging} of {total} draws met a divergence: there is a part of the posterior that NUTS cannot enter and may "
@@ -87,12 +88,12 @@ class Collector:
         if deep:
             notes.append(f"{deep} of {total} trajectories were cut off at the greatest length: draws depend on each other more than they "
                          "need to")
-        gradients = float(kept["tree_size"].mean())
+        gradients = float(per_draw["tree_size"].mean())
         return self.finish(
             particles, notes=notes,
             statistics={"tuning": self._tune, "divergences": diverging, "gradients_per_draw": gradients,
-                        "acceptance": float(kept["mean_tree_accept"].mean()), "step_size": kept["step_size"][:, -1].tolist()},
-            stored={key: (("chain", "draw"), kept[key]) for key in ("energy", "tree_size", "step_size", "diverging")},
+                        "acceptance": float(per_draw["mean_tree_accept"].mean()), "step_size": per_draw["step_size"][:, -1].tolist()},
+            stored={key: (("chain", "draw"), per_draw[key]) for key in ("energy", "tree_size", "step_size", "diverging")},
             account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
 
     def _least_ess(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from lfdm_ros.libraries import arviz
 
 PARETO_LIMIT = 0.7  # above it importance weights, and so the approximation they correct, are not to be trusted (Vehtari et al. 2024)
-SHARE_EFFECTIVE, LEAST_EFFECTIVE = 0.1, 100.0  # of the draws, and draws, that weights have to be worth where they are not
+SHARE_EFFECTIVE, MIN_EFFECTIVE = 0.1, 100.0  # of the draws, and draws, that weights have to be worth where they are not
 NO_WEIGHT = 1e-3  # of what a draw has on average
 
 
@@ -36,7 +36,7 @@ class Weighed:
         return int((self.weights < NO_WEIGHT / len(self.weights)).sum())
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Places (n,) of draws that all count the same, in no order: systematic resampling."""
+        """Draws the indices (n,) of equally weighted draws, in no order: systematic resampling."""
         count = len(self.weights)
         edges = np.cumsum(self.weights)
         places = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.uniform()) / count)
@@ -44,7 +44,7 @@ class Weighed:
 
 
 def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
-    """Importance weights, Pareto-smoothed (Vehtari et al. 2024), of log density less log density of the approximation (n,).
+    """Computes importance weights, Pareto-smoothed (Vehtari et al. 2024), of log density less log density of the approximation (n,).
 
     Where the tail is too heavy (k above PARETO_LIMIT), the approximation is moved towards the density only as far as its draws reach: by
     the largest power of the weights that leaves enough of them, as a step of annealed importance sampling (Neal 2001) does. Draws whose
@@ -65,7 +65,7 @@ def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
         return Weighed(possible / possible.sum(), shape, 0.0)
     if shape <= PARETO_LIMIT:
         return Weighed(_normalised(np.asarray(smoothed)), shape, 1.0)
-    enough = min(0.9 * possible.sum(), max(LEAST_EFFECTIVE, SHARE_EFFECTIVE * len(raw)))
+    enough = min(0.9 * possible.sum(), max(MIN_EFFECTIVE, SHARE_EFFECTIVE * len(raw)))
     low, high = 0.0, 1.0
     for _ in range(40):
         power = 0.5 * (low + high)

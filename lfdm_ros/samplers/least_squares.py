@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize
 
-from lfdm_ros.inference.gaussian import Group, misfit, scatter
+from lfdm_ros.inference.gaussian import ErrorGroup, misfit, scatter
 from lfdm_ros.inference.identifiability import INFORMED, information_root, whiten
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import RHO, SIGMA
@@ -61,7 +61,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     """Finds the optimum of the stage's objective and draws from the Gaussian there; see `lfdm_ros.samplers.sampler.Sample`."""
     began, rng = time.perf_counter(), np.random.default_rng(seed)
     fit = _Fit(problem, report)
-    start = fit.first_guess()
+    start = fit.initial_guess()
     optimum = fit.minimise(start if problem.objective.minimiser == "powell" else fit.best_of(start, rng))
     weights, directions = np.linalg.eigh(fit.fisher(optimum))
     weights = np.maximum(weights, 0.0)
@@ -110,13 +110,13 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
-    """The unknowns (Q,) at the posterior's mode.
+    """Finds the unknowns (Q,) at the posterior's mode.
 
     Raises:
         ValueError: nothing of the prior can be simulated.
     """
     fit = _Fit(problem, report)
-    return fit.values(fit.minimise(fit.best_of(fit.first_guess(), np.random.default_rng(0))).x[None])[0]
+    return fit.values(fit.minimise(fit.best_of(fit.initial_guess(), np.random.default_rng(0))).x[None])[0]
 
 
 class _Fit:
@@ -135,22 +135,22 @@ class _Fit:
         self.runs = 0
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """x (N, Q) -> q (N, Q)."""
+        """Computes q (N, Q) for x (N, Q)."""
         return np.column_stack([prior.value(column) for prior, column in zip(self._priors, (x * self.spread).T)])
 
     def errors(self, x: np.ndarray) -> np.ndarray:
-        """x (N, Q) -> measured minus model (N, M)."""
+        """Computes measured minus model (N, M) for x (N, Q)."""
         self.runs += len(x)
         return np.concatenate(self._problem.likelihood.errors(self.values(x)), axis=1)
 
     def moments(self, x: np.ndarray) -> np.ndarray:
-        """Of the errors at x (Q,), (G, 3)."""
+        """Computes the moments of the errors at x (Q,), (G, 3)."""
         self.runs += 1
         moments: np.ndarray = self._problem.likelihood.moments(self.values(x[None]))[0]
         return moments
 
     def residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        """x (N, Q) -> what the objective is the sum of squares of (N, R)."""
+        """Computes the residuals (N, R) at x (N, Q); the objective is their sum of squares."""
         error, scale = self.errors(x), self._problem.objective.scale
         if scale == "noise":
             deviations = [prior.deviation(column) for prior, column in zip(self._priors, (x * self.spread).T)]
@@ -165,11 +165,11 @@ class _Fit:
         return error
 
     def objective(self, x: np.ndarray, noise: Sequence[_Noise]) -> float:
-        """The sum of squares at x (Q,)."""
+        """Returns the sum of squares at x (Q,)."""
         return float((self.residuals(x[None], noise) ** 2).sum())
 
     def jacobian(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        """Of the residuals, (R, Q): exact for the likelihood, central differences for objectives that are none."""
+        """Computes the Jacobian of the residuals, (R, Q): exact for the likelihood, central differences for objectives that are none."""
         if self._problem.objective.scale != "noise":
             return self._slopes(lambda points: self.residuals(points, noise), x)
         deviations = self._slopes(lambda points: np.column_stack(
@@ -177,7 +177,7 @@ class _Fit:
         return np.concatenate([self._information_root(x, noise), deviations])
 
     def fisher(self, optimum: _Optimum) -> np.ndarray:
-        """Information of the data at the optimum in units of the priors, (Q, Q)."""
+        """Returns the information of the data at the optimum in units of the priors, (Q, Q)."""
         root = self._information_root(optimum.x, optimum.noise)
         information: np.ndarray = root.T @ root
         return information
@@ -198,14 +198,14 @@ class _Fit:
         return ((values[: len(x)] - values[len(x):]) / np.diag(above - below)[:, None]).T
 
     def noise(self, x: np.ndarray) -> tuple[_Noise, ...]:
-        """The mode of the noise given the errors at x, by group."""
+        """Returns the mode of the noise given the errors at x, by group."""
         return tuple(_noise_mode(self._problem.errors[group.label], moments, group)
                      for group, moments in zip(self._groups, self.moments(x)))
 
     # -- Where to begin -------------------------------------------------------------------------------------------
 
-    def first_guess(self) -> np.ndarray:
-        """x of the values that the problem starts with; the prior's median where there is none or it lies outside the prior."""
+    def initial_guess(self) -> np.ndarray:
+        """Returns x of the values that the problem starts with; the prior's median where there is none or it lies outside the prior."""
         medians = np.array([float(prior.frozen().median()) for prior in self._priors])
         bounds = np.array([prior.bounds() for prior in self._priors])
         inside = (self._problem.start > bounds[:, 0]) & (self._problem.start < bounds[:, 1])
@@ -213,7 +213,7 @@ class _Fit:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need.
+        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need.
 
         Raises:
             ValueError: none of them can be simulated.
@@ -237,7 +237,7 @@ class _Fit:
     # -- The search -----------------------------------------------------------------------------------------------
 
     def minimise(self, x: np.ndarray) -> _Optimum:
-        """The optimum from x (Q,).
+        """Minimises from x (Q,).
 
         Raises:
             ValueError: the start cannot be simulated.
@@ -294,14 +294,14 @@ def _pairs(noise: Sequence[_Noise]) -> list[tuple[float, float]]:
 # -- Noise: mode and width of log sigma and, where neighbours are correlated, of rho, given the moments of the errors ----
 
 
-def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: Group, log_sigma: float, rho: float) -> float:
+def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, log_sigma: float, rho: float) -> float:
     # Minus the log density of log sigma and rho.
     cost = (group.weight * misfit(group, moments, log_sigma, rho)
             - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
     return float(cost if priors.correlation is None else cost - priors.correlation.frozen().logpdf(rho))
 
 
-def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: Group) -> _Noise:
+def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup) -> _Noise:
     if not np.isfinite(moments).all():
         return _Noise(float("nan"))
     rho, sigma = 0.0, _sigma_mode(priors, moments, group, 0.0)
@@ -320,7 +320,7 @@ def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: Group) -> _Nois
     return _Noise(sigma, rho)
 
 
-def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: Group, rho: float) -> float:
+def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, rho: float) -> float:
     lower, upper = np.log(_noise_bounds(priors.noise))
     centre = 0.5 * np.log(max(scatter(moments, rho) / (1.0 - rho * rho) / group.count, 1e-300))
     # The errors alone have their mode at the centre; a prior of any width moves it by less than its own distance.
@@ -331,7 +331,7 @@ def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: Group, rho: flo
     return float(np.exp(found.x))
 
 
-def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: Group, mode: _Noise, count: int,
+def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, mode: _Noise, count: int,
                 rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
     # Draws of sigma and rho from the Gaussian in log sigma and rho, and the log density of their coordinates up to a constant.
     steps = [1e-4, 1e-4 * (1.0 - mode.rho**2)][:1 if priors.correlation is None else 2]
@@ -366,7 +366,7 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
 
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
-    """Gaussian draws (count, Q) of covariance root root' between the bounds.
+    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds.
 
     Raises:
         ValueError: next to nothing of the Gaussian lies between them.
@@ -381,7 +381,7 @@ def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper:
 
 
 def _width(weight: float) -> float:
-    """Posterior over prior standard deviation along an eigenvector of the Fisher information."""
+    """Returns the posterior over prior standard deviation along an eigenvector of the Fisher information."""
     return float(1.0 / np.sqrt(1.0 + weight))
 
 
@@ -402,7 +402,7 @@ def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, wei
 
 
 def _combination(names: Sequence[str], direction: np.ndarray) -> str:
-    """The terms of a direction that matter: '0.71 a - 0.71 b', or the name alone."""
+    """Formats the terms of a direction that matter: '0.71 a - 0.71 b', or the name alone."""
     sign = np.sign(direction[np.abs(direction) > 0.99 * np.abs(direction).max()][0])
     terms = [(sign * d, name) for d, name in zip(direction, names) if abs(d) > 0.2]
     if len(terms) == 1:

@@ -24,26 +24,26 @@ BLOCK = 10  # draws between two reports
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int,
         thin: int) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    """Draws from the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
     began = time.perf_counter()
     start_seed, walk_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
-    walk = _Walk(problem, starts.points, starts.covariance, np.random.default_rng(walk_seed))
+    walk = _RandomWalk(problem, starts.points, starts.covariance, np.random.default_rng(walk_seed))
     collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report,
                           thin=thin)
     try:
         for first in range(0, tune, ADAPT):
             count = min(ADAPT, tune - first)
-            seen = walk.steps(count, adapt=True)
-            walk.learn(seen)
+            positions = walk.steps(count, adapt=True)
+            walk.learn(positions)
             for chain in range(chains):
-                collector.add(chain, seen[chain], tuning=True, evaluations=count)
+                collector.add(chain, positions[chain], tuning=True, evaluations=count)
         walk.accepted = walk.taken = 0
         for first in range(0, draws, BLOCK):
             count = min(BLOCK, draws - first)
-            seen = walk.steps(count * thin, adapt=False)[:, thin - 1::thin]
+            positions = walk.steps(count * thin, adapt=False)[:, thin - 1::thin]
             for chain in range(chains):
-                collector.add(chain, seen[chain], tuning=False, evaluations=count * thin)
+                collector.add(chain, positions[chain], tuning=False, evaluations=count * thin)
     except KeyboardInterrupt:
         if not collector.useful:
             raise
@@ -53,7 +53,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
                                     f"{100 * acceptance:.0f} % accepted")
 
 
-class _Walk:
+class _RandomWalk:
     """C walkers that propose with one covariance."""
 
     def __init__(self, problem: Problem, points: np.ndarray, covariance: np.ndarray, rng: np.random.Generator):
@@ -65,8 +65,8 @@ class _Walk:
         self.accepted = self.taken = 0
 
     def steps(self, count: int, adapt: bool) -> np.ndarray:
-        """Where the walkers are after each of the next steps (C, count, D)."""
-        seen = np.empty((len(self._points), count, self._points.shape[1]))
+        """Moves the walkers; returns their positions after each of the next steps (C, count, D)."""
+        positions = np.empty((len(self._points), count, self._points.shape[1]))
         for step in range(count):
             length = self._scale * np.where(self._rng.random((len(self._points), 1)) < SHARE, LONG, 1.0)
             proposal = self._points + length * self._rng.standard_normal(self._points.shape) @ self._root.T
@@ -77,12 +77,12 @@ class _Walk:
             self.taken += len(accept)
             if adapt:
                 self._scale *= float(np.exp((accept.mean() - ACCEPTANCE) / np.sqrt(1.0 + len(self._history))))
-            seen[:, step] = self._points
-        return seen
+            positions[:, step] = self._points
+        return positions
 
-    def learn(self, seen: np.ndarray) -> None:
+    def learn(self, positions: np.ndarray) -> None:
         """Takes the covariance of the later half of all steps (C, n, D) so far."""
-        self._history.append(seen)
+        self._history.append(positions)
         late = np.concatenate(self._history[len(self._history) // 2:], axis=1)
         covariance = np.atleast_2d(np.cov(late.reshape(-1, late.shape[2]), rowvar=False))
         with suppress(np.linalg.LinAlgError):  # while the walkers have not moved in every direction

@@ -29,21 +29,21 @@ NAMES = {"tree_size": "n_steps", "reached_max_treedepth": "maxdepth_reached"}  #
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    """Draws from the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
     began = time.perf_counter()
     start_seed, chain_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
     collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
     news: SimpleQueue[_News] = SimpleQueue()
     samplers = _start(problem, starts, tune, draws, chain_seed, news)
-    wanted = chains * (tune + draws)
-    seen = [0] * chains
+    total = chains * (tune + draws)
+    counts = [0] * chains
     try:
-        while sum(seen) < wanted:
+        while sum(counts) < total:
             time.sleep(POLL)
-            if news.empty() and any(count < tune + draws and _over(sampler) for count, sampler in zip(seen, samplers)):
+            if news.empty() and any(count < tune + draws and _over(sampler) for count, sampler in zip(counts, samplers)):
                 break  # failed, which `wait` tells
-            _take(news, seen, tune, collector)
+            _take(news, counts, tune, collector)
         traces = [sampler.wait() for sampler in samplers]
     except BaseException as error:
         if not (isinstance(error, KeyboardInterrupt) and collector.useful):
@@ -65,7 +65,7 @@ class Line:
     """Coordinates z without bounds for x between bounds."""
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray):
-        """lower, upper (D,); infinite where there is no bound."""
+        """Takes lower, upper (D,); infinite where there is no bound."""
         self._lower, self._upper = lower, upper
         self._both = np.isfinite(lower) & np.isfinite(upper)
         # Of the only bound: where it is, and on which side of it x lies.
@@ -73,14 +73,14 @@ class Line:
         self._bound, self._side = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(lower), 1.0, -1.0)
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """x (D,) strictly between the bounds -> z (D,)."""
+        """Maps x (D,) strictly between the bounds to z (D,)."""
         z, both, one = x.copy(), self._both, self._one
         z[both] = logit((x[both] - self._lower[both]) / (self._upper[both] - self._lower[both]))
         z[one] = np.log(self._side[one] * (x[one] - self._bound[one]))
         return z
 
     def point(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-        """z (D,) -> x (D,), dx/dz (D,), and J = sum log |dx/dz| with its slope (D,)."""
+        """Maps z (D,) to x (D,), dx/dz (D,), and J = sum log |dx/dz| with its slope (D,)."""
         x, by_z, slope = z.copy(), np.ones(len(z)), np.zeros(len(z))
         both, one = self._both, self._one
         width, odds, away = self._upper[both] - self._lower[both], z[both], np.exp(z[one])
@@ -95,14 +95,14 @@ class Line:
 
 
 class _Chain:
-    """What nutpie calls from a thread of its own; an exception there would end the process, so that it is sent instead."""
+    """Callbacks that nutpie calls from a thread of its own; an exception there would end the process, so that it is sent instead."""
 
     def __init__(self, number: int, function: LogDensity, line: Line, start: np.ndarray, news: SimpleQueue[_News]):
         self._number, self._function, self._line, self._start, self._news = number, function, line, start, news
         self._gradients = 0
 
     def density(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """z (D,) -> log density and slope (D,)."""
+        """Computes log density and slope (D,) for z (D,)."""
         self._gradients += 1
         try:
             with np.errstate(all="ignore"):
@@ -114,13 +114,13 @@ class _Chain:
             return -np.inf, np.zeros(len(z))
 
     def draw(self, z: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Called for every draw, in order; nothing is kept in nutpie's trace but z."""
+        """Stores every draw, in order; nutpie's trace holds z alone."""
         gradients, self._gradients = self._gradients, 0
         self._news.put((self._number, self._line.point(z)[0], gradients))
         return {"z": z.copy()}
 
     def model(self) -> Any:
-        """The compiled model, as nutpie calls it."""
+        """Returns the compiled model, as nutpie calls it."""
         size = len(self._start)
         return from_pyfunc(size, lambda: self.density, lambda *_: self.draw, [np.dtype("float64")], [(size,)], ["z"],
                            make_initial_point_fn=lambda _: self._start)
@@ -138,19 +138,19 @@ def _start(problem: Problem, starts: Starts, tune: int, draws: int, seed: np.ran
     return out
 
 
-def _take(news: SimpleQueue[_News], seen: list[int], tune: int, collector: Collector) -> None:
+def _take(news: SimpleQueue[_News], counts: list[int], tune: int, collector: Collector) -> None:
     """Hands over what has come, chain by chain."""
-    came: list[list[tuple[np.ndarray, int]]] = [[] for _ in seen]
+    came: list[list[tuple[np.ndarray, int]]] = [[] for _ in counts]
     while not news.empty():
         item = news.get()
         if isinstance(item, Exception):
             raise item
         came[item[0]].append(item[1:])
     for chain, items in enumerate(came):
-        split = max(0, tune - seen[chain])
+        split = max(0, tune - counts[chain])
         for part, tuning in ((items[:split], True), (items[split:], False)):
             if part:
-                seen[chain] += len(part)
+                counts[chain] += len(part)
                 collector.add(chain, np.array([x for x, _ in part]), tuning, sum(gradients for _, gradients in part))
 
 

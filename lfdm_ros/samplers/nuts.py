@@ -39,7 +39,7 @@ REFLECTIONS = 100  # in one step
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    """Draws from the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
     began = time.perf_counter()
     start_seed, chain_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
@@ -78,7 +78,7 @@ class LogDensity:
                         for group in problem.likelihood.groups]
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """x (D,) -> log density and slope (D,)."""
+        """Computes log density and slope (D,) for x (D,)."""
         values = x.copy()
         values[self._logarithmic] = np.exp(x[self._logarithmic])
         moments, by_q = self._likelihood.moments_and_slopes(values[self._unknowns])
@@ -106,7 +106,7 @@ class Box:
 
     def drift(self, q: np.ndarray, p: np.ndarray, duration: float,
               velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """q and p (D,) after a duration, from wall to wall; `velocity` of a momentum.
+        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum.
 
         Raises:
             CannotDrift: there are too many reflections.
@@ -144,16 +144,16 @@ class _Chain:
         self.number, self._chain = number, chain
 
     def block(self, count: int, tuning: bool) -> _Block:
-        """The next draws."""
-        drawn, told = [], []
+        """Draws the next block."""
+        drawn, rows = [], []
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             for _ in range(count):
                 point, statistics = self._chain.draw(tuning)
                 drawn.append(point)
-                told.append(statistics)
+                rows.append(statistics)
         return _Block(self.number, tuning, np.array(drawn),
-                      {name: np.array([statistics[name] for statistics in told], kind) for name, kind in HAMILTONIAN.items()})
+                      {name: np.array([statistics[name] for statistics in rows], kind) for name, kind in HAMILTONIAN.items()})
 
 
 def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
@@ -175,7 +175,7 @@ def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block
 
 
 def workers_for(chains: int) -> int:
-    """Processes that sample so many chains."""
+    """Returns the number of processes that sample `chains` chains."""
     # A fork takes the compiled functions along, where a new process would import for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a sampler is looked up without what it needs to run
 
 @dataclass(frozen=True)
 class Problem:
-    """What a stage asks.
+    """Posterior of a stage, as samplers take it.
 
     unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): where a search begins, NaN for
     an unknown that has no value yet. population: of an earlier posterior that this one continues, (C, N) by variable; the density is
@@ -53,7 +53,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class SamplerProgress:
-    """Where a run is: how far the data count (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown).
+    """Progress of a run: weight of the data (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown).
 
     ess: effective sample size so far, of the unknown that has least (NaN: unknown).
     """
@@ -68,7 +68,7 @@ class SamplerProgress:
 
 @dataclass(frozen=True)
 class SampleRun:
-    """What a sampler returns; C chains of N draws.
+    """Result of a sampler; C chains of N draws.
 
     draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on,
     and what it is; evaluations of the simulator; statistics: what it adds to the stage in summary.json; stored: name -> dimensions
@@ -118,7 +118,8 @@ class Together(Protocol):
 
     def __call__(self, density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
                  seeds: Sequence[np.random.SeedSequence], **options: Any) -> np.ndarray:
-        """populations (R, N, D) of the prior, one for each data set -> draws (R, N, D) of its posterior, in the density's coordinates.
+        """Moves populations (R, N, D) of the prior, one for each data set, to draws (R, N, D) of its posterior, in the density's
+        coordinates.
 
         `evaluate` is asked instead of the density: particles of some data sets, one after the other, and the numbers of those.
         """
@@ -136,7 +137,7 @@ class Option:
     most: float
 
     def read(self, given: Any, where: str) -> float:
-        """What a person gave.
+        """Reads a value given by the user.
 
         Raises:
             InputError: no number, none within the range, or a fraction where a whole one is meant.
@@ -181,7 +182,7 @@ class Sampler:
 
     @property
     def exact(self) -> bool:
-        """Whether draws are those of the posterior itself, but for Monte Carlo error."""
+        """True if draws are those of the posterior itself, but for Monte Carlo error."""
         return not self.approximation
 
     @property
@@ -190,7 +191,7 @@ class Sampler:
         return {option.name: option.value for option in self.options}
 
     def having(self, given: Mapping[str, Any], where: str = "option") -> Sampler:
-        """The same sampler with other values of some options; `where` leads messages.
+        """Returns the same sampler with other values of some options; `where` leads messages.
 
         Raises:
             InputError: no such option, or a value out of its range.
@@ -212,7 +213,7 @@ class Sampler:
 
 
 def _later(module: str, function: str = "run") -> Callable[..., Any]:
-    """A function of a module of this package that is imported when it is first called."""
+    """Returns a function of a module of this package that is imported when it is first called."""
     def call(*arguments: Any, **options: Any) -> Any:
         return getattr(import_module(f"lfdm_ros.samplers.{module}"), function)(*arguments, **options)
     return call
@@ -261,7 +262,7 @@ def register_sampler(sampler: Sampler) -> None:
 
 
 def samplers_with(ability: str) -> str:
-    """The names of the samplers that have an ability, which is an attribute of `Sampler`: 'smc or nuts'."""
+    """Returns the names of the samplers that have an ability, which is an attribute of `Sampler`: 'smc or nuts'."""
     return " or ".join(sampler.name for sampler in SAMPLERS.values() if getattr(sampler, ability))
 
 
@@ -272,7 +273,7 @@ def check_continues(name: str, where: str = "") -> None:
 
 
 def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:
-    """The sampler of a name, with other values of some options.
+    """Returns the sampler of a name, with other values of some options.
 
     Raises:
         InputError: no such sampler or option, or a package that it needs is not installed.

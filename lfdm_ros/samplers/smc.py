@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.inference.model import Target
+from lfdm_ros.inference.model import PopulationDensity
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers import surrogate
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
@@ -37,8 +37,9 @@ Chain = Generator[np.ndarray, Evaluation, None]
 class LockstepKernel(TemperedPopulation):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
-    def __init__(self, *args: Any, density: Target, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
-        """`density`: what is sampled, that of the model in pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the last."""
+    def __init__(self, *args: Any, density: PopulationDensity, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
+        """Takes `density`: what is sampled, that of the model in pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the
+        last."""
         super().__init__(*args, **kwargs)
         self.density = density
         self.steps, self.final_steps = steps, final_steps
@@ -50,14 +51,14 @@ class LockstepKernel(TemperedPopulation):
         self.simulated: list[tuple[np.ndarray, np.ndarray]] = []  # proposals and log likelihoods of the last moves
 
     def fresh(self, rng: np.random.Generator, population: np.ndarray | None = None) -> LockstepKernel:
-        """A kernel for another chain, before its first temperature; `population` (N, D) to start from instead of the prior."""
+        """Returns a kernel for another chain, before its first temperature; `population` (N, D) to start from instead of the prior."""
         chain = copy.copy(self)
         chain.rng, chain.betas, chain.acceptance, chain.population = rng, [], [np.nan, np.nan], population
         chain.simulated = []
         return chain
 
     def run(self) -> Chain:
-        """The whole chain: yields particles (N, D), is sent their log prior and log likelihood."""
+        """Runs the whole chain: yields particles (N, D), is sent their log prior and log likelihood."""
         yield from self.populate()
         while self.beta < 1.0:
             self.update_beta_and_weights()
@@ -144,7 +145,7 @@ class LockstepKernel(TemperedPopulation):
                 "accept_rate": float(np.nanmean(self.acceptance))}
 
     def sample_settings(self) -> dict[str, Any]:
-        """Settings of the run."""
+        """Returns the settings of the run."""
         return {"_n_draws": self.draws, "threshold": self.threshold, "_n_tune": self.steps}
 
 
@@ -156,7 +157,7 @@ def _log_t(x: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SmcResult:
-    """What `sample` returns; C chains of N draws.
+    """Result of `sample`; C chains of N draws.
 
     draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,), of what was tempered in; betas:
     temperatures by chain, which end below 1 where the run was stopped; acceptance (C, 2) of independence and random-walk moves at the
@@ -174,13 +175,13 @@ class SmcResult:
 
     @property
     def temperature(self) -> float:
-        """That of the chain that got least far."""
+        """Temperature of the slowest chain."""
         return min(betas[-1] for betas in self.betas)
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, steps: int,
         final_steps: int) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    """Draws from the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
     population = None if problem.population is None else _population(problem, draws, chains, np.random.default_rng(seed.spawn(1)[0]))
     result = sample(problem.density, draws=draws, chains=chains, seed=seed, steps=steps, final_steps=final_steps, report=report,
                     population=population)
@@ -204,8 +205,8 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
-    """Standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the particle
-    filter", eq. 6 without resampling correction): descendants of one particle of the start may err together, families do not.
+    """Returns standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the
+    particle filter", eq. 6 without resampling correction): descendants of one particle of the start may err together, families do not.
     """
     errors = []
     for chain, families in zip(values, ancestors):
@@ -261,17 +262,17 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
             step(pending)
 
 
-def together(density: Target, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
+def together(density: PopulationDensity, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
              seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
-    """One chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
+    """Runs one chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
     kernel = LockstepKernel(draws=populations.shape[1], density=density, steps=steps, final_steps=final_steps)
     kernels = [kernel.fresh(np.random.default_rng(own), population) for own, population in zip(seeds, populations)]
     lockstep(kernels, evaluate)
     return np.array([own.tempered_posterior for own in kernels])
 
 
-def sample(density: Target, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,
-           report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
+def sample(density: PopulationDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
+           final_steps: int = FINAL_STEPS, report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
     """Runs SMC chains in lock step; the same seed gives the same draws.
 
     Args:
@@ -286,7 +287,7 @@ def sample(density: Target, *, draws: int, chains: int, seed: np.random.SeedSequ
     first = LockstepKernel(draws=draws, density=density, steps=steps, final_steps=final_steps)
     kernels = [first.fresh(np.random.default_rng(s), None if population is None else population[i])
                for i, s in enumerate(seed.spawn(chains))]
-    clock = _Clock(kernels, steps, final_steps, began)
+    clock = _RunClock(kernels, steps, final_steps, began)
 
     def step(pending: Mapping[int, np.ndarray]) -> None:
         if report is not None:
@@ -308,7 +309,7 @@ def sample(density: Target, *, draws: int, chains: int, seed: np.random.SeedSequ
                      evaluations=density.evaluations - evaluations, seconds=time.perf_counter() - began)
 
 
-class _Clock:
+class _RunClock:
     """Estimates the time left: temperatures rise about geometrically, every move costs the same."""
 
     def __init__(self, kernels: Sequence[LockstepKernel], steps: int, final_steps: int, began: float):

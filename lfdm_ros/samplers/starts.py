@@ -1,4 +1,4 @@
-"""Where Markov chains begin: around the least-squares optimum, as far apart as the data allow."""
+"""Initial points of Markov chains: around the least-squares optimum, as far apart as the data allow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Starts:
 
 
 def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, report: Report | None) -> Starts:
-    """A start for each chain: draws of Laplace's approximation that the posterior itself allows.
+    """Finds a start for each chain: draws of Laplace's approximation that the posterior itself allows.
 
     Raises:
         ValueError: no unknowns that can be simulated were found.
@@ -47,7 +47,7 @@ def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, rep
 
 
 def bounds(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest values (D,) of the density's coordinates; infinite where there is no bound."""
+    """Returns the least and greatest values (D,) of the density's coordinates; infinite where there is no bound."""
     priors = [problem.priors[name] for name in problem.density.names]
     with np.errstate(divide="ignore"):
         lower, upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in priors]).T

@@ -28,15 +28,15 @@ class Surrogate:
         self._mean, self._root, self._coefficients, self._beta = mean, root, coefficients, beta
 
     def __call__(self, particles: np.ndarray) -> np.ndarray:
-        """particles (N, D) -> (N,)."""
+        """Evaluates particles (N, D) -> (N,)."""
         values: np.ndarray = self._beta * (_features(particles, self._mean, self._root) @ self._coefficients)
         return values
 
 
 def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], population: np.ndarray, likelihood: np.ndarray, beta: float,
            mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
-    """The surrogate of a population (N, D) with its log likelihoods (N,), from them and from points simulated before; None where it would
-    be a bad one, or too few points are there.
+    """Fits the surrogate of a population (N, D) with its log likelihoods (N,), from them and from points simulated before; None where it
+    would be a bad one, or too few points are there.
 
     Args:
         mean, root: of the population: the lower triangular root of its covariance.

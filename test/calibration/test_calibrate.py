@@ -14,11 +14,10 @@ from small_problem import RECIPE
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.libraries import arviz
 from lfdm_ros.vehicles import load_vehicle
 

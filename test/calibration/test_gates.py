@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lfdm_ros.calibration.gates import Limits, refused, verdicts
+from lfdm_ros.calibration.gates import GateLimits, refused, verdicts
 
 ROW = {"mean": 50e3, "sd": 500.0, "hdi_3%": 49e3, "hdi_97%": 51e3, "r_hat": 1.002, "ess_bulk": 900.0,
        "targets": {"cornering_stiffness_front": 1.0, "cornering_stiffness_rear": 1.2}, "unit": "N/rad"}
@@ -31,11 +31,11 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def failed(summary: dict[str, Any], last: dict[str, Any] | None = None, speed: float | None = 0.0, **limits: Any) -> dict[str, str]:
-    return {verdict.name: verdict.reason for verdict in verdicts(summary, last, speed, Limits(**limits)) if not verdict.passed}
+    return {verdict.name: verdict.reason for verdict in verdicts(summary, last, speed, GateLimits(**limits)) if not verdict.passed}
 
 
 def test_a_good_posterior_passes_all() -> None:
-    every = verdicts(SUMMARY, SUMMARY, 0.0, Limits())
+    every = verdicts(SUMMARY, SUMMARY, 0.0, GateLimits())
     assert refused(every) == ""
     names = [verdict.name for verdict in every]
     assert names == ["finished", "r_hat", "ess", "coverage", "bounds", "change_sd", "change_relative", "speed"]
@@ -94,5 +94,5 @@ def test_change_is_limited_in_units_of_the_last_sd_and_relatively() -> None:
     (30.0, {"speed": -1.0}, True), (None, {"speed": -1.0}, True), (0.6, {"speed": 0.7}, True),
     (30.0, {"slow": []}, True), (30.0, {"slow": ["mass"]}, True), (30.0, {"slow": ["cornering_*"]}, False)])
 def test_vehicle_must_be_slow_for_some(speed: float | None, limits: dict[str, Any], passes: bool) -> None:
-    by_name = {verdict.name: verdict for verdict in verdicts(SUMMARY, None, speed, Limits(**limits))}
+    by_name = {verdict.name: verdict for verdict in verdicts(SUMMARY, None, speed, GateLimits(**limits))}
     assert by_name["speed"].passed is passes, by_name["speed"].reason

@@ -11,8 +11,7 @@ from small_problem import record, weave
 
 from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.calibration.baselines import fit_kinematic, kinematic
-from lfdm_ros.calibration.cross_validation import FOLDS, cross_validate
-from lfdm_ros.calibration.data import StageData, load_stage
+from lfdm_ros.calibration.out_of_sample import FOLDS, cross_validate
 from lfdm_ros.calibration.pieces import outlying, piece_of, worst
 from lfdm_ros.calibration.predictive import Predictive, Ranks, compare
 from lfdm_ros.calibration.stage import StageModel, stage_model
@@ -20,7 +19,7 @@ from lfdm_ros.calibration.summary import runs_away
 from lfdm_ros.calibration.validation import beyond_at_speed
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings
+from lfdm_ros.inference.dataset import Dataset, Recording, StageData, find_recordings, load_stage
 from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.samplers import least_squares
 from lfdm_ros.samplers.sampler import Problem

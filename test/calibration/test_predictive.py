@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.calibration import predictive
-from lfdm_ros.calibration.predictive import LEAST_KEPT, PREDICTIVE_DRAWS, Ranks, compare, kept_draws, predict_draws
+from lfdm_ros.calibration.predictive import MIN_DRAWS, PREDICTIVE_DRAWS, Ranks, compare, predict_draws, storable_draws
 from lfdm_ros.inference.dataset import Dataset, Recording
 from lfdm_ros.inference.gaussian import correlated_noise
 from lfdm_ros.inference.likelihood import RolloutLikelihood
@@ -41,7 +41,7 @@ def problem():
 
 def run(problem, **changes):
     """Predictions from the draws of `problem`."""
-    return predict_draws(*problem, np.random.default_rng(3), **({"kept": PREDICTIVE_DRAWS, "noise": True} | changes))
+    return predict_draws(*problem, np.random.default_rng(3), **({"stored": PREDICTIVE_DRAWS, "noise": True} | changes))
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40, 399, 400])
@@ -98,10 +98,10 @@ def test_errors_are_those_of_the_draws_that_live(problem):
 def test_the_more_data_the_fewer_draws_are_kept(problem, monkeypatch):
     data = problem[0].datasets
     values = 10 * sum(np.isfinite(one.observed).any(axis=1).sum() * 2 for one in data)
-    assert kept_draws(data) == PREDICTIVE_DRAWS
-    monkeypatch.setattr(predictive, "KEPT", 200 * values)
-    assert kept_draws(data) == 200
-    whole, fewer = run(problem), run(problem, kept=200)
+    assert storable_draws(data) == PREDICTIVE_DRAWS
+    monkeypatch.setattr(predictive, "MAX_MEMORY", 200 * values)
+    assert storable_draws(data) == 200
+    whole, fewer = run(problem), run(problem, stored=200)
     for a, b in zip(whole, fewer):
         assert b.noisy.shape[:2] == (CHAINS, 100)
         np.testing.assert_array_equal(b.noisy, a.noisy[:, b.draw_index])
@@ -110,8 +110,8 @@ def test_the_more_data_the_fewer_draws_are_kept(problem, monkeypatch):
         np.testing.assert_array_equal(b.mean, a.mean)
         np.testing.assert_array_equal(b.squares, a.squares)
         np.testing.assert_array_equal(b.ranks.inside(0.9), a.ranks.inside(0.9))
-    monkeypatch.setattr(predictive, "KEPT", 1)
-    assert kept_draws(data) == LEAST_KEPT
+    monkeypatch.setattr(predictive, "MAX_MEMORY", 1)
+    assert storable_draws(data) == MIN_DRAWS
     assert run(problem, noise=False)[0].noisy.size == 0
 
 
@@ -134,8 +134,8 @@ def test_memory_is_that_of_the_work_in_flight(monkeypatch):
     noise = [np.zeros((4, 1000, 2))] * pieces
     tracemalloc.start()
     try:
-        found = predict_draws(Still(), np.zeros((4, 1000, 1)), noise, noise, np.random.default_rng(0), kept=kept_draws(Still.datasets),
-                              noise=True)
+        found = predict_draws(Still(), np.zeros((4, 1000, 1)), noise, noise, np.random.default_rng(0), noise=True,
+                              stored=storable_draws(Still.datasets))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

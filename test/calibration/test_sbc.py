@@ -12,10 +12,9 @@ from scipy import stats
 
 from lfdm_ros import cache_key
 from lfdm_ros.calibration import sbc
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.scheduling import get_scheduler
 
 SINGLE_TRACK = """

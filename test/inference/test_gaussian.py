@@ -8,12 +8,12 @@ from problems import Linear, prior, problem
 from scipy import linalg, stats
 
 from lfdm_ros.inference import gaussian
-from lfdm_ros.inference.gaussian import Group
+from lfdm_ros.inference.gaussian import ErrorGroup
 from lfdm_ros.inference.identifiability import whiten
 from lfdm_ros.samplers.nuts import LogDensity
 
 RUNS = (40, 1, 17, 2)  # lengths
-GROUPS = [pytest.param(Group("y", sum(RUNS), len(RUNS), weight), rho, id=name)
+GROUPS = [pytest.param(ErrorGroup("y", sum(RUNS), len(RUNS), weight), rho, id=name)
           for name, weight, rho in (("white", 1.0, 0.0), ("ar1", 1.0, 0.83), ("alternating", 1.0, -0.6), ("inflated", 0.3, 0.0))]
 SIGMA, STEP = 0.7, 1e-30
 
@@ -31,7 +31,7 @@ def covariance(sigma: float, rho: float, lengths=RUNS) -> np.ndarray:
     return sigma**2 * linalg.block_diag(*(linalg.toeplitz(float(rho) ** np.arange(length)) for length in lengths))
 
 
-def expected(group: Group, sigma: float, rho: float, runs: list[np.ndarray]) -> float:
+def expected(group: ErrorGroup, sigma: float, rho: float, runs: list[np.ndarray]) -> float:
     lengths = [len(run) for run in runs]
     return group.weight * stats.multivariate_normal.logpdf(np.concatenate(runs), np.zeros(sum(lengths)), covariance(sigma, rho, lengths))
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from lfdm_ros.calibration import load_recipe
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.scoring import score_recordings, typical_noise
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.cli.main import main
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.identifiability import Knowledge, expected, fisher, from_draws, in_words
 from lfdm_ros.inference.priors import Prior, parse_prior
 

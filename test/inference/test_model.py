@@ -5,13 +5,12 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import stage_model
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import BatchedDensity
-from lfdm_ros.inference.pymc_model import COMPILE_MODE, without_compiler
+from lfdm_ros.inference.pymc_adapter import COMPILE_MODE, without_compiler
 
 
 @pytest.fixture

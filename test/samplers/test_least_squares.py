@@ -10,8 +10,8 @@ from lfdm_ros.bags import import_recording
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.gaussian import Group
-from lfdm_ros.inference.likelihood import Column
+from lfdm_ros.inference.gaussian import ErrorGroup
+from lfdm_ros.inference.likelihood import ChannelSamples
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior
@@ -36,8 +36,8 @@ class Curve:
         if gap:
             self.observed[::3, 1] = np.nan
 
-        self.columns = [Column(column) for column in self.observed.T]
-        self.groups = tuple(Group(name, len(column.rows), column.runs) for name, column in zip(self.channels, self.columns))
+        self.columns = [ChannelSamples(column) for column in self.observed.T]
+        self.groups = tuple(ErrorGroup(name, len(column.rows), column.runs) for name, column in zip(self.channels, self.columns))
 
     def errors(self, q):
         return [column.values - self.response(np.asarray(q))[:, column.rows, c] for c, column in enumerate(self.columns)]

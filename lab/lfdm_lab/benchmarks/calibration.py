@@ -31,11 +31,10 @@ import yaml
 
 from lfdm_lab.cli.bench import Record
 from lfdm_ros.bags import BagWriter, import_recording
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.resources import find_config, share_directory

@@ -55,8 +55,7 @@ def _warm_up() -> None:
 def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[str, Any]:
     """whole: calibrate with the bag; else the calibration reads it, and that is all."""
     from lfdm_ros.calibration import calibrate, load_recipe
-    from lfdm_ros.calibration.data import load_stage
-    from lfdm_ros.inference.dataset import find_recordings
+    from lfdm_ros.inference.dataset import find_recordings, load_stage
 
     loaded, calibrated = load_recipe(recipe), ""
     try:

@@ -22,13 +22,12 @@ from lfdm_lab.studies import STUDIES
 from lfdm_ros import __version__
 from lfdm_ros.calibration import checkpoint, summary
 from lfdm_ros.calibration.checkpoint import result_key
-from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.results import stored_name
 from lfdm_ros.calibration.sbc import StudyProgress
 from lfdm_ros.calibration.stage import StageResult, run_stage
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Recording, find_recordings
-from lfdm_ros.inference.plan import Nuisance, Parameter, Recipe
+from lfdm_ros.inference.dataset import Recording, find_recordings, load_stage
+from lfdm_ros.inference.plan import CalibratedParameter, Nuisance, Recipe
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.models import get_model
 from lfdm_ros.samplers.sampler import get_sampler
@@ -67,9 +66,9 @@ class Variant:
             "recordings": [recording.sha256 for recording in self.recordings]}, CACHE_DEPENDENCIES)
 
 
-def unknowns_of(recipe: Recipe) -> dict[str, Parameter | Nuisance]:
-    """Parameters, and nuisances as STAGE.NAME."""
-    found: dict[str, Parameter | Nuisance] = {}
+def unknowns_of(recipe: Recipe) -> dict[str, CalibratedParameter | Nuisance]:
+    """Returns the parameters, and nuisances as STAGE.NAME."""
+    found: dict[str, CalibratedParameter | Nuisance] = {}
     for stage in recipe.stages:
         found |= {stored_name(stage.name, parameter.name): parameter for parameter in stage.parameters}
         found |= {stored_name(stage.name, nuisance.name): nuisance for nuisance in stage.nuisance}
@@ -112,7 +111,7 @@ def fit(variant: Variant) -> dict[str, Any]:
 # -- Priors ---------------------------------------------------------------------------------------------------------------------
 
 
-def _limits(recipe: Recipe, unknown: Parameter | Nuisance) -> tuple[float, float]:
+def _limits(recipe: Recipe, unknown: CalibratedParameter | Nuisance) -> tuple[float, float]:
     if isinstance(unknown, Nuisance):
         return (0.0 if unknown.name.endswith((".lag", ".scale")) else -math.inf), math.inf
     declared = {field.name: field for field in get_model(recipe.vehicle.spec(recipe.model)).parameters}
