@@ -18,10 +18,10 @@ class Blind:
     def go_to(self, goal, speed):
         pass
 
-    def see(self, obstacles):
+    def update_obstacles(self, obstacles):
         self.seen.append(obstacles)
 
-    def look(self, now):
+    def poll(self, now):
         pass
 
     def cycle(self, now, measured=None):

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.control.controller import Controller, limits_of
-    from lfdm_ros.control.routing.lattice import LATTICE, GuideSettings
+    from lfdm_ros.control.routing.lattice import LATTICE, LatticeSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.engine.closed_loop import Driver, Plant, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         # On soil the limits of wheel loads are those of the tyres on the road.
         limits = limits_of(vehicle, settings, Plant.of(vehicle, args.model, args.tyre).tyre)
-        driver = Controller(predicted, settings, limits, GuideSettings(**further))
+        driver = Controller(predicted, settings, limits, LatticeSettings(**further))
     film = None
     if args.figure is not None or args.animation is not None:
         from lfdm_ros.engine.run_pictures import Film

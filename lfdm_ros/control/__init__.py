@@ -1,4 +1,4 @@
-"""Reference paths, the way round obstacles, and the model predictive controller."""
+"""Reference paths, routes round obstacles, and the model predictive controller."""
 
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
@@ -7,12 +7,12 @@ from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.ocp.terms import Constraint, Term, register_mpc_term
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.lattice import GuideSettings
-from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.lattice import LatticeSettings
+from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
 
-__all__ = ["Constraint", "Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",
-           "Planner", "Reference", "Route", "Settings", "Term", "lift_limits", "limits_of",
-           "register_mpc_term", "speed_profile"]
+__all__ = ["Constraint", "Controller", "Cycle", "LatticePlanner", "LatticeSettings", "LimitTable", "Manoeuvres", "Measured",
+           "Outcome", "Path", "Plan", "Planner", "Reference", "Route", "Settings", "Term", "lift_limits", "limits_of", "register_mpc_term",
+           "speed_profile"]

@@ -1,6 +1,6 @@
 """The controller: a task, a state that is some time old, obstacles as they are seen; out comes a command each period, whatever happens.
 
-Every cycle ends on one rung of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
+Every cycle ends on one level of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
 BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
 STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle backs along the way
 that it came and looks for another (`lfdm_ros.control.routing.backing`).
@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.control.command_limits import Rates, rate_limited
-from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Ladder, Moment, Outcome
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleContext, FallbackSelector, Outcome
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.ocp.planner import RAISED, Planner, Replanner
+from lfdm_ros.control.ocp.planner import SOLVER_ERRORS, Planner, Replanner
 from lfdm_ros.control.prediction import STANDING, Measured, Pose, Prediction
 from lfdm_ros.control.routing.backing import Backing
-from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.control.routing.routes import Reference, Surroundings
+from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import SETTINGS, Settings
@@ -34,11 +34,11 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 
-SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
+SOLVER_SHARE = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
 
 
 def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
-    """The steering limits that a controller of these settings takes, from the vehicle's largest model; None if it takes none.
+    """Returns the steering limits for a controller of these settings, from the vehicle's largest model; None if it uses none.
 
     Args:
         tyre: name of a tyre model; default the vehicle's.
@@ -56,7 +56,7 @@ class Controller:
     """Drives one vehicle. Keeps no clock of its own: time comes with each call."""
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None, limits: LimitTable | None = None,
-                 lattice: GuideSettings | None = None):
+                 lattice: LatticeSettings | None = None):
         """Compiles the problem, or loads it from the cache.
 
         Args:
@@ -71,13 +71,13 @@ class Controller:
         self._replanner, s = Replanner(planner), self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
         self._guard = Guard(s, vehicle, planner.trajectory.place)
-        self._ladder = Ladder(self._guard)
+        self._fallback = FallbackSelector(self._guard)
         self._navigator = Navigator(s, self.outline, float(planner.trajectory.grid[-1]), lattice)
         self._backing = Backing(*self._backing_of(vehicle))
         self._rates = Rates.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
-        self._surroundings = Surroundings()
+        self._relevant = RelevantObstacles()
         self._task: Assignment | None = None
         self.reset()
 
@@ -86,16 +86,16 @@ class Controller:
         self._measured: Measured | None = None
         self._command = (0.0, 0.0)  # steering, pedal
         self._reverse = False  # the selector
-        self._surroundings.clear()
+        self._relevant.clear()
         self._prediction.clear()
         self._replanner.reset()
-        self._ladder.reset()
+        self._fallback.reset()
         self._backing.reset()
         self._now = -math.inf
         if self._task is not None:
             self._task = self._task.anew()
             if self._task.path is not None:
-                self._task.reference = self._navigator.along(self._task)
+                self._task.reference = self._navigator.reference_of(self._task)
 
     # -- Tasks and what the world says --------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Controller:
             InputError: a speed that is negative or not finite, or a corridor that is no table of rising s and finite room.
         """
         task = Assignment.follow(path, speed, corridor, stop)
-        task.reference = self._navigator.along(task)
+        task.reference = self._navigator.reference_of(task)
         self._begin(task)
 
     def go_to(self, goal: Goal, speed: float) -> None:
@@ -123,39 +123,39 @@ class Controller:
         self._begin(Assignment.go_to(goal, speed))
 
     def idle(self) -> None:
-        """No task: the vehicle comes to a stop and stands."""
+        """Drops the task: the vehicle comes to a stop and stands."""
         self._task = None
 
     def _begin(self, task: Assignment) -> None:
         self._task = task
         self._replanner.new_task()
         self._backing.begin()
-        self._surroundings.choose(task.reference)
+        self._relevant.choose(task.reference)
 
-    def see(self, obstacles: Obstacles) -> None:
-        """What is seen now; it counts from the next cycle on.
+    def update_obstacles(self, obstacles: Obstacles) -> None:
+        """Takes the obstacles detected now; they count from the next cycle on.
 
         Raises:
-            InputError: shapes that do not fit, a number that is not finite, or a negative radius. What was seen before stays.
+            InputError: shapes that do not fit, a number that is not finite, or a negative radius. The obstacles before stay.
         """
-        self._surroundings.see(obstacles, None if self._task is None else self._task.reference)
+        self._relevant.update_obstacles(obstacles, None if self._task is None else self._task.reference)
 
-    def take(self, vehicle: Vehicle) -> None:
+    def set_vehicle(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some, or has
         other actuators."""
         vehicle = with_motor_map(vehicle)
         if vehicle.actuators != self.actuators:
             raise InputError(f"vehicle {vehicle.name} has other actuators; they cannot change while driving")
-        self.planner.take(vehicle)
-        self._prediction.take(vehicle)
+        self.planner.set_vehicle(vehicle)
+        self._prediction.set_vehicle(vehicle)
         self._vehicle, self.outline = vehicle, vehicle.footprint
         self._hand_on()
 
     def _hand_on(self) -> None:
-        """Settings and vehicle to those who drive by them."""
-        self._guard.take(self.settings, self._vehicle)
-        self._navigator.take(self.settings, self.outline)
-        self._backing.take(*self._backing_of(self._vehicle))
+        """Hands settings and vehicle to guard, navigator and backing."""
+        self._guard.configure(self.settings, self._vehicle)
+        self._navigator.configure(self.settings, self.outline)
+        self._backing.configure(*self._backing_of(self._vehicle))
 
     def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
         planned = self.planner.vehicle
@@ -172,12 +172,12 @@ class Controller:
         self.planner.tune(self.settings)
         self._hand_on()
         if self._task is not None and self._task.path is not None:
-            self._task.reference = self._navigator.along(self._task)
+            self._task.reference = self._navigator.reference_of(self._task)
 
     # -- A cycle ------------------------------------------------------------------------------------------------------
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """The command for the period that begins at `now` [s]; None if nothing was measured since the last cycle."""
+        """Computes the command for the period that begins at `now` [s]; `measured` is None if there is no state since the last cycle."""
         collecting = gc.isenabled()
         gc.disable()  # a collection may take longer than a cycle
         try:
@@ -215,58 +215,58 @@ class Controller:
         if backing is not None:
             return backing
         z0 = np.concatenate([x, self._command, [road] if self.actuators.steering_lag > 0.0 else []])
-        until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
-        outcome, cold = self._replanner.plan(z0, lambda: self._way(task, now, x), self._surroundings.obstacles, ahead, s, until)
+        until = began + SOLVER_SHARE * s.time_budget if s.time_budget > 0.0 else math.inf
+        outcome, cold = self._replanner.plan(z0, lambda: self._reference(task, now, x), self._relevant.obstacles, ahead, s, until)
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
         new = self.planner.trajectory.snapshot(ahead) if outcome.solved else None
-        rung, reason, command = self._ladder.rung(outcome, new, late, Moment(
-            ahead, x, self._measured.values, self._command, self._surroundings.obstacles, task.goal is not None,
+        level, reason, command = self._fallback.level(outcome, new, late, CycleContext(
+            ahead, x, self._measured.values, self._command, self._relevant.obstacles, task.goal is not None,
             None if task.reference is None else task.reference.margin, began + (s.time_budget or math.inf)), s)
-        pose, station = self._pose(x), self.planner.numbers.station
+        pose, station = self._pose(x), self.planner.stages.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
-            command=(0.0, 0.0, 0.0), outcome=rung, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
+            command=(0.0, 0.0, 0.0), outcome=level, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
             cold_start=cold, done=task.done, blocked=blocked, solver=self.planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
-            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._ladder.good,
+            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._fallback.good,
             route=None if task.reference is None else task.reference.path,
             remaining=self._navigator.remaining(task, pose, station)))
 
     def applied(self, now: float, steering: float, pedal: float, reverse: bool = False) -> None:
-        """What went to the vehicle at `now` [s] in place of the last cycle's command, since it is shared: predictions go on from there.
+        """Records the command that went to the vehicle at `now` [s] in place of the last cycle's: shared; predictions go on from there.
 
         Plans begin with the controller's own last command: one that began with what was sent could leave it by no more than a period's
-        rates allow, and whoever else has a share, however small, would draw the shared command away by it cycle after cycle.
+        rates allow, and the operator's share, however small, would draw the shared command away by it cycle after cycle.
         """
         self._reverse = reverse
         self._prediction.sent(now, steering, pedal, reverse)
 
     def stop(self, now: float, reason: str) -> Cycle:
-        """A cycle that stops the vehicle whatever is known: for who cannot ask for a better one."""
+        """Stops without using any state; the fallback of callers that have none."""
         return self._stand(now, time.perf_counter(), reason, math.inf)
 
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._replanner.begin_anew()
-        return self._send(now, self._ladder.stop(x), Cycle(
+        return self._send(now, self._fallback.stop(x), Cycle(
             (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self.planner.solver.name,
-            age=age, plan=self._ladder.good, seconds=time.perf_counter() - began))
+            age=age, plan=self._fallback.good, seconds=time.perf_counter() - began))
 
     def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
-        """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
+        """Returns a cycle of backing; None: the route to the goal is not blocked, or backing does not help."""
         backing, measured, pose = self._backing, self._measured, self._pose(x)
         assert measured is not None
-        remaining = self._navigator.remaining(task, pose, self.planner.numbers.station) if task.goal is not None else math.inf
+        remaining = self._navigator.remaining(task, pose, self.planner.stages.station) if task.goal is not None else math.inf
         backing.trail.note(measured.time, Pose.of(measured))
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
-        move = backing.step(now, pose, blocked, remaining, self._surroundings.obstacles, self._command[0])
+        move = backing.step(now, pose, blocked, remaining, self._relevant.obstacles, self._command[0])
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.
         self._replanner.begin()
-        self._ladder.drop()
+        self._fallback.drop()
         if move is None:
             return None
         return self._send(now, (move.steering, move.pedal), Cycle(
@@ -274,7 +274,7 @@ class Controller:
             seconds=time.perf_counter() - began, remaining=remaining), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
-        """reverse: where the selector is to be; it changes while no throttle is in force."""
+        """Limits the command's rates and records it. reverse: the selector's position; it changes while no throttle is in force."""
         s = self.settings
         if reverse != self._reverse:
             if self._command[1] > 0.0:
@@ -289,9 +289,9 @@ class Controller:
 
     # -- The way ------------------------------------------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
-        """Looks for the way to the goal where that is due. Meant for the time after a command has gone out; a cycle that has no way yet
-        looks by itself."""
+    def poll(self, now: float) -> None:
+        """Searches the route to the goal where that is due. Meant for the time after a command has gone out; a cycle without a route
+        searches by itself."""
         task = self._task
         if task is None or self._measured is None or task.goal is None or now - task.routed < self.settings.route_period - 1e-9:
             return
@@ -299,18 +299,18 @@ class Controller:
             x = self._prediction.at(self._measured, now)[0]
             try:
                 self._find(task, now, x)
-            except RAISED:  # a state from which there is no way: the next cycle says so, on its rung
+            except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
                 task.routed = now
 
-    def _way(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
-        """What the plan is to do now, and how often the way has become another."""
-        joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, lambda: self._surroundings.obstacles.at(now))
-        return joining or task.reference or self._find(task, now, x), task.ways
+    def _reference(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
+        """Returns the reference of the plan now, and how often the route has changed."""
+        joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, lambda: self._relevant.obstacles.at(now))
+        return joining or task.reference or self._find(task, now, x), task.route_version
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)
-        return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._surroundings.obstacles.at(now)),
-                                    lambda: self._guard.seen_along(self._ladder.good, now, pose, self._surroundings.obstacles))
+        return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._relevant.obstacles.at(now)),
+                                    lambda: self._guard.visible_length(self._fallback.good, now, pose, self._relevant.obstacles))
 
     def _pose(self, x: np.ndarray) -> Pose:
         return Pose(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

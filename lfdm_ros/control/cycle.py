@@ -23,28 +23,28 @@ BLOCKED = "no way round the obstacles is seen: stopping before them"
 
 
 class Outcome(Enum):
-    """Rungs of the ladder, the best first."""
+    """Fallback levels, the best first."""
 
     SOLVED = 0
     SHIFTED = 1
     BRAKING = 2
     STOPPED = 3
-    BACKING = 4  # beside the ladder
+    BACKING = 4  # beside the fallback levels
 
     @property
     def planned(self) -> bool:
-        """Whether a plan is driven, that of this cycle or of an earlier one."""
+        """True where a plan is driven, that of this cycle or of an earlier one."""
         return self in (Outcome.SOLVED, Outcome.SHIFTED)
 
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
-    """What one cycle came to.
+    """The outcome of one cycle.
 
     command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line, why it is not SOLVED, or that the way
     is blocked or no stop is left. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
     wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
-    violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: what was predicted through [s].
+    violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: bridged by prediction [s].
     plan: the one in force. route: the way to a goal, or the path.
     """
 
@@ -79,19 +79,18 @@ class Driver(Protocol):
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
     def go_to(self, goal: Goal, speed: float) -> None: ...
-    def see(self, obstacles: Obstacles) -> None: ...
+    def update_obstacles(self, obstacles: Obstacles) -> None: ...
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
-    def look(self, now: float) -> None: ...
+    def poll(self, now: float) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """What the ladder knows of a cycle.
+class CycleContext:
+    """Inputs of the choice of a fallback level in a cycle.
 
     ahead: time of the state x (nz,) that the command meets [s]; measured: values of the last state by name; command: the one before,
-    steering and pedal; sight: the way is to a goal, so that what lies hidden counts; walls: distance that the way keeps from obstacles [m],
-    or None; until: when a decision should have been made, on the clock of `perf_counter` [s].
-    """
+    steering and pedal; sight: the route is to a goal, so that occluded places count; walls: distance that the path keeps from obstacles
+    [m], or None; until: when a decision should have been made, on the clock of `perf_counter` [s]."""
 
     ahead: float
     x: np.ndarray
@@ -103,7 +102,7 @@ class Moment:
     until: float
 
 
-class Ladder:
+class FallbackSelector:
     """Keeps the good plan: the last one along which there was room for a stop."""
 
     def __init__(self, guard: Guard):
@@ -117,24 +116,24 @@ class Ladder:
         self.guard.forget()
 
     def drop(self) -> None:
-        """The good plan leads into what blocks the way."""
+        """Drops the good plan, which leads into an obstacle on the route."""
         self.good = None
         self.guard.forget()
 
     def stop(self, x: np.ndarray | None) -> tuple[float, float]:
-        """Steering and pedal of a stop, along the good plan where there is one."""
+        """Returns steering and pedal of a stop, along the good plan where there is one."""
         return self.guard.stop(self.good, x)
 
-    def rung(self, outcome: PlanOutcome, new: Plan | None, late: bool, moment: Moment,
+    def level(self, outcome: PlanOutcome, new: Plan | None, late: bool, moment: CycleContext,
              settings: Settings) -> tuple[Outcome, str, tuple[float, float]]:
-        """Where on the ladder a cycle stands, why, and the steering and pedal there. The plan that is driven is the good one.
+        """Selects the fallback level of a cycle; returns it, the reason, and steering and pedal. The plan that is driven is the good one.
 
         Args:
             new: the plan of this cycle, if it was solved; late: it came too late.
         """
         s, ahead = settings, moment.ahead
         if new is not None and not late:
-            rung, reason, plan = Outcome.SOLVED, "", new
+            level, reason, plan = Outcome.SOLVED, "", new
         else:
             reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
             if self.good is None or ahead - self._good_time > s.plan_timeout:
@@ -142,7 +141,7 @@ class Ladder:
                 if new is not None:  # late, but the next cycle may fall back on it
                     self.good, self._good_time = new, ahead
                 return Outcome.BRAKING, reason, self.stop(moment.x)
-            rung, plan = Outcome.SHIFTED, self.good
+            level, plan = Outcome.SHIFTED, self.good
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
         held = self.guard.held(plan.command_at(ahead + s.period), moment.x, moment.measured)
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
@@ -153,4 +152,4 @@ class Ladder:
             return Outcome.BRAKING, reason, command
         if new is not None:
             self.good, self._good_time = new, ahead
-        return rung, reason, command
+        return level, reason, command

@@ -41,7 +41,7 @@ STANDING = 1.0  # [m/s] below this speed slip angles are those at it
 
 @dataclass(frozen=True)
 class Manoeuvres:
-    """What the vehicle is put through, and what it must keep.
+    """Test manoeuvres of the vehicle, and the criteria to hold in them.
 
     Args:
         speeds: at the start [m/s], rising.
@@ -51,7 +51,7 @@ class Manoeuvres:
         brakes: brake levels, 0 to 1.
         dwells: how long the reversals hold the first side [s]; with none there are only steps.
         settling: how long the last angle is held [s]. At high speed many vehicles are unstable, more so when braking unloads the rear
-            axle: the longer nobody steers against it, the lower is the limit. A second is for a driver who watches.
+            axle: the longer it is without counter-steering, the lower is the limit. A second is for an attentive driver.
 
     Raises:
         InputError: a value out of range.
@@ -82,7 +82,8 @@ class Manoeuvres:
                 raise InputError(f"lift limits: {what}")
 
     def runs(self, amplitudes: np.ndarray, sides: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sample times (K,) [s], the driver's inputs (A, M, K, 3) in the M manoeuvres of each of A amplitudes, their ends (A, M) [s]."""
+        """Returns sample times (K,) [s], the driver's inputs (A, M, K, 3) in the M manoeuvres of each of A amplitudes, their ends (A, M)
+        [s]."""
         rate, d = self.steering_rate, amplitudes[:, None]
         turned = max((3.0 * amplitudes[-1] / rate + dwell for dwell in self.dwells), default=amplitudes[-1] / rate)
         times = SAMPLE * np.arange(int(np.ceil((turned + self.settling) / SAMPLE)) + 1)
@@ -118,7 +119,7 @@ class LimitTable:
     @cached_property
     def _knots(self) -> tuple[np.ndarray, np.ndarray]:
         # A vehicle at a given lateral acceleration needs steering linear in 1/v^2. Above the last speed the limit falls as 1/v^2.
-        # Where full steering ends within an interval, it ends at once, nobody knows where: there the limit is what the upper end allows.
+        # Where full steering ends within an interval, the place is unknown: there the limit is that of the upper end.
         steering = self.steering.copy()
         free = np.flatnonzero(np.array(self.cause) == NONE)
         if len(free) and free[-1] + 1 < len(steering):
@@ -127,7 +128,7 @@ class LimitTable:
         return np.concatenate([[0.0], self.speeds[::-1] ** -2]), np.concatenate([[0.0], steering[::-1]])
 
     def at(self, speed: ArrayLike) -> np.ndarray:
-        """The largest steering (share of the full input, either side) at speeds [m/s], of the speeds' shape.
+        """Returns the largest steering (share of the full input, either side) at speeds [m/s], of the speeds' shape.
 
         Where the first limit begins, it is on the safe side of the table: at the last speed of full steering already less than full.
         """
@@ -135,7 +136,7 @@ class LimitTable:
 
 
 def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None, *, manoeuvres: Manoeuvres | None = None) -> LimitTable:
-    """The limits of a vehicle, from the cache directory or computed (seconds) and kept there.
+    """Returns the limits of a vehicle, from the cache directory or computed (seconds) and stored there.
 
     Args:
         model: a chassis, or a full specification; where the vehicle lacks its parameters, the largest chassis below it that it has. The
@@ -163,7 +164,8 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
 
 
 def largest_model(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None) -> Model:
-    """The largest model with a load of each wheel that a vehicle has the parameters of, at most `model`; errors as `lift_limits`."""
+    """Returns the largest model with a load of each wheel that a vehicle has the parameters of, at most `model`; errors as
+    `lift_limits`."""
     base, *parts = model.split("/")
     if base not in CHASSIS:
         raise InputError(f"lift limits: model '{base}' has no load of each wheel; choose one of {', '.join(CHASSIS)}")
@@ -216,7 +218,7 @@ class _Study:
         return dict(steering=limits, road_wheel_angle=angles.tolist(), lateral_acceleration=accelerations, cause=causes)
 
     def _judge(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
-        """Of each amplitude: whether all manoeuvres keep the criteria, which one is broken, largest lateral acceleration [m/s^2].
+        """Returns by amplitude: all manoeuvres meet the criteria, the criterion that is broken, largest lateral acceleration [m/s^2].
 
         Raises:
             InputError: they are broken without steering.

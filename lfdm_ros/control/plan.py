@@ -22,7 +22,7 @@ class Plan:
     inputs: np.ndarray
 
     def command_at(self, time: float) -> tuple[float, float]:
-        """Steering [-1, 1] and pedal [-1, 1], below 0 the brake, at a time [s]."""
+        """Returns steering [-1, 1] and pedal [-1, 1], below 0 the brake, at a time [s]."""
         return (float(np.interp(time, self.times, self.inputs[:, 0])),
                 float(np.interp(time, self.times, self.inputs[:, 1] - self.inputs[:, 2])))
 
@@ -32,7 +32,7 @@ NO_PLAN = Plan((), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3)))
 
 @dataclass(frozen=True, eq=False)
 class PlanOutcome:
-    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
+    """The outcome of a call of `Planner.plan`. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
     shares of the longest step that is taken. `unfinished`: the time was over before the gaps were closed; the next call goes on."""
 
     solved: bool
@@ -49,7 +49,7 @@ class PlanOutcome:
 
     @staticmethod
     def failed(status: str) -> PlanOutcome:
-        """Of a solver that gave nothing."""
+        """Returns the outcome of a solver without a result."""
         return PlanOutcome(False, status, 1, math.inf, math.inf, {}, (), (), math.inf, math.inf)
 
 
@@ -63,11 +63,11 @@ class Trajectory:
         self.z, self.w = np.zeros((len(self.grid), len(names))), np.zeros((len(self.grid), len(CONTROLS)))
 
     def column(self, name: str) -> np.ndarray:
-        """One of the states (N+1,), not a copy."""
+        """Returns one of the states (N+1,), not a copy."""
         return self.z[:, self.place[name]]
 
     def saved(self) -> tuple[np.ndarray, np.ndarray]:
-        """For `restore`."""
+        """Returns a copy for `restore`."""
         return self.z.copy(), self.w.copy()
 
     def restore(self, saved: tuple[np.ndarray, np.ndarray]) -> None:
@@ -95,7 +95,7 @@ class Trajectory:
         np.minimum(np.maximum(self.w, (-rates.steering, -rates.down)), (rates.steering, rates.up), out=self.w)
 
     def snapshot(self, time: float) -> Plan:
-        """The plan as it is now, beginning at `time` [s]."""
+        """Returns the plan as it is now, beginning at `time` [s]."""
         pedal = self.column("pedal")
         inputs = np.column_stack([self.column("steering"), np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)])
         return Plan(self.names, time + self.grid, self.z.copy(), inputs)

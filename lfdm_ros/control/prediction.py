@@ -16,13 +16,13 @@ from lfdm_ros.sensors.state_gate import REQUIRED as REQUIRED
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
-STEP = 0.01  # [s] longest step of the model
-PIECE = 0.02  # [s] a lagging steering is taken as linear, and what the model misses is added, for so long at most
-HISTORY = 4000  # commands that are remembered: at the shortest period longer than the oldest state and the longest delay together
-LONGEST = 12.0  # [s] of a prediction: as much as those; beyond, no state is worth the time
-PUSHED = ("vy", "yaw_rate")  # what is learned of
-LARGEST_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
-LONGEST_BETWEEN = 0.2  # [s] between two states that are compared
+MAX_STEP = 0.01  # [s] longest step of the model
+MAX_PIECE = 0.02  # [s] a lagging steering is taken as linear, and what the model misses is added, for so long at most
+MAX_COMMANDS = 4000  # commands that are remembered: at the shortest period longer than the oldest state and the longest delay together
+MAX_SPAN = 12.0  # [s] of a prediction: as much as those; beyond, no state is worth the time
+LEARNED = ("vy", "yaw_rate")  # what is learned of
+MAX_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
+MAX_INTERVAL = 0.2  # [s] between two states that are compared
 _SAME = 1e-9  # [s] less apart is the same instant
 STANDING = 1.0  # [m/s] a slower vehicle that is to stop stands: it is held by the brake
 
@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the vehicle is and how it moves: x, y [m], yaw [rad], vx [m/s]."""
+    """The vehicle's place and motion: x, y [m], yaw [rad], vx [m/s]."""
 
     x: float
     y: float
@@ -59,12 +59,12 @@ class Pose:
 
     @classmethod
     def of(cls, measured: Measured) -> Pose:
-        """The pose of what was measured."""
+        """Returns the pose of a measured state."""
         return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
 
 
 def measured_state(model: Model, vehicle: Vehicle, measured: Measured) -> np.ndarray:
-    """A model's state (nx,) of what was measured; wheels that were not roll freely."""
+    """Returns a model's state (nx,) of a measured one; wheels without a measured spin roll freely."""
     names = [f.name for f in model.states]
     known = {name: float(measured.values[name]) for name in names if name in measured.values and math.isfinite(measured.values[name])}
     if "ay" in names:
@@ -95,18 +95,18 @@ class Prediction:
         self._model = vehicle.model(model)
         self._names = [f.name for f in self._model.states]
         self._x, self._from, self._to = np.zeros(len(self._names)), np.zeros(3), np.zeros(3)
-        self._pushed = [self._names.index(name) for name in PUSHED]
+        self._pushed = [self._names.index(name) for name in LEARNED]
         self._roll = advance_kernel(self._model)
-        self.take(vehicle)
+        self.set_vehicle(vehicle)
         self.clear()
 
-    def take(self, vehicle: Vehicle) -> None:
-        """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
+    def set_vehicle(self, vehicle: Vehicle) -> None:
+        """Sets another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
         p = vehicle.vector(self._model)
         self._advance = self._roll(self._x, p, self._from, self._to)
         self._vehicle = vehicle
         self._known: tuple[Measured, np.ndarray] | None = None  # the last state that was made of a measured one
-        self._push = np.zeros(len(PUSHED))  # of another vehicle
+        self._push = np.zeros(len(LEARNED))  # of another vehicle
 
     def clear(self) -> None:
         """Forgets the commands."""
@@ -114,11 +114,11 @@ class Prediction:
         self._effects: list[float] = [-math.inf]
         self._commands: list[tuple[float, float, bool]] = [(0.0, 0.0, False)]
         self._roads: list[float] = [0.0]
-        self._push = np.zeros(len(PUSHED))
+        self._push = np.zeros(len(LEARNED))
         self._last: Measured | None = None
 
     def sent(self, time: float, steering: float, pedal: float, reverse: bool = False) -> None:
-        """A command that goes out at `time` [s], the selector forwards or in reverse. Those that went out at that time or later
+        """Records a command that goes out at `time` [s], the selector forwards or in reverse. Those that went out at that time or later
         count as not sent: the clock went back."""
         effect = time + self._delay
         while len(self._effects) > 1 and self._effects[-1] >= effect:
@@ -126,29 +126,30 @@ class Prediction:
         self._roads.append(self._road(len(self._roads) - 1, effect))
         self._effects.append(effect)
         self._commands.append((steering, pedal, reverse))
-        if len(self._effects) > HISTORY:
+        if len(self._effects) > MAX_COMMANDS:
             del self._effects[0], self._commands[0], self._roads[0]
             # Whatever came before the oldest that is known has long been followed.
             self._effects[0], self._roads[0] = -math.inf, self._commands[0][0]
 
     def command_at(self, time: float) -> tuple[float, float]:
-        """Steering and pedal that act at `time` [s]."""
+        """Returns steering and pedal that act at `time` [s]."""
         return self._commands[self._acting(time)][:2]
 
     def state(self, measured: Measured) -> np.ndarray:
-        """The model's state (nx,) of what was measured; wheels that were not roll freely. Not to be changed: it is asked for again."""
+        """Returns the model's state (nx,) of a measured one; wheels without a measured spin roll freely. Not to be changed: it is
+        cached."""
         if self._known is None or self._known[0] is not measured:
             self._known = measured, measured_state(self._model, self._vehicle, measured)
         return self._known[1]
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
-        """The state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the command's
-        unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer.
+        """Predicts the state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the
+        command's unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer.
 
         The first call for a state compares it with what was predicted for its time from the one before; the difference, smoothed, is an
         acceleration that acts from then on (an observer of a constant disturbance, as in offset-free predictive control: Pannocchia &
-        Rawlings 2003, "Disturbance models for offset-free model-predictive control"). What the model misses otherwise adds up over the
-        delay.
+        Rawlings 2003, "Disturbance models for offset-free model-predictive control"). Without it the model's error adds up over
+        the delay.
         """
         if self._learning and measured is not self._last:
             self._learn(measured)
@@ -159,19 +160,19 @@ class Prediction:
         if last is not None and measured.time <= last.time:
             return
         self._last = measured
-        if last is None or measured.time - last.time > LONGEST_BETWEEN:
+        if last is None or measured.time - last.time > MAX_INTERVAL:
             return
         x, _ = self._roll_on(last, measured.time)
-        missed = np.array([measured.values[name] for name in PUSHED]) - x[self._pushed]
+        missed = np.array([measured.values[name] for name in LEARNED]) - x[self._pushed]
         if np.isfinite(missed).all():
             share = 1.0 - math.exp(-(measured.time - last.time) / self._learning)
-            self._push = np.clip(self._push + share * missed / (measured.time - last.time), -LARGEST_PUSH, LARGEST_PUSH)
+            self._push = np.clip(self._push + share * missed / (measured.time - last.time), -MAX_PUSH, MAX_PUSH)
 
     def _roll_on(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         x, before, after, lag = self._x, self._from, self._to, self._lag
         x[:] = self.state(measured)
         now = measured.time
-        time = min(max(time, now), now + LONGEST)
+        time = min(max(time, now), now + MAX_SPAN)
         i = self._acting(now)
         road, last = self._road(i, now), len(self._effects) - 1
         pushes = list(zip(self._pushed, self._push.tolist()))
@@ -180,9 +181,9 @@ class Prediction:
             steering, pedal, reverse = self._commands[i]
             before[1] = after[1] = -max(pedal, 0.0) if reverse else max(pedal, 0.0)
             before[2] = after[2] = max(-pedal, 0.0)
-            pieces = max(math.ceil((until - now) / PIECE - 1e-6), 1) if lag or self._learning else 1
+            pieces = max(math.ceil((until - now) / MAX_PIECE - 1e-6), 1) if lag or self._learning else 1
             piece = (until - now) / pieces
-            steps = max(math.ceil(piece / STEP - 1e-6), 1)
+            steps = max(math.ceil(piece / MAX_STEP - 1e-6), 1)
             for _ in range(pieces):
                 before[0] = road if lag else steering
                 road = after[0] = self._follow(road, steering, piece)
@@ -193,11 +194,11 @@ class Prediction:
         return x.copy(), self._road(self._acting(time), time)
 
     def _acting(self, time: float) -> int:
-        """Place of the command that acts at `time`."""
+        """Returns the index of the command that acts at `time`."""
         return bisect_right(self._effects, time + _SAME) - 1
 
     def _road(self, i: int, time: float) -> float:
-        """Steering at the wheels at a time at which the command i acts."""
+        """Returns the steering at the wheels at a time at which the command i acts."""
         return self._follow(self._roads[i], self._commands[i][0], time - self._effects[i])
 
     def _follow(self, road: float, steering: float, time: float) -> float:

@@ -1,4 +1,4 @@
-"""What can be set on the controller: each setting once, with unit, range and description. Nodes, files and help come from this."""
+"""Settings of the controller: each one declared once, with unit, range and description. Nodes, files and help come from this."""
 
 from __future__ import annotations
 

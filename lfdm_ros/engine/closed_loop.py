@@ -125,7 +125,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         monitor.check_path(driven.outputs)
         seen = None
         if sensor is not None and (seen := sensor.scan(k, now, driven.outputs[driven.place])) is not None:
-            controller.see(sensor.tracker.obstacles())
+            controller.update_obstacles(sensor.tracker.obstacles())
         cycle = controller.cycle(now, driven.measured(k))
         if on_cycle is not None:
             on_cycle(now, cycle, seen)
@@ -139,7 +139,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             if end_when_reached:
                 break
         driven.actuator.send(now, cycle.command)
-        controller.look(now)
+        controller.poll(now)
         try:
             if any(observer.check_chunk(time) for time in driven.advance(now)):
                 break

@@ -25,7 +25,7 @@ class Drives(Driver, Protocol):
     """What is asked of `lfdm_ros.control.Controller` besides."""
 
     def idle(self) -> None: ...
-    def take(self, vehicle: Vehicle) -> None: ...
+    def set_vehicle(self, vehicle: Vehicle) -> None: ...
     def stop(self, now: float, reason: str) -> Cycle: ...
     def reset(self) -> None: ...
 
@@ -158,7 +158,7 @@ class Pilot:
             kind: what they came as.
         """
         try:
-            self._controller.take(vehicle)
+            self._controller.set_vehicle(vehicle)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return False
@@ -297,9 +297,9 @@ class Pilot:
         """Looks at the scans that have come, and for a way; to be called when the command is out."""
         if self.eyes.look():
             assert self.eyes.obstacles is not None
-            self._controller.see(self.eyes.obstacles)
+            self._controller.update_obstacles(self.eyes.obstacles)
         if self._cycles.last_ns is not None:
-            self._controller.look(1e-9 * self._cycles.last_ns)
+            self._controller.poll(1e-9 * self._cycles.last_ns)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""

@@ -27,13 +27,13 @@ class Tracks(Protocol):
 
 
 def with_ground_filter(tracker: Tracks, heights: HeightMap | None, mount: Mount) -> Tracks:
-    """The tracker on ground with heights; as it is where there are none."""
+    """Returns the tracker on ground with heights; as it is where there are none."""
     return tracker if heights is None else GroundAware(tracker, heights, mount)
 
 
 class GroundAware:
-    """A tracker that is not told of the ground: beams that end where the ground lies say nothing, so that what was seen there before is
-    kept in mind. What stands nearer than that on a beam is seen as before."""
+    """A tracker without the ground's returns: beams that end on the ground are no evidence, so that obstacles detected there before
+    stay. An obstacle nearer than that on a beam is detected as before."""
 
     def __init__(self, tracker: Tracks, heights: HeightMap, mount: Mount):
         self._tracker, self._heights, self._mount = tracker, heights, mount
@@ -45,7 +45,7 @@ class GroundAware:
         self._tracker.update(scan, x, y, yaw)
 
     def of_ground(self, scan: Scan, x: float, y: float, yaw: float) -> np.ndarray:
-        """Which returns (n,) are of the ground, from a pose of the vehicle [m, rad]."""
+        """Marks the returns (n,) of the ground, from a pose of the vehicle [m, rad]."""
         found = np.zeros(len(scan.ranges), bool)
         seen = np.flatnonzero(np.isfinite(scan.ranges) & (scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
         if len(seen):

@@ -28,7 +28,7 @@ _ARC_POINTS = 4
 
 @dataclass(frozen=True)
 class GroupingSettings(Declared):
-    """How returns become circles.
+    """Settings of the grouping of returns to circles.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -80,7 +80,7 @@ class Circles:
     blur: np.ndarray
 
     def nearest(self, x: float, y: float, count: int) -> Circles:
-        """At most `count` of them, those that reach nearest to a place [m]. Where its body is not among them, a circle is of none."""
+        """Selects at most `count` of them, those that reach nearest to a place [m]. Where its body is not among them, a circle has none."""
         if len(self.x) <= count:
             return self
         kept = np.sort(np.argpartition(np.hypot(self.x - x, self.y - y) - self.radius, count)[:count])
@@ -161,14 +161,14 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
 
 
 def is_full_circle(scan: Scan) -> bool:
-    """True where the last beam is beside the first."""
+    """Checks that the last beam is beside the first."""
     increment = abs(scan.angle_increment)
     return len(scan.ranges) * increment > 2.0 * np.pi - 0.5 * increment
 
 
 def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
              settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which returns belong to the group of the next one (n,), and which have one near at the beam beside (n,).
+    """Marks the returns that belong to the group of the next one (n,), and those with one near at the beam beside (n,).
 
     The beams with returns, `seen`, come back turned so that no group reaches from the last to the first.
     """
@@ -222,7 +222,7 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
 
 def _arcs(px: np.ndarray, py: np.ndarray, starts: np.ndarray, ends: np.ndarray, count: np.ndarray, group: np.ndarray,
           settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Which groups (g,) are arcs of a circle that bulges towards the sensor, its centre and a radius that covers all points.
+    """Returns the groups (g,) that are arcs of a circle that bulges towards the sensor, its centre and a radius that covers all points.
 
     Taubin's fit by Newton's method, all groups at once (G. Taubin, PAMI 13 (1991) 1115; N. Chernov, "Circular and Linear Regression",
     CRC Press 2010, section 5.9). Its symbols.

@@ -32,18 +32,18 @@ class Obstacles:
     excess: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
-        """The same, where they are at `time` [s] if they go on as they do."""
+        """Returns them at `time` [s], at constant velocity."""
         if not len(self.radii):
             return self
         return replace(self, centres=self.centres + (time - self.time) * self.velocities, time=time)
 
     @property
     def moving(self) -> np.ndarray:
-        """Which of them move (n,)."""
+        """Mask of the moving ones (n,)."""
         return (self.velocities != 0.0).any(axis=1)
 
     def where(self, chosen: np.ndarray) -> Obstacles:
-        """Some of them (n,)."""
+        """Selects some of them by a mask (n,)."""
         deviations, excess = (None if part is None else part[chosen] for part in (self.deviations, self.excess))
         return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, deviations, excess)
 
@@ -121,16 +121,17 @@ class ObstacleTracker:
 
     A group of returns of limited size is followed by a Kalman filter of constant velocity and is static until its velocity differs from
     zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it: the visible
-    part of a static thing wanders over the thing as the vehicle passes, but not beyond. A larger surface is static and simply what was
-    seen last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
+    part of a static thing wanders over the thing as the vehicle passes, but not beyond. A larger surface is static, as detected
+    last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
     returns are not, and waiting costs one period of the scan.
 
     Where a small thing stands, a post or a cone, or one that is seen to be round, is the weighted mean of all looks at it. Where it ends
     between two beams a look does not tell; the next one does where its beams fall elsewhere, and one whose beams fall where they fell
     before counts only in place of a worse one. A look that does not fit begins a new mean.
 
-    What is not seen any more is kept for a time, unless something else is seen at its place or beams go through it. Beams that were lost
-    (nan), or returned from nearer than the sensor can see, are no evidence of anything; what ended beyond its range saw nothing within it.
+    Obstacles out of sight stay for a time, unless something else is detected at their place or beams go through it. Beams that were lost
+    (nan), or returned from nearer than the sensor can see, are no evidence of anything; a beam that ended beyond its range is free within
+    it.
 
     The work of an update is bounded, whatever the ranges are: by the horizon, by 4096 beams of use, and by the nearest circles.
 
@@ -138,7 +139,7 @@ class ObstacleTracker:
     """
 
     def __init__(self, settings: TrackerSettings | None = None, mount: Mount | None = None):
-        """mount: place of the sensor on the vehicle, by default the position point."""
+        """Begins without obstacles. mount: place of the sensor on the vehicle, by default the position point."""
         self.settings, self.mount = settings or TrackerSettings(), mount or Mount()
         self.reset()
 
@@ -148,12 +149,12 @@ class ObstacleTracker:
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
-        """Obstacles after the last scan; the arrays are read-only."""
+        """Returns the obstacles after the last scan; the arrays are read-only."""
         return self._obstacles
 
     @property
     def tracked(self) -> int:
-        """How many are followed, those too that were not seen often enough yet to be told of."""
+        """Number of tracks, with those not seen often enough yet to be reported."""
         return self._tracks.shape[1]
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
@@ -221,7 +222,7 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
 
 
 def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray:
-    """The tracks (len(_T), n) a time [s] later; a copy. The circles of static ones stay."""
+    """Returns the tracks (len(_T), n) a time [s] later; a copy. The circles of static ones stay."""
     tracks = old.copy()
     moving = tracks[_T.MOVING]
     tracks[_T.X] += elapsed * tracks[_T.VX]  # of a static thing, too: with the velocity that its filter tests
@@ -260,13 +261,13 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
 
 
 def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
-    """Variance of the middle [m2]: larger where only a part is seen, whose middle depends on the view."""
+    """Returns the variance of the middle [m2]: larger where only a part is seen, whose middle depends on the view."""
     extent = seen.extent[which]
     return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
 
 
 def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
-    """Variance of a circle's middle along each axis by one look [m2]: the noise of the sensor and the spacing of its beams."""
+    """Returns the variance of a circle's middle along each axis by one look [m2]: the noise of the sensor and the spacing of its beams."""
     return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
 
 
@@ -359,7 +360,7 @@ def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray
 
 def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
           vehicle: tuple[float, float, float, float], st: TrackerSettings) -> np.ndarray:
-    """Which tracks (n,) stay; counts in place the scans that saw through those that were not seen."""
+    """Marks the tracks (n,) that stay; counts in place the scans that saw through those that were not seen."""
     n = tracks.shape[1]
     keep = np.ones(n, bool)
     unseen = np.ones(n, bool)
@@ -396,7 +397,7 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
 
 def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
               inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Whether beams end in circles x, y, radius (n,), and whether all that should have met their middle parts go on behind: both (n,).
+    """Marks the circles x, y, radius (n,) in which beams end, and those behind whose middle parts all beams go on: both (n,).
 
     Beams that end in the circles `inner`, x, y and radius (n,) too, do not count as ending.
     """
@@ -435,7 +436,7 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
 
 def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
            st: TrackerSettings) -> np.ndarray:
-    """New tracks (len(_T), k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
+    """Makes tracks (len(_T), k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
     counted from `number`."""
     t = np.zeros((len(_T), len(new)))
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]

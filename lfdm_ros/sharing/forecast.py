@@ -10,7 +10,7 @@ import numpy as np
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import measured_state
-from lfdm_ros.control.safety.braking import FASTEST
+from lfdm_ros.control.safety.braking import MAX_SPEED
 from lfdm_ros.sharing.situation import Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
@@ -63,7 +63,7 @@ class Forecast:
             reverse = wanted.reverse if pedal > 0.0 and wanted.pedal > 0.0 else reverse
             road = steering + (road - steering) * math.exp(-step / a.steering_lag) if a.steering_lag else steering
             after[:] = _inputs(road, pedal, reverse)
-            if not (self._advance(1, step) and abs(x[self._vx]) < FASTEST):
+            if not (self._advance(1, step) and abs(x[self._vx]) < MAX_SPEED):
                 break
             before[:] = after
             times.append(now)

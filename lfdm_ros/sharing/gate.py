@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from lfdm_ros.control.command_limits import Rates, rate_limited
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.safety.braking import braking
-from lfdm_ros.control.safety.stops import LAST, braked_of, peak_of
+from lfdm_ros.control.safety.stops import NOMINAL, braking_model_of, peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import StampedCommand
@@ -62,7 +62,7 @@ class OutputGate:
         self._wheelbase, self._front = a + b, a
         self._understeer = max(understeer_gradient(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
         self._lock = p["max_road_wheel_angle"]
-        self._actuators, self._braked = vehicle.actuators, braked_of(vehicle, 1.0)
+        self._actuators, self._braked = vehicle.actuators, braking_model_of(vehicle, 1.0)
 
     def reset(self) -> None:
         """Forgets commands and motion."""
@@ -100,7 +100,7 @@ class OutputGate:
 
     def max_brake(self) -> float:
         """Returns the brake [0, 1] up to which the rear axle holds the vehicle now."""
-        circle = LAST.circle * float(self._peak(*self._pose)[0])
+        circle = NOMINAL.circle * float(self._peak(*self._pose)[0])
         return min(braking(self._braked, abs(self._vx * self._yaw_rate), circle) / self._braked.full_brake, 1.0)
 
     def clip(self, command: StampedCommand) -> StampedCommand:

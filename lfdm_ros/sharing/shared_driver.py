@@ -48,16 +48,16 @@ class SharedDriver:
             driver.go_to(goal, speed)
         self.arbiter.follow(None)
 
-    def see(self, obstacles: Obstacles) -> None:
+    def update_obstacles(self, obstacles: Obstacles) -> None:
         """Passes the obstacles to all of them."""
         for driver in self._drivers:
-            driver.see(obstacles)
+            driver.update_obstacles(obstacles)
         self.arbiter.update_obstacles(obstacles)
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Looks for the way to a goal, as each of them does."""
         for driver in self._drivers:
-            driver.look(now)
+            driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Runs the controller's cycle, or the operator's without one, with the command that was decided."""

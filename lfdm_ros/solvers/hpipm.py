@@ -154,7 +154,7 @@ class Hpipm:
         self._results = (self._sol, doubles(self._du), doubles(self._dx), *[doubles(s) for s in scratch])
 
     def _make(self, name: str, *arguments: object) -> ctypes.Array:
-        """One of the library's records, with its memory."""
+        """Makes one of the library's records, with its memory."""
         stem = "_".join(filter(None, ("d_ocp_qp", name)))
         record = ctypes.create_string_buffer(getattr(self._library, f"{stem}_strsize")())
         size = getattr(self._library, f"{stem}_memsize")(*arguments)
@@ -179,7 +179,7 @@ class Hpipm:
         self._library.d_ocp_qp_ipm_arg_set(b"iter_max", ctypes.byref(ctypes.c_int(iterations)), self._arg)
 
     def _mask(self) -> None:
-        """Infinite bounds are switched off; a change of which they are is rare."""
+        """Switches off infinite bounds; a change of their pattern is rare."""
         for name, copy in self._copies.items():
             given = getattr(self._program, name)
             finite = ~np.isinf(given)  # what is not a number must not pass for no bound
@@ -196,11 +196,11 @@ class Hpipm:
                 self._library.d_ocp_qp_set(f"{field}_mask".encode(), k, ctypes.c_void_p(self._masks[name][k].ctypes.data), self._qp)
 
     def reset(self) -> None:
-        """The next solution starts from nothing, not from the last one."""
+        """Forgets the last solution: the next one starts cold."""
         self._warm = False
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """See `StageSolver.solve`. Starts from the last solution; if that leads nowhere, once more from nothing."""
+        """Solves as `StageSolver.solve`, from the last solution; if that leads nowhere, once more from nothing."""
         self._mask()
         if self._program.dimensions.hard:
             self._penalty[:], self._curvature[:] = self._program.penalty[:, self._soft], self._program.curvature[:, self._soft]
@@ -228,7 +228,7 @@ class Hpipm:
     _warm = False
 
     def _residuals(self) -> float:
-        """The largest of stationarity and complementarity at the last iterate."""
+        """Returns the largest of stationarity and complementarity at the last iterate."""
         values = [ctypes.c_double(), ctypes.c_double()]
         for name, value in zip((b"max_res_stat", b"max_res_comp"), values):
             self._library.d_ocp_qp_ipm_get(name, self._ws, ctypes.byref(value))

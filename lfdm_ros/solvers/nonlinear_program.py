@@ -25,7 +25,7 @@ _GOOD = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """Where a `StageQp` comes from: the arrays that its owner changes in place.
+    """The source of a `StageQp`: the arrays that its owner changes in place.
 
     z (N+1, n), w (N+1, m) the plan, w ending with zeros; p, k, c (N+1, nc) the other arguments of the stage function; rows (N+1, g) the
     rows' values at the plan; weights (N+1, r) of the residuals; linear (N+1, n) cost beside them.
@@ -118,16 +118,16 @@ class Ipopt:
         self.reset()
 
     def reset(self) -> None:
-        """The next solution starts from the plan alone, without the last one's multipliers."""
+        """Forgets the multipliers: the next solution starts from the plan alone."""
         self._multipliers: dict[str, ca.DM] = {}
         self._gap = self.cost = float("inf")
 
     def residual(self, dx: np.ndarray, du: np.ndarray) -> float:
-        """How far the last solution is from meeting dynamics, rows and bounds, largest absolute violation; inf if it is not finite."""
+        """Returns the largest absolute violation of dynamics, rows and bounds by the last solution; inf if it is not finite."""
         return self._gap if np.isfinite(dx).all() and np.isfinite(du).all() else float("inf")
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """See `StageSolver.solve`."""
+        """Solves as `StageSolver.solve`."""
         self._watch.until = until
         q, s, d = self._program, self._source, self._program.dimensions
         bounded = list(d.bounded)
@@ -218,7 +218,7 @@ class Ipopt:
 
 
 def _gradient(function: ca.Function) -> ca.Function:
-    """f(z, w, p, k, c, multiplier) -> gradient of multiplier . values by z and w."""
+    """Returns f(z, w, p, k, c, multiplier) -> gradient of multiplier . values by z and w."""
     arguments = function.sx_in()
     values = function(*arguments)
     multiplier = ca.SX.sym("multiplier", values.numel())

@@ -44,7 +44,7 @@ class Piqp:
         self._dynamics = SparseEntries(blocks, (stages * n, self._size))
 
     def _setup(self, finite_lower: np.ndarray, finite_upper: np.ndarray) -> None:
-        """Rows with a bound, those below first; each with its slack."""
+        """Sets up rows with a bound, those below first; each with its slack."""
         self._low, self._high = np.nonzero(finite_lower), np.nonzero(finite_upper)
         count = len(self._low[0]) + len(self._high[0])
         stage = np.concatenate([self._low[0], self._high[0]])
@@ -58,11 +58,11 @@ class Piqp:
         self._places = stage, row
 
     def reset(self) -> None:
-        """The next solution starts from nothing."""
+        """Forgets the last solution: the next one starts cold."""
         self._pattern = b""
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """See `StageSolver.solve`."""
+        """Solves as `StageSolver.solve`."""
         p, d = self._program, self._program.dimensions
         lower, upper = p.row_lower[1:], p.row_upper[1:]
         finite = np.isfinite(lower), np.isfinite(upper)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 
 def pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of dense blocks, one a stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
+    """Returns places of dense blocks, one a stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
     full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
     return full[0], full[1]
 
@@ -22,17 +22,17 @@ class SparseEntries:
     """
 
     def __init__(self, blocks: Sequence[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]):
-        """blocks: rows and columns of their entries, of any shape."""
+        """Analyses the structure. blocks: rows and columns of their entries, of any shape."""
         rows, columns = (np.concatenate([np.asarray(block[i]).ravel() for block in blocks]) for i in range(2))
         self.matrix = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
         self.matrix.sort_indices()
         self._order = self.matrix.data.astype(int) - 1
 
     def ordered(self, *blocks: np.ndarray) -> np.ndarray:
-        """The entries of these blocks in the matrix's own order."""
+        """Returns the entries of these blocks in the matrix's own order."""
         return np.concatenate([block.ravel() for block in blocks])[self._order]
 
     def fill(self, *blocks: np.ndarray) -> sparse.csc_matrix:
-        """The matrix with these blocks."""
+        """Returns the matrix with these blocks."""
         self.matrix.data[:] = self.ordered(*blocks)
         return self.matrix

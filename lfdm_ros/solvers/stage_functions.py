@@ -1,4 +1,4 @@
-"""An optimal control problem's stage as a CasADi graph: what it does to the state, what it costs and what it keeps."""
+"""An optimal control problem's stage as a CasADi graph: dynamics, costs and constraints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StageNames:
 
 
 def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any], substeps: int) -> ca.Function:
-    """f(z, w, p, k, c) -> [z at the end of the stage; residuals; rows], the latter two at its start.
+    """Returns f(z, w, p, k, c) -> [z at the end of the stage; residuals; rows], the latter two at its start.
 
     Args:
         model: the predicting one.
@@ -71,5 +71,5 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
 
 
 def compiled_stage(function: ca.Function) -> CompiledFunction:
-    """f(z, w, p, k, c) -> (values, exact Jacobian by z and w, padded to a multiple of 8 columns) as machine code."""
+    """Compiles f(z, w, p, k, c) -> (values, exact Jacobian by z and w, padded to a multiple of 8 columns) as machine code."""
     return compiled_with_jacobian(function, (0, 1))

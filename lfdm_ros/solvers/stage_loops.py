@@ -1,4 +1,4 @@
-"""What is done with a program stage by stage: loops on arrays by index.
+"""Operations on a program stage by stage: loops on arrays by index.
 
 Numbers in, numbers out: Python runs it as it stands, and `stage_native` makes machine code of the same text.
 """
@@ -50,8 +50,7 @@ def costs(value: Any, jacobian: Any, first: int, weights: Any, hessian_x: Any, h
 
 def violation(a: Any, b: Any, offset: Any, bounded: Any, lower_x: Any, upper_x: Any, lower_u: Any, upper_u: Any, dx: Any,
               du: Any) -> float:
-    """The largest by which a step misses the dynamics or a bound; inf if it is not finite. Arrays as
-    `StageQp` has them."""
+    """Returns the largest violation of the dynamics or a bound by a step; inf if it is not finite. Arrays as in `StageQp`."""
     n, m, worst = dx.shape[1], du.shape[1], -math.inf
     for i in range(n):
         if not math.isfinite(dx[0, i]):
@@ -80,7 +79,7 @@ def violation(a: Any, b: Any, offset: Any, bounded: Any, lower_x: Any, upper_x: 
 
 
 def reached(c: Any, lower: Any, upper: Any, penalty: Any, kinds: Any, dx: Any, paid: Any, nearest: Any) -> None:
-    """What the soft rows come to after a step, to first order.
+    """Evaluates the soft rows after a step, to first order.
 
     Args:
         c (N+1, g, n), lower, upper, penalty (N+1, g): as `StageQp` has them; kinds: of each row the number of its kind (g,).

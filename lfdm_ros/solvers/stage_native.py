@@ -15,7 +15,7 @@ _costs, _violation, _reached = (njit(function, error_model="numpy")
 
 
 def costs(value, jacobian, first, weights, hessian_x, hessian_ux, hessian_u, slope_x, slope_u, N, n, m, functions, columns, residuals):
-    """functions: values of the stage function; columns: of its Jacobian."""
+    """Calls `stage_loops.costs`. functions: values of the stage function; columns: of its Jacobian."""
     real = np.float64
     _costs(carray(value, (N + 1, functions), dtype=real), carray(jacobian, (N + 1, functions, columns), dtype=real), first,
            carray(weights, (N + 1, residuals), dtype=real), carray(hessian_x, (N + 1, n, n), dtype=real),

@@ -38,7 +38,7 @@ class StageQp:
 
     Shapes with N stages, n states, m controls, g rows, v bounded states: A (N, n, n), B (N, n, m), b (N, n), Q (N+1, n, n),
     S (N, m, n), R (N, m, m), q (N+1, n), r (N, m), C (N+1, g, n), row_lower, row_upper (N+1, g), penalty, curvature (N+1, g),
-    lower_x, upper_x (N+1, v), lower_u, upper_u (N, m). What stands at k = 0 of C, Q, q and the bounds of x has no effect.
+    lower_x, upper_x (N+1, v), lower_u, upper_u (N, m). Entries at k = 0 of C, Q, q and the bounds of x have no effect.
     """
 
     def __init__(self, dimensions: StageDimensions):
@@ -56,7 +56,7 @@ class StageQp:
         self._violation: Callable[[int, int], float] | None = None
 
     def residual(self, dx: np.ndarray, du: np.ndarray) -> float:
-        """How far a solution is from meeting the dynamics and the bounds, largest absolute violation; inf if it is not finite."""
+        """Returns the largest absolute violation of the dynamics and the bounds by a solution; inf if it is not finite."""
         if self._violation is None:
             d = self.dimensions
             call = native("lfdm_ros.solvers.stage_native", (*[POINTER] * 8, *[INTEGER] * 4, POINTER, POINTER), REAL,
@@ -83,7 +83,7 @@ class StageSolver(Protocol):
     name: str
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves what stands in the program that the solver was made for. The arrays returned are used again by the next call.
+        """Solves the program that the solver was made for. The arrays returned are used again by the next call.
 
         Args:
             until: it should end by then, on the clock of `time.perf_counter` [s], solved or not; inf: only iterations are counted.

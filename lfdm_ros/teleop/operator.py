@@ -2,7 +2,7 @@
 
     o = Operator(vehicle, OperatorSettings(), seed=7)
     o.go_to(Goal(300.0, 0.0), speed=17.9)
-    o.see(obstacles)                                    # as they come
+    o.update_obstacles(obstacles)                                    # as they come
     command = o.cycle(now, measured).command            # steering, throttle, brake
 
 Everything is decided from pictures: the newest that came a perception delay ago, and obstacles as they were seen then. The way round them
@@ -22,7 +22,7 @@ import numpy as np
 
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.prediction import REQUIRED, Measured, Pose
-from lfdm_ros.control.routing.goal_follower import Way, Wayfinder
+from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPath
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
@@ -62,15 +62,15 @@ class Operator:
         self._rules = Settings(
             period=max(s.period, 0.005), route_period=s.decision_period, obstacle_margin=self.person.margin, sight=s.sight,
             path_lateral_acceleration=s.lateral_acceleration, path_acceleration=s.acceleration, path_braking=s.braking)
-        self._begin: Callable[[Wayfinder], None] = Wayfinder.idle  # the task
-        self.take(vehicle)
+        self._begin: Callable[[GoalFollower], None] = GoalFollower.idle  # the task
+        self.set_vehicle(vehicle)
         self.reset()
 
     def _streams(self) -> list[np.random.Generator]:
         """Returns independent generators: person, attention, hands, mind; none changes with how often another draws."""
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
-    def take(self, vehicle: Vehicle) -> None:
+    def set_vehicle(self, vehicle: Vehicle) -> None:
         """Drives a vehicle from now on: its outline, wheelbase and largest road-wheel angle count; the task begins anew.
 
         Raises:
@@ -83,7 +83,7 @@ class Operator:
         self._mind = self._kind.make(vehicle, self.settings, self.person, self._streams()[3])
         self.vehicle, self._outline = vehicle, vehicle.footprint
         self._full_lock = vehicle.parameters["max_road_wheel_angle"]
-        self._finder = Wayfinder(self._rules, self._outline)
+        self._finder = GoalFollower(self._rules, self._outline)
         self._begin(self._finder)
 
     def reset(self) -> None:
@@ -119,17 +119,17 @@ class Operator:
 
     def idle(self) -> None:
         """Ends the task: the foot goes to the brake."""
-        self._set(Wayfinder.idle)
+        self._set(GoalFollower.idle)
 
-    def _set(self, begin: Callable[[Wayfinder], None]) -> None:
+    def _set(self, begin: Callable[[GoalFollower], None]) -> None:
         begin(self._finder)
         self._begin = begin
 
-    def see(self, obstacles: Obstacles) -> None:
+    def update_obstacles(self, obstacles: Obstacles) -> None:
         """Sets the obstacles that pictures show from now on."""
         self._obstacles = obstacles
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Does nothing: the route is chosen in the cycle."""
 
     # ---- cycles --------------------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ class Operator:
             return
         came, measured, obstacles = self._picture
         pose = Pose.of(measured)
-        finder.see(obstacles)
-        finder.look(measured.time, pose)
+        finder.update_obstacles(obstacles)
+        finder.update_route(measured.time, pose)
         if finder.way is None or finder.done or now - self._came > s.view_timeout:
             angle = self._body.wanted_angle if not finder.done else 0.0
             self._body.decide(now, angle, -s.view_brake)
@@ -188,7 +188,7 @@ class Operator:
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
 
-    def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: Way) -> Percept:
+    def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: SpeedProfiledPath) -> Percept:
         """Returns the percept; ahead: time [s] by which the motion is extrapolated."""
         values = measured.values
         x, y, yaw = moved_on({name: np.array([values[name]]) for name in REQUIRED}, ahead)
@@ -200,7 +200,7 @@ class Operator:
         return Percept(now, elapsed, near_angle, far_angle, near, far, float(values["vx"]), float(values["yaw_rate"]), wanted,
                        self._headway(measured.time, way, station, speed))
 
-    def _headway(self, seen: float, way: Way, station: float, speed: float) -> float:
+    def _headway(self, seen: float, way: SpeedProfiledPath, station: float, speed: float) -> float:
         """Returns the time [s] to the nearest obstacle that the vehicle would touch on its route within the next 4 s and 10 m; inf: none.
         """
         shown, outline = self._finder.obstacles, self._outline

@@ -46,13 +46,13 @@ class RemoteDriver:
         """Passes the goal to the driver; tasks do not go through the link."""
         self.driver.go_to(goal, speed)
 
-    def see(self, obstacles: Obstacles) -> None:
+    def update_obstacles(self, obstacles: Obstacles) -> None:
         """Goes up with the next picture that is not lost."""
         self._seen = obstacles
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Polls the driver."""
-        self.driver.look(now)
+        self.driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Runs the driver's cycle, with the command that has come down by `now` [s]."""
@@ -66,7 +66,7 @@ class RemoteDriver:
                 continue
             self._picture, newest = picture.time, picture
             if seen is not None:
-                self.driver.see(seen)
+                self.driver.update_obstacles(seen)
         cycle = self.driver.cycle(now, newest)
         self.down.send(now, cycle)
         for answer in self.down.receive(now):

@@ -94,9 +94,9 @@ def test_the_trail_is_the_way_driven_less_what_was_backed_over():
 
 def test_places_are_known_for_a_while():
     trail, end = driven(20.0)
-    trail.note(backing.MEMORY - 2.0, end)  # it came with 5 m/s
+    trail.note(backing.TRAIL_MEMORY - 2.0, end)  # it came with 5 m/s
     assert trail.back(end).s[-1] == pytest.approx(10.0, abs=0.5)
-    trail.note(backing.MEMORY + 5.0, end)
+    trail.note(backing.TRAIL_MEMORY + 5.0, end)
     assert trail.back(end).s[-1] < 0.3
 
 
@@ -178,8 +178,8 @@ def test_where_something_came_behind_only_a_whole_bout_is_worth_backing():
         car.run(5.0, obstacles=circles(row))
         assert any(move is not None for move in car.moves) == (free > backing.BOUT), row
         # It has stood there for long.
-        car.run(backing.CALM, obstacles=circles(row))
-        assert any(move is not None for move in car.moves) == (free > backing.LEAST), row
+        car.run(backing.CALM_TIME, obstacles=circles(row))
+        assert any(move is not None for move in car.moves) == (free > backing.MIN_BACKING), row
 
 
 def test_it_backs_only_where_the_way_is_blocked_for_longer_than_a_scan():
@@ -204,7 +204,7 @@ def test_it_stops_at_once_when_something_comes():
 def test_it_gives_up_after_tries_without_gain_and_tries_again_nearer():
     car = Car(length=55.0).run(55.0)
     assert car.moves[-1] is None and car.backing.why_not == NO_GAIN
-    assert 55.0 - car.pose.x == pytest.approx(backing.MOST * backing.BOUT, abs=3.0)
+    assert 55.0 - car.pose.x == pytest.approx(backing.MAX_TRIES * backing.BOUT, abs=3.0)
     car.run(3.0, remaining=45.0)
     assert car.moves[-1] is not None and car.pose.vx < 0.0
 

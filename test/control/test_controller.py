@@ -44,7 +44,7 @@ def delayed():
 def as_new(controller):
     controller.idle()
     controller.reset()
-    controller.take(HMMWV.replace(actuation_delay=controller.actuators.delay))
+    controller.set_vehicle(HMMWV.replace(actuation_delay=controller.actuators.delay))
     controller.tune(**{f: getattr(Settings(), f) for f in ("iterations", "largest_throttle", "friction_use", "compensate", "stop_brake")})
     controller.tune(time_budget=0.0)
     return controller
@@ -82,7 +82,7 @@ class Drive:
         cycle = self.controller.cycle(self.now, Measured(self.now, values) if measured == "now" else measured)
         check(cycle, self.command, self.controller.settings)
         self.command = np.array(cycle.command)
-        self.controller.look(self.now)
+        self.controller.poll(self.now)
         self.cycles.append(cycle)
         self.rows.append(values)
         self.actuator.send(self.now - self.start, cycle.command)
@@ -306,7 +306,7 @@ def test_a_vehicle_that_is_too_fast_still_steers_round_obstacles(controller, lim
     drive = Drive(controller, vx=25.0)
     nearest = math.inf
     for _ in range(150):
-        controller.see(Obstacles(places, np.full(4, 1.3), np.zeros((4, 2)), drive.now))
+        controller.update_obstacles(Obstacles(places, np.full(4, 1.3), np.zeros((4, 2)), drive.now))
         cycle, v = drive.cycle(), drive.values
         assert "friction" not in cycle.violated
         c, s, d = math.cos(v["yaw"]), math.sin(v["yaw"]), places - [v["x"], v["y"]]
@@ -381,11 +381,11 @@ def test_another_vehicle_acts_in_the_next_cycle_and_nothing_is_compiled(controll
     results = []
     for swap in (False, True):
         controller.reset()
-        controller.take(HMMWV)
+        controller.set_vehicle(HMMWV)
         controller.follow(CIRCLE, 10.0)
         drive = Drive(controller, vx=10.0).run(0.3)
         if swap:
-            controller.take(weak)
+            controller.set_vehicle(weak)
         cycle = drive.cycle()
         assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start
         results.append(cycle)
@@ -401,7 +401,7 @@ def test_a_vehicle_that_lacks_parameters_changes_nothing(controller):
         drive = Drive(controller, vx=10.0).run(0.1)
         if attempt:
             with pytest.raises(InputError, match=name):
-                controller.take(load_vehicle(name))
+                controller.set_vehicle(load_vehicle(name))
         results.append([drive.cycle().command for _ in range(5)])
     assert results[0] == results[1]
 
@@ -459,9 +459,9 @@ def test_a_speed_that_is_none_is_refused(controller, speed):
 def test_obstacles_that_are_none_are_refused_and_the_last_ones_stay(controller, broken):
     good = dict(centres=np.array([[30.0, 0.5]]), radii=np.array([1.0]), velocities=np.zeros((1, 2)), time=0.0)
     controller.follow(STRAIGHT, 12.0)
-    controller.see(Obstacles(**good))
+    controller.update_obstacles(Obstacles(**good))
     with pytest.raises(InputError, match="obstacles"):
-        controller.see(Obstacles(**(good | broken)))
+        controller.update_obstacles(Obstacles(**(good | broken)))
     plan = controller.cycle(0.0, state(0.0, vx=12.0)).plan
     assert np.abs(plan.states[:, plan.names.index("y")]).max() > 1.0  # it goes round
 
@@ -522,7 +522,7 @@ def test_a_goal_behind_is_driven_to(controller):
 
 def test_an_obstacle_on_top_of_the_vehicle_is_a_violation_and_no_failure(controller):
     controller.follow(STRAIGHT, 10.0)
-    controller.see(Obstacles(np.array([[0.5, 0.1]]), np.array([1.5]), np.zeros((1, 2)), 0.0))
+    controller.update_obstacles(Obstacles(np.array([[0.5, 0.1]]), np.array([1.5]), np.zeros((1, 2)), 0.0))
     drive = Drive(controller, vx=8.0).run(0.3)
     assert set(drive.outcomes) == {Outcome.SOLVED} and "obstacle" in drive.cycles[0].violated
     assert drive.cycles[0].cost_terms["obstacle"] > 1.0
@@ -581,12 +581,13 @@ def test_commands_are_sound_whatever_happens(controller, seed, monkeypatch):
             controller.idle()
         elif event in (3, 4):
             n = int(rng.integers(0, 12))
-            controller.see(Obstacles(pose[:2] + rng.uniform(-40.0, 40.0, (n, 2)), rng.uniform(0.0, 4.0, n), rng.uniform(-9.0, 9.0, (n, 2)),
-                                     now - float(rng.uniform(0.0, 1.0))))
+            places = pose[:2] + rng.uniform(-40.0, 40.0, (n, 2))
+            controller.update_obstacles(Obstacles(places, rng.uniform(0.0, 4.0, n), rng.uniform(-9.0, 9.0, (n, 2)),
+                                                  now - float(rng.uniform(0.0, 1.0))))
         elif event == 5:
             failing["left"] = int(rng.integers(1, 60))
         elif event == 6:
-            controller.take((HMMWV, heavy)[rng.integers(2)])
+            controller.set_vehicle((HMMWV, heavy)[rng.integers(2)])
         elif event == 7:
             controller.tune(stop_brake=float(rng.uniform(0.1, 1.0)), compensate=bool(rng.integers(2)))
         elif event == 8:
@@ -607,7 +608,7 @@ def test_commands_are_sound_whatever_happens(controller, seed, monkeypatch):
         elif kind == 9:
             measured = Measured(now, STILL | {str(rng.choice(["vx", "yaw_rate", "x", "vy"])): float(rng.choice([1e3, -1e5, 1e12]))})
         cycle = controller.cycle(now, measured)
-        controller.look(now)
+        controller.poll(now)
         check(cycle, np.zeros(3) if before is None else before, controller.settings)
         before = np.array(cycle.command)
         seen.add(cycle.outcome)
@@ -621,7 +622,7 @@ def test_two_runs_are_the_same_to_the_bit(controller):
         controller.go_to(Goal(60.0, 10.0), 14.0)
         drive = Drive(controller, vx=8.0)
         for k in range(60):
-            controller.see(Obstacles(np.array([[30.0, 3.0 + 0.02 * k]]), np.array([1.0]), np.array([[0.0, 1.0]]), drive.now))
+            controller.update_obstacles(Obstacles(np.array([[30.0, 3.0 + 0.02 * k]]), np.array([1.0]), np.array([[0.0, 1.0]]), drive.now))
             drive.cycle()
         results.append(([c.command for c in drive.cycles], drive.cycles[-1].plan.states))
     assert results[0][0] == results[1][0] and np.array_equal(results[0][1], results[1][1])

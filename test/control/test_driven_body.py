@@ -76,10 +76,10 @@ def test_a_car_of_a_tenth_the_size_drives_where_it_fits():
 def test_other_actuators_are_refused_while_driving():
     vehicle = load_vehicle("hmmwv")
     controller = Controller(vehicle, SETTINGS)
-    controller.take(vehicle.replace(sprung_mass=2500.0, overall_width=2.4))
+    controller.set_vehicle(vehicle.replace(sprung_mass=2500.0, overall_width=2.4))
     assert controller.outline.half_width == 1.2
     with pytest.raises(InputError, match="other actuators"):
-        controller.take(vehicle.replace(actuation_delay=0.1))
+        controller.set_vehicle(vehicle.replace(actuation_delay=0.1))
 
 
 def test_who_moves_off_does_not_spin_wheels():

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from lfdm_ros.control.routing.lattice import GuideSettings
-from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.lattice import LatticeSettings
+from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 
 HALF_WIDTH, MARGIN = 1.1, 0.5
-GUIDE = Guide()
+GUIDE = LatticePlanner()
 
 
 def field(centres: object = (), radii: object = 1.0, velocities: object = 0.0) -> Obstacles:
@@ -34,7 +34,7 @@ def sides(x: float, to: float, y: float) -> list[list[float]]:
 
 
 def route(obstacles: Obstacles, speed: float = 9.0, yaw: float = 0.0, goal: tuple[float, float] = (118.0, 0.0),
-          previous: Route | None = None, x: float = 0.0, y: float = 0.0, guide: Guide = GUIDE) -> Route:
+          previous: Route | None = None, x: float = 0.0, y: float = 0.0, guide: LatticePlanner = GUIDE) -> Route:
     return guide.route(x, y, yaw, speed, *goal, obstacles, HALF_WIDTH, MARGIN, previous)
 
 
@@ -199,7 +199,7 @@ def test_a_much_better_side_is_taken() -> None:
 
 
 def test_symmetric_scene_is_decided_and_always_alike() -> None:
-    ways = [route(field([[45.0, 0.0]], 2.0), guide=guide) for guide in (GUIDE, GUIDE, Guide())]
+    ways = [route(field([[45.0, 0.0]], 2.0), guide=guide) for guide in (GUIDE, GUIDE, LatticePlanner())]
     assert not ways[0].blocked and abs(np.interp(45.0, ways[0].path.x, ways[0].path.y)) > 3.0
     for way in ways[1:]:
         assert (way.path.x == ways[0].path.x).all() and (way.path.y == ways[0].path.y).all()
@@ -299,6 +299,6 @@ def test_bad_obstacles(obstacles: Obstacles) -> None:
 
 def test_bad_settings() -> None:
     with pytest.raises(InputError, match="horizon"):
-        GuideSettings(horizon=-1.0)
+        LatticeSettings(horizon=-1.0)
     with pytest.raises(InputError, match="longest_station"):
-        GuideSettings(longest_station=2.0)
+        LatticeSettings(longest_station=2.0)

@@ -38,12 +38,12 @@ class Case:
     rate: float = 0.8  # of the steering [1/s]
     start: dict = dataclasses.field(default_factory=dict)
     corridor: np.ndarray | None = None
-    hurry: float = 0.0
+    time_weight: float = 0.0
 
 
 CASES = {
     "free_road": Case(BEND, 10.0, "", start=dict(y=0.5)),
-    "obstacles": Case(STRAIGHT, 12.0, "obstacle", AHEAD, hurry=0.5),
+    "obstacles": Case(STRAIGHT, 12.0, "obstacle", AHEAD, time_weight=0.5),
     "wheel_loads": Case(BEND, 17.0, "wheel_lift", settings=dict(load_margin=0.55), start=dict(yaw_rate=0.2)),
     "steering_rate": Case(STRAIGHT, 15.0, "steering_rate", rate=0.1, start=dict(y=3.0)),
     "corridor": Case(STRAIGHT, 10.0, "corridor", start=dict(y=0.8),
@@ -58,7 +58,7 @@ class Frozen:
         settings = Settings(model=model, **case.settings)
         self.case, self.planner = case, Planner(VEHICLE.replace(steering_rate=case.rate), settings)
         self.reference = Reference(case.path, np.full(len(case.path.s), case.speed), case.speed + 1.0, case.corridor,
-                                   0.15 if case.hurry else 1.0, case.hurry)
+                                   0.15 if case.time_weight else 1.0, case.time_weight)
         state = initial_state(self.planner.model, VEHICLE, vx=case.speed, **case.start)
         z0 = np.concatenate([state, [0.0, 0.0]])
         self.planner.start(z0, self.reference)
@@ -104,7 +104,7 @@ class Frozen:
 
     def cost(self) -> float:
         """Of the plan, from the stage function's values on CasADi's virtual machine, with the least slacks that its rows need."""
-        trajectory, numbers, program = self.planner.trajectory, self.planner.numbers, self.planner.program
+        trajectory, numbers, program = self.planner.trajectory, self.planner.stages, self.planner.program
         values = np.hstack([np.array(program.function(z, w, program.p, program.k, c))
                             for z, w, c in zip(trajectory.z, trajectory.w, numbers.c)]).T
         n = len(trajectory.names)
@@ -140,7 +140,7 @@ def test_derivatives_of_a_stage_are_exact(model: str) -> None:
     z, w, *others = function.sx_in()
     jacobian = ca.Function("jacobian", [z, w, *others], [ca.densify(ca.jacobian(function(z, w, *others), ca.vertcat(z, w)))])
     for k in (1, 15, 39):
-        zk, wk, arguments = trajectory.z[k], trajectory.w[k], (program.p, program.k, frozen.planner.numbers.c[k])
+        zk, wk, arguments = trajectory.z[k], trajectory.w[k], (program.p, program.k, frozen.planner.stages.c[k])
         ours, casadi = program.jacobian[k, :, :n + m], np.array(jacobian(zk, wk, *arguments))
         assert program.value[k] == pytest.approx(np.array(function(zk, wk, *arguments))[:, 0], rel=1e-11, abs=1e-11)
         assert ours == pytest.approx(casadi, rel=1e-9, abs=1e-9)
@@ -157,7 +157,7 @@ def test_derivatives_of_a_stage_are_exact(model: str) -> None:
 def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
     """Cycles in which the vehicle does what was planned; returns the plans."""
     controller.follow(STRAIGHT, 12.0)
-    controller.see(AHEAD)
+    controller.update_obstacles(AHEAD)
     planner, plans = controller.planner, []
     state = dict(zip(planner.trajectory.names, [*initial_state(planner.model, VEHICLE, vx=12.0, y=0.3), 0.0, 0.0]))
     for k in range(cycles):
@@ -225,5 +225,5 @@ def test_ipopt_says_what_is_no_solution() -> None:
     drive(controller, 2)
     planner = controller.planner
     assert planner.solver.solve().solved
-    planner.numbers.c[3, 2] = np.nan
+    planner.stages.c[3, 2] = np.nan
     assert not planner.solver.solve().solved

@@ -6,7 +6,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import fresnel
 
 from lfdm_ros.bounds import OUT_OF_RANGE, Refused
-from lfdm_ros.control.routing.path import MOST_KNOTS, THINNED, Path, speed_profile
+from lfdm_ros.control.routing.path import MAX_KNOTS, MAX_THINNING_ERROR, Path, speed_profile
 from lfdm_ros.errors import InputError
 
 RADIUS = 20.0
@@ -218,15 +218,15 @@ def test_ten_kilometres_in_steps_of_ten_centimetres(monkeypatch: pytest.MonkeyPa
     s = 0.1 * np.arange(100_001)
     points = np.column_stack([s, 30.0 * np.sin(s / 60.0)])
     path, count = knots(monkeypatch, points + np.random.default_rng(1).normal(0.0, noise, points.shape))
-    assert count <= MOST_KNOTS + 1 and len(path.s) == pytest.approx(2.0 * path.length, abs=2.0)
+    assert count <= MAX_KNOTS + 1 and len(path.s) == pytest.approx(2.0 * path.length, abs=2.0)
     assert path.x[-1] == pytest.approx(1e4, abs=0.1)
     _, aside = path.project(*points[::7].T)
-    assert np.abs(aside).max() < (THINNED if noise else 0.01)
+    assert np.abs(aside).max() < (MAX_THINNING_ERROR if noise else 0.01)
 
 
 def test_few_points_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    s = 0.1 * np.arange(MOST_KNOTS)
-    assert knots(monkeypatch, np.column_stack([s, np.sin(s)]))[1] == MOST_KNOTS
+    s = 0.1 * np.arange(MAX_KNOTS)
+    assert knots(monkeypatch, np.column_stack([s, np.sin(s)]))[1] == MAX_KNOTS
 
 
 @pytest.mark.parametrize("points", [

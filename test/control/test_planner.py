@@ -61,7 +61,7 @@ def as_made(request):
     for name in {"bicycle", "eight", "lagging"} & set(request.fixturenames):
         planner = request.getfixturevalue(name)
         planner.limits = None
-        planner.take(LAGGING if planner.layout.lag else HMMWV)
+        planner.set_vehicle(LAGGING if planner.layout.lag else HMMWV)
         planner.tune(Settings(time_budget=0.0, model=planner.model.name))
         planner.reset()
 
@@ -191,7 +191,7 @@ def test_rows_grow_in_the_direction_they_say():
 
 def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
     """As whole arrays say, and as the text in Python."""
-    rng, numbers, t = np.random.default_rng(4), bicycle.numbers, bicycle.trajectory
+    rng, numbers, t = np.random.default_rng(4), bicycle.stages, bicycle.trajectory
     half, pose = numbers.obstacles.shape[1] // 2, np.array([t.place[name] for name in ("x", "y", "yaw")])
     for count in (0, 1, 3, 12):
         t.z[:] = rng.normal(0.0, 20.0, t.z.shape)
@@ -318,7 +318,7 @@ def least_loads(planner, vehicle=HMMWV):
 
 @pytest.mark.parametrize("name", ["bicycle", "eight"])
 def test_plan_slows_down_or_widens_where_a_wheel_would_become_light(name, request, monkeypatch):
-    monkeypatch.setattr("lfdm_ros.control.ocp.planner.LARGEST_GAP", math.inf)  # to convergence, by whatever way
+    monkeypatch.setattr("lfdm_ros.control.ocp.planner.MAX_GAP", math.inf)  # to convergence, by whatever way
     planner = request.getfixturevalue(name)
     radius, speed = 50.0, 15.0
     path, z0 = circle(radius), state(planner, vx=speed, yaw_rate=speed / radius, ay=speed**2 / radius, steering=0.12)
@@ -398,7 +398,7 @@ def test_each_stage_looks_at_the_nearest_on_its_left_and_right(bicycle, count):
     before = bicycle.trajectory.z.copy()
     bicycle.plan(z0, ref, seen, now, 1)
     half = bicycle.settings.obstacles // 2
-    for k, (z, slots) in enumerate(zip(before, bicycle.numbers.obstacles)):
+    for k, (z, slots) in enumerate(zip(before, bicycle.stages.obstacles)):
         x, y, yaw = (z[bicycle.trajectory.place[n]] for n in ("x", "y", "yaw"))
         sides = [], []
         for cx, cy, radius, vx, vy in rows:
@@ -491,7 +491,7 @@ def test_another_vehicle_counts_from_the_next_plan_on(bicycle):
     planned(bicycle, z0, ref, iterations=8)
     first = bicycle.trajectory.z.copy()
     slippery = HMMWV.replace(friction_scale=0.4 * HMMWV.parameters["friction_scale"])
-    bicycle.take(slippery)
+    bicycle.set_vehicle(slippery)
     planned(bicycle, z0, ref, iterations=8)
     fresh = Planner(slippery, bicycle.settings)
     planned(fresh, z0, ref, iterations=8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import prediction
-from lfdm_ros.control.prediction import HISTORY, LONGEST, Measured, Prediction
+from lfdm_ros.control.prediction import MAX_COMMANDS, MAX_SPAN, Measured, Prediction
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Actuator, Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -58,9 +58,9 @@ def test_follows_the_simulator_through_the_same_commands(model, delay, lag, monk
     expected = np.array([truth[wanted][0].values[n] for n in names])
     errors = []
     # With the controller's steps, and with those of the simulator.
-    for step, piece, tolerance in ((prediction.STEP, prediction.PIECE, 0.05), (1e-3, 1e-3, 1e-5)):
-        monkeypatch.setattr(prediction, "STEP", step)
-        monkeypatch.setattr(prediction, "PIECE", piece)
+    for step, piece, tolerance in ((prediction.MAX_STEP, prediction.MAX_PIECE, 0.05), (1e-3, 1e-3, 1e-5)):
+        monkeypatch.setattr(prediction, "MAX_STEP", step)
+        monkeypatch.setattr(prediction, "MAX_PIECE", piece)
         state, road = predictor.at(truth[taken][0], wanted)
         worst = np.abs(state - expected) / scale
         assert worst.max() < tolerance, dict(zip(names, worst.round(5)))
@@ -157,15 +157,15 @@ def test_a_full_history_forgets_the_oldest_only(lag):
     def commands(count):
         return [(0.005 * k, 0.3 * math.sin(0.05 * k), 0.1 * math.cos(0.1 * k)) for k in range(count)]
     short, full = (Prediction("driven_bicycle", HMMWV, 0.2, lag) for _ in range(2))
-    for command in commands(HISTORY + 700):
+    for command in commands(MAX_COMMANDS + 700):
         full.sent(*command)
-    for command in commands(HISTORY + 700)[-HISTORY + 2:]:
+    for command in commands(MAX_COMMANDS + 700)[-MAX_COMMANDS + 2:]:
         short.sent(*command)
-    now = 0.005 * (HISTORY + 700)
+    now = 0.005 * (MAX_COMMANDS + 700)
     (x, road), (expected, expected_road) = (p.at(Measured(now - 0.5, MOVING), now + 0.2) for p in (full, short))
     assert np.array_equal(x, expected) and road == pytest.approx(expected_road, abs=1e-12)
     # Before all that is known, the oldest known acts.
-    assert full.command_at(0.0) == full.command_at(0.005 * 700 - 1.0) == commands(HISTORY + 700)[700][1:]
+    assert full.command_at(0.0) == full.command_at(0.005 * 700 - 1.0) == commands(MAX_COMMANDS + 700)[700][1:]
 
 
 def test_not_later_than_the_state_is_the_state():
@@ -193,8 +193,8 @@ def test_a_stale_state_costs_no_more_than_the_longest_prediction(monkeypatch):
     predictor = Prediction("driven_bicycle", HMMWV, 0.1, 0.15)
     predictor.sent(0.0, 0.02, 0.1)
     old, _ = predictor.at(Measured(0.0, MOVING), 1e6)
-    assert sum(calls) == pytest.approx(LONGEST) and len(calls) <= LONGEST / prediction.PIECE + 2
-    assert np.array_equal(old, predictor.at(Measured(0.0, MOVING), LONGEST)[0])
+    assert sum(calls) == pytest.approx(MAX_SPAN) and len(calls) <= MAX_SPAN / prediction.MAX_PIECE + 2
+    assert np.array_equal(old, predictor.at(Measured(0.0, MOVING), MAX_SPAN)[0])
 
 
 def test_times_since_1970_work_as_those_since_the_start():
@@ -224,10 +224,10 @@ def test_another_vehicle_acts_from_then_on_and_one_that_lacks_parameters_changes
     predictor.sent(0.0, 0.0, -0.3)
     first, _ = predictor.at(measured, 0.3)
     with pytest.raises(InputError, match="rhode_dual_track"):
-        predictor.take(load_vehicle("rhode_dual_track"))
+        predictor.set_vehicle(load_vehicle("rhode_dual_track"))
     assert np.array_equal(predictor.at(measured, 0.3)[0], first)
     weak = HMMWV.replace(**{f"brake_torque_{axle}": 0.5 * HMMWV.parameters[f"brake_torque_{axle}"] for axle in ("front", "rear")})
-    predictor.take(weak)
+    predictor.set_vehicle(weak)
     fresh = Prediction("driven_bicycle", weak, 0.0, 0.0)
     fresh.sent(0.0, 0.0, -0.3)
     state, _ = predictor.at(measured, 0.3)

@@ -16,7 +16,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety import braking
 from lfdm_ros.control.safety.braking import Pedals
 from lfdm_ros.control.safety.guard import NO_STOP, Guard
-from lfdm_ros.control.safety.stops import LAST, SURE, UNSEEN_PACE, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.safety.stops import CONSERVATIVE, MAX_BLIND_SPEED, NOMINAL, Curve, Stops, curve_of, occluded
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
@@ -28,13 +28,13 @@ SETTINGS = Settings(time_budget=0.0)
 STOPS = Stops(SETTINGS, HMMWV)
 NAMES = [f.name for f in HMMWV.model(SETTINGS.model).states]
 PLACE = {name: i for i, name in enumerate(NAMES)}
-AHEAD = np.linspace(0.0, 100.0, 41)
-STRAIGHT = curve_of(AHEAD, np.zeros(41), np.zeros(41))
+STEERING_PREVIEW = np.linspace(0.0, 100.0, 41)
+STRAIGHT = curve_of(STEERING_PREVIEW, np.zeros(41), np.zeros(41))
 
 
 def bend(across, speed):
     """A curve that becomes as tight as `across` [m/s^2] at a speed [m/s], as a driver can."""
-    yaw = np.cumsum(np.minimum(AHEAD / (2.0 * speed), 1.0) * across / speed**2) * 2.5
+    yaw = np.cumsum(np.minimum(STEERING_PREVIEW / (2.0 * speed), 1.0) * across / speed**2) * 2.5
     return curve_of(np.cumsum(np.cos(yaw)) * 2.5 - 2.5, np.cumsum(np.sin(yaw)) * 2.5, yaw)
 
 
@@ -44,7 +44,7 @@ def moving(speed, **others):
 
 
 def look(curve, state, obstacles, margin=SETTINGS.stop_margin, time=0.0, **others):
-    return STOPS.look(curve, state, (0.0, 0.0), (0.0, 0.0), time, obstacles, margin, SETTINGS.sight_braking, **others)
+    return STOPS.evaluate(curve, state, (0.0, 0.0), (0.0, 0.0), time, obstacles, margin, SETTINGS.sight_braking, **others)
 
 
 def circles(*rows, time=0.0):
@@ -53,7 +53,7 @@ def circles(*rows, time=0.0):
     return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time)
 
 
-def drive(curve: Curve, speed: float, aside: float = 0.0, trust=SURE) -> tuple[float, float, float]:
+def drive(curve: Curve, speed: float, aside: float = 0.0, trust=CONSERVATIVE) -> tuple[float, float, float]:
     """The largest vehicle with other tyres, from the curve's start: furthest from the curve [m], way [m], largest slip angle [rad]."""
     simulator = Simulator(HMMWV, "twenty_four_dof", 1e-3, "tmeasy")
     simulator.reset(y=aside, vx=speed)
@@ -99,7 +99,7 @@ def test_a_throttle_that_is_let_go_still_drives_for_a_while():
     simulator.advance(before, before, 1000)
     x, _, _, speed, *_ = simulator.outputs[at].tolist()
     wall = circles((x + 2.5 + HMMWV.footprint.front + 1.0, 0.0, 1.0))
-    seen = STOPS.look(STRAIGHT, moving(speed, x=x), (0.0, throttle), None, 0.0, wall, SETTINGS.stop_margin, SETTINGS.sight_braking)
+    seen = STOPS.evaluate(STRAIGHT, moving(speed, x=x), (0.0, throttle), None, 0.0, wall, SETTINGS.stop_margin, SETTINGS.sight_braking)
     pedal = throttle
     while simulator.outputs[at[0]] < x + 2.5:
         pedal = max(pedal - 0.02 * SETTINGS.brake_rate, -SETTINGS.stop_brake)
@@ -134,14 +134,14 @@ def test_a_bend_that_the_tyres_do_not_hold_is_no_way_to_stop():
 
 
 def test_what_lies_behind_a_circle_is_hidden():
-    places = np.column_stack([AHEAD, np.zeros(41)])
-    assert AHEAD[hidden(places, np.array([[30.0, 0.5]]), np.array([1.0])).argmax()] == 32.5
-    assert not hidden(places, np.array([[30.0, 1.5], [-5.0, 0.0]]), np.array([1.0, 1.0])).any()
-    assert not hidden(places, np.array([[0.3, 0.0]]), np.array([1.0])).any()  # one cannot be in an obstacle and see it
+    places = np.column_stack([STEERING_PREVIEW, np.zeros(41)])
+    assert STEERING_PREVIEW[occluded(places, np.array([[30.0, 0.5]]), np.array([1.0])).argmax()] == 32.5
+    assert not occluded(places, np.array([[30.0, 1.5], [-5.0, 0.0]]), np.array([1.0, 1.0])).any()
+    assert not occluded(places, np.array([[0.3, 0.0]]), np.array([1.0])).any()  # one cannot be in an obstacle and see it
 
 
 def test_a_stop_ends_in_sight():
-    """Round an obstacle, to where it hides what there may be; the middle of the way is in sight, its left side is not."""
+    """Round an obstacle, to where it occludes what there may be; the middle of the way is in sight, its left side is not."""
     left = bend(5.0, 18.0)
     i = int(np.searchsorted(left.s, 22.0))
     corner = circles((left.x[i] - 3.0 * math.sin(left.course[i]), left.y[i] + 3.0 * math.cos(left.course[i]), 1.5))
@@ -164,10 +164,10 @@ def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
 
 def test_the_machine_code_of_a_stop_is_its_text():
     """numba's code and Python drive the same way, bit for bit."""
-    vehicle = HMMWV.replace(friction_scale=SURE.grip * HMMWV.parameters["friction_scale"])
+    vehicle = HMMWV.replace(friction_scale=CONSERVATIVE.grip * HMMWV.parameters["friction_scale"])
     model, rates, rng = vehicle.model(SETTINGS.model), Rates.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
     pedals = Pedals(rates.steering, rates.up, rates.down, SETTINGS.largest_brake, SETTINGS.largest_throttle)
-    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.TICKS, 5))
+    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.MAX_TICKS, 5))
     advance = advance_kernel(model)(state, vehicle.vector(model), before, after)
     peak = GRAVITY * HMMWV.parameters["friction_max"] * HMMWV.parameters["friction_scale"]
     lengths = set()
@@ -178,7 +178,7 @@ def test_the_machine_code_of_a_stop_is_its_text():
         command, first = tuple(rng.uniform(-1.0, 1.0, 2)), tuple(rng.uniform(-1.0, 1.0, 2)) if case % 2 else None
         times, poses, speeds = STOPS.driven(curve, start, command, first, 5.0)
         state[:] = start
-        held = np.full(len(curve.s), SURE.circle * peak)
+        held = np.full(len(curve.s), CONSERVATIVE.circle * peak)
         count = braking.drive(
             braking.law, braking.braking, lambda _, n, h: advance(n, h), None, STOPS.braked, pedals,
             np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held]), curve.nearest(start[PLACE["x"]], start[PLACE["y"]]),
@@ -200,14 +200,14 @@ def test_a_stop_is_judged_as_arrays_say():
         obstacles = Obstacles(np.column_stack([rng.uniform(-5.0, 60.0, count), rng.uniform(-12.0, 12.0, count)]),
                               rng.uniform(0.3, 2.0, count), velocities, 0.25)
         curve, start, margin = bend(rng.uniform(-4.0, 4.0), max(speed, 3.0)), moving(speed, y=rng.normal()), rng.uniform(0.0, 0.5)
-        stop = STOPS.look(curve, start, (0.0, 0.0), None, time, obstacles, margin, 5.0, sight=case % 3 > 0)
+        stop = STOPS.evaluate(curve, start, (0.0, 0.0), None, time, obstacles, margin, 5.0, sight=case % 3 > 0)
         times, poses, speeds = STOPS.driven(curve, start, (0.0, 0.0), None, 5.0)
         away = STOPS.distances(poses, times, time, obstacles)
         need = np.minimum(margin, np.where(away[0] > 0.0, np.maximum(away[0] - 0.02, 0.0), away[0] - 0.02))
         hit = (away <= np.minimum(need, 0.02)).any(axis=1)
-        behind = STOPS.hidden_sides(*poses[::2].T, outline.front, poses[0].tolist(), obstacles)
+        behind = STOPS.occluded_sides(*poses[::2].T, outline.front, poses[0].tolist(), obstacles)
         blind = max(float(speeds[::2][side.argmax()]) if side.any() else 0.0 for side in behind) if case % 3 else 0.0
-        free = bool((away.min(axis=0) >= need).all()) and blind <= UNSEEN_PACE
+        free = bool((away.min(axis=0) >= need).all()) and blind <= MAX_BLIND_SPEED
         assert stop.clearance == pytest.approx(away.min(), abs=1e-12)
         assert (stop.free, stop.blind, stop.speed) == (free, blind, speeds[hit.argmax()] if hit.any() else 0.0)
         rows = np.column_stack([times, poses, speeds])
@@ -215,7 +215,7 @@ def test_a_stop_is_judged_as_arrays_say():
                              (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
                              SETTINGS.obstacle_growth, case % 3 > 0, result)
         assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]
-        found.append((free, stop.speed > 0.0, blind > UNSEEN_PACE))
+        found.append((free, stop.speed > 0.0, blind > MAX_BLIND_SPEED))
     assert (np.mean(found, axis=0) > 0.1).all() and (np.mean(found, axis=0) < 0.9).all()  # all of it happened
 
 
@@ -250,21 +250,21 @@ def test_where_braking_hits_it_steers_round_as_well():
 def test_where_nothing_is_free_on_what_is_certain_of_the_tyres_it_relies_on_what_is_said_of_them(across):
     """A wall behind the way that the surer stop needs, before it the harder one stands."""
     curve, state = bend(across, 15.0) if across else STRAIGHT, moving(15.0)
-    needs = {trust: sum(drive(curve, 15.0, trust=trust)[1:2]) + HMMWV.footprint.front for trust in (SURE, LAST)}
-    assert needs[LAST] < 0.9 * needs[SURE]
-    at = int(0.9 * needs[SURE] + 1.0)
+    needs = {trust: sum(drive(curve, 15.0, trust=trust)[1:2]) + HMMWV.footprint.front for trust in (CONSERVATIVE, NOMINAL)}
+    assert needs[NOMINAL] < 0.9 * needs[CONSERVATIVE]
+    at = int(0.9 * needs[CONSERVATIVE] + 1.0)
     wall = circles(*((curve.x[at] - e * math.sin(curve.course[at]), curve.y[at] + e * math.cos(curve.course[at]), 1.0)
                      for e in np.arange(-20.0, 20.1, 1.5)))
     assert not look(curve, state, wall).free
     stop = STOPS.best([curve], state, (0.0, 0.0), 0.0, wall, 0.1)
-    assert stop.trust is LAST and stop.speed < 4.0
+    assert stop.trust is NOMINAL and stop.speed < 4.0
 
 
 @pytest.mark.parametrize(("aside", "faster"), [(1.7, False), (6.0, True)])
 def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
     controller = Controller(HMMWV, SETTINGS)
     controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)
-    controller.see(circles(*((x, side * aside, 0.2) for x in np.arange(0.0, 60.0, 1.0) for side in (-1.0, 1.0))))
+    controller.update_obstacles(circles(*((x, side * aside, 0.2) for x in np.arange(0.0, 60.0, 1.0) for side in (-1.0, 1.0))))
     state = dict(x=0.0, y=0.0, yaw=0.0, vx=12.0, vy=0.0, yaw_rate=0.0)
     cycles = [controller.cycle(0.02 * k, Measured(0.02 * k, state | {"x": 0.24 * k})) for k in range(10)]
     assert {(cycle.outcome, cycle.reason) for cycle in cycles} == {(Outcome.SOLVED, "")}
@@ -308,9 +308,9 @@ def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():
     guard, times = Guard(SETTINGS, HMMWV, PLACE), np.arange(41) * 0.1
     plan = Plan(tuple(NAMES), times, np.array([moving(20.0, x=20.0 * time) for time in times]), np.zeros((41, 3)))
     at = 0.02, Pose(0.0, 0.0, 0.0, 20.0)
-    assert guard.seen_along(plan, *at, circles()) == guard.seen_along(None, *at, circles((30.0, 0.0, 1.0))) == SETTINGS.sight
-    # Beside the way; on the middle line it hides nothing, of the left side's way what lies beyond.
-    assert 28.0 < guard.seen_along(plan, *at, circles((30.0, 1.9, 1.0))) < 40.0
+    assert guard.visible_length(plan, *at, circles()) == guard.visible_length(None, *at, circles((30.0, 0.0, 1.0))) == SETTINGS.sight
+    # Beside the way; on the middle line it occludes nothing, of the left side's way what lies beyond.
+    assert 28.0 < guard.visible_length(plan, *at, circles((30.0, 1.9, 1.0))) < 40.0
 
 
 def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
@@ -327,7 +327,7 @@ def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
     rungs, before = [], np.zeros(3)
     for k in range(500):
         values = dict(zip(names, simulator.outputs[at].tolist()))
-        controller.see(circles(*((70.0, y, 1.0) for y in range(-12, 13, 2)), time=0.02 * k))
+        controller.update_obstacles(circles(*((70.0, y, 1.0) for y in range(-12, 13, 2)), time=0.02 * k))
         cycle = controller.cycle(0.02 * k, Measured(0.02 * k, values))
         rungs.append(cycle.outcome)
         assert (cycle.outcome is Outcome.BRAKING) == (cycle.reason == NO_STOP)

@@ -41,10 +41,10 @@ class Notes:
     def idle(self) -> None:
         self.asked.append(("idle",))
 
-    def see(self, obstacles: Obstacles) -> None:
+    def update_obstacles(self, obstacles: Obstacles) -> None:
         self.asked.append(("see", len(obstacles.radii)))
 
-    def take(self, vehicle: Vehicle) -> None:
+    def set_vehicle(self, vehicle: Vehicle) -> None:
         if vehicle.name != "hmmwv":
             raise InputError("it lacks brake_torque_front")
         self.asked.append(("take", vehicle.name))
@@ -53,7 +53,7 @@ class Notes:
         self.asked.append(("cycle", round(1e3 * now), None if measured is None else round(1e3 * measured.time)))
         return Cycle((0.0, 0.1, 0.0), Outcome.SOLVED)
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         pass
 
     def reset(self) -> None:

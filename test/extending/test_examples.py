@@ -201,7 +201,7 @@ def judged(ground, side, to, **changes):
     z0 = np.concatenate([state, np.zeros(len(plan.names) - len(state))])
     planner.start(z0, slow)
     solved = planner.plan(z0, slow, None, 0.0, 8).solved
-    return dict(hit=stops.look(curve, state, (0.0, 0.0), None, 0.0, across, 0.2).speed, brake=-stops.command(curve, state)[1],
+    return dict(hit=stops.evaluate(curve, state, (0.0, 0.0), None, 0.0, across, 0.2).speed, brake=-stops.command(curve, state)[1],
                 held=stops.hardest_pedal(state), planned=-float(plan.column("ax")[2:].min()) if solved else 0.0)
 print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_scale=ICE),
                   judged("hills", -5.0, -5.0), judged("plane", -5.0, -5.0, friction_scale=1.0), judged("hills", -5.0, 5.0)]))
@@ -686,7 +686,7 @@ def derivatives(planner):
     worst = [0.0, 0.0]
     for k in range(0, len(t.z) - 1, 4):
         def value(v):
-            found = np.array(program.function(v[:n], v[n:], program.p, program.k, planner.numbers.c[k])).ravel()
+            found = np.array(program.function(v[:n], v[n:], program.p, program.k, planner.stages.c[k])).ravel()
             return found[rows]
         at = np.concatenate([t.z[k], t.w[k]])
         for i in range(len(at)):

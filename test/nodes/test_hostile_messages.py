@@ -14,7 +14,7 @@ from nav_msgs.msg import Odometry
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
@@ -214,14 +214,14 @@ def test_the_length_of_an_orientation_does_not_turn_it(scale: float, usable: boo
 
 
 @pytest.fixture(scope="module")
-def guide() -> Guide:
-    return Guide()
+def guide() -> LatticePlanner:
+    return LatticePlanner()
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.tuples(numbers, numbers, numbers, numbers, numbers, numbers), st.tuples(st.one_of(st.just(1.1), numbers), st.one_of(
     st.just(0.4), numbers)), st.lists(st.tuples(numbers, numbers, numbers, numbers, numbers), max_size=5))
-def test_guidance_finds_a_route_or_refuses(guide: Guide, place: tuple[float, ...], room: tuple[float, float],
+def test_guidance_finds_a_route_or_refuses(guide: LatticePlanner, place: tuple[float, ...], room: tuple[float, float],
                                            circles: list[tuple[float, ...]]) -> None:
     table = np.array(circles, float).reshape(-1, 5)
     route: Route | None = None

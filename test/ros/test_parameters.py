@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lfdm_ros.cli.drive import parse_changes
-from lfdm_ros.control.routing.lattice import LATTICE, GuideSettings
+from lfdm_ros.control.routing.lattice import LATTICE, LatticeSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER
@@ -67,7 +67,7 @@ def test_what_a_stack_sets_arrives_in_the_records() -> None:
     *_, controller, simulator = stack.nodes
     assert LIDAR.record(simulator.value) == LidarSettings(range_max=40.0, range_min=0.1)
     assert TRACKER.record(controller.value, noise_sd=0.01) == TrackerSettings(noise_sd=0.01, gate=1.0, max_tracks=9)
-    assert LATTICE.record(controller.value) == GuideSettings(side=12.5, slopes=4)
+    assert LATTICE.record(controller.value) == LatticeSettings(side=12.5, slopes=4)
     assert SETTINGS.record(controller.value) == Settings(weight_lateral=3.0, solver="piqp")
     with pytest.raises(InputError, match=r"--set lattice_side: 1000.0 is outside \[1, 500\]"):
         stack.with_override("lattice_side", 1000.0, "--set lattice_side")
@@ -83,7 +83,7 @@ def test_the_command_line_takes_the_same_names() -> None:
 
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: LidarSettings(range_min=5.0, range_max=4.0), "LIDAR: range_max is 4; give more than range_min"),
-    (lambda: GuideSettings(side=100.0, offset_step=0.05), "lattice: side over offset_step is 2000; give at most 500"),
+    (lambda: LatticeSettings(side=100.0, offset_step=0.05), "lattice: side over offset_step is 2000; give at most 500"),
     (lambda: TrackerSettings(gate=0.0), "obstacle tracker: gate is 0 m; give 0.001 to 100 m"),
     (lambda: TrackerSettings(max_tracks=2.5), "obstacle tracker: max_tracks is 2.5; give a whole number"),
     (lambda: Settings(solver="osqp"), "setting solver is 'osqp'; choose one of: hpipm"),

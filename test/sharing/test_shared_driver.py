@@ -38,10 +38,10 @@ class Lane:
 
     go_to = follow
 
-    def see(self, obstacles):
+    def update_obstacles(self, obstacles):
         pass
 
-    look = see
+    poll = update_obstacles
 
     def cycle(self, now, measured=None):
         v = measured.values

@@ -178,7 +178,7 @@ def test_nothing_is_known_before_eye_mind_and_hand_have_had_their_time():
 
     def show(it, k):
         if k == round(appears / 0.01):
-            it.see(rock)
+            it.update_obstacles(rock)
     blind, seeing = drive_past(lambda it, k: None, 3.0, decision_period=0.05), drive_past(show, 3.0, decision_period=0.05)
     changed = 0.01 * np.flatnonzero((blind != seeing).any(axis=1))[0]
     s = OperatorSettings()

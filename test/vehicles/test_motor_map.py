@@ -42,4 +42,4 @@ def test_a_vehicle_with_engine_and_gearbox_keeps_them_beside_the_map() -> None:
 
 def test_the_controller_takes_a_vehicle_with_engine_and_gearbox() -> None:
     controller = Controller(load_vehicle("sedan"), Settings(use_limit_table=False))
-    controller.take(load_vehicle("sedan").replace(sprung_mass=1800.0))
+    controller.set_vehicle(load_vehicle("sedan").replace(sprung_mass=1800.0))

@@ -54,8 +54,8 @@ SEEN, BEHIND = 8, 5.0  # circles that are seen, the next ones; [m] how long thos
 SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
 APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
-PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "references": "planner.numbers.follow",
-         "obstacles": "planner.numbers.avoid", "linearise": "planner.program.linearise", "solver": "planner.solver.solve",
+PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "references": "planner.stages.follow",
+         "obstacles": "planner.stages.avoid", "linearise": "planner.program.linearise", "solver": "planner.solver.solve",
          "check": "planner.program.qp.residual", "outcome": "planner.program.outcome", "snapshot": "planner.trajectory.snapshot",
          "stop": "_guard.decide"}
 
@@ -196,7 +196,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
             now = k * period
             measured_at, state = plant.state(k)
             if k % 5 == 0:
-                controller.see(scene(now, state["x"]))
+                controller.update_obstacles(scene(now, state["x"]))
             began, busy = time.perf_counter(), time.thread_time()
             cycle: Cycle = controller.cycle(now, Measured(measured_at, state))
             busy, ended = time.thread_time() - busy, time.perf_counter()
@@ -208,7 +208,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
                 if cycle.route is not route:  # the last look found a new one
                     looks.append(looked)
             route, began = cycle.route, time.perf_counter()
-            controller.look(now)
+            controller.poll(now)
             looked = time.perf_counter() - began
             plant.advance(now, cycle.command)
     finally:

@@ -19,7 +19,7 @@ import numpy as np
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.controller import Controller, limits_of
-from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Driver, Plant, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
@@ -71,7 +71,7 @@ class Trial:
     changes: tuple[str, ...] = ()
     speed: float | None = None
     density: float | None = None
-    lattice: GuideSettings = field(default_factory=GuideSettings)
+    lattice: LatticeSettings = field(default_factory=LatticeSettings)
     patience: float = math.inf
     track: bool = False
 
@@ -175,7 +175,7 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
-                lattice: GuideSettings | None = None) -> Driver:
+                lattice: LatticeSettings | None = None) -> Driver:
     """The controller, with the limits of the largest model."""
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 

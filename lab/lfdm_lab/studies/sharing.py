@@ -190,11 +190,11 @@ class Blinded(Controller):
 
     eye = (0.0, 0.0, 0.0)
 
-    def see(self, obstacles: Obstacles) -> None:
+    def update_obstacles(self, obstacles: Obstacles) -> None:
         x, y, yaw = self.eye
         bearing = np.arctan2(obstacles.centres[:, 1] - y, obstacles.centres[:, 0] - x) - yaw
         bearing = np.arctan2(np.sin(bearing), np.cos(bearing))
-        super().see(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
+        super().update_obstacles(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         if measured is not None:

@@ -51,12 +51,12 @@ def test_a_run_repeats_to_the_bit(short):
 
 def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
     seen = []
-    monkeypatch.setattr(study.Controller, "see", lambda driver, obstacles: seen.append(obstacles))
+    monkeypatch.setattr(study.Controller, "update_obstacles", lambda driver, obstacles: seen.append(obstacles))
     driver = study.Blinded.__new__(study.Blinded)
     driver.eye = (10.0, 0.0, np.pi / 2)  # looks along y
     bearings = np.radians([-60.0, -5.0, 10.0, 25.0, 60.0, 180.0])
     places = np.column_stack([10.0 - 20.0 * np.sin(bearings), 20.0 * np.cos(bearings)])
-    driver.see(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))
+    driver.update_obstacles(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))
     assert len(seen[0].radii) == 3
     np.testing.assert_allclose(seen[0].centres, places[[0, 4, 5]])
 

@@ -28,12 +28,12 @@ from lfdm_ros.solvers import Ipopt
 from lfdm_ros.vehicles import Vehicle
 
 # A solution that misses the dynamics or a bound by more than this is none, whatever the solver says.
-RESIDUAL = 1e-3
+MAX_RESIDUAL = 1e-3
 # A plan is none if its states do not follow from each other by the model, to this share of the longest step.
-LARGEST_GAP = 0.3
-FURTHER = 2  # steps beyond those asked for, to close such gaps
-UNKNOWN = "the state to plan from is not finite"
-CONVERGED = 1e-6  # a step that moves no state further than this, in its unit, is the last
+MAX_GAP = 0.3
+MAX_FURTHER_STEPS = 2  # steps beyond those asked for, to close such gaps
+NOT_FINITE = "the state to plan from is not finite"
+MIN_STEP = 1e-6  # a step that moves no state further than this, in its unit, is the last
 
 
 class Planner:
@@ -41,7 +41,7 @@ class Planner:
 
     Attributes:
         trajectory: the plan.
-        numbers: what its stages are to do.
+        stages: what its stages are to do.
         program: the quadratic program of a step from it.
         solver: of that program.
         vehicle: what the problem takes of the vehicle.
@@ -57,30 +57,30 @@ class Planner:
         """
         self.limits, self.model = limits, vehicle.model(settings.model)
         settings.require(self.model)
-        PlannedVehicle.of(vehicle, self.model)  # what it lacks is said before anything is compiled
+        PlannedVehicle.of(vehicle, self.model)  # missing parameters are reported before anything is compiled
         lag = vehicle.actuators.steering_lag
         self.layout = Layout(tuple(f.name for f in self.model.states), lag > 0.0, settings.obstacles, chosen_terms(settings))
         durations = np.array([settings.near_step] * settings.near_stages + [settings.far_step] * settings.far_stages)
         self.trajectory = Trajectory(self.layout.states, durations)
-        self.numbers = StageParameters(self.layout, self.trajectory, settings.substeps, lag)
-        self.program = Program(self.model, self.layout, self.trajectory, self.numbers, settings)
+        self.stages = StageParameters(self.layout, self.trajectory, settings.substeps, lag)
+        self.program = Program(self.model, self.layout, self.trajectory, self.stages, settings)
         self.solver = self.program.solver(settings)
         self._exact = isinstance(self.solver, Ipopt)  # solves the nonlinear program, in one step
         self.settings = settings
-        self.take(vehicle)
+        self.set_vehicle(vehicle)
 
     # -- What may change while the vehicle drives ---------------------------------------------------------------------
 
-    def take(self, vehicle: Vehicle) -> None:
-        """Another vehicle's parameters, from the next plan on. Raises InputError if it lacks some."""
+    def set_vehicle(self, vehicle: Vehicle) -> None:
+        """Sets another vehicle's parameters, from the next plan on. Raises InputError if it lacks some."""
         self.vehicle = planned = PlannedVehicle.of(vehicle, self.model)
-        self.program.take(planned)
-        self._guess = FirstGuess(self.model, self.layout, self.trajectory.durations, self.settings.substeps, self.program.p,
+        self.program.set_vehicle(planned)
+        self._guess = InitialGuess(self.model, self.layout, self.trajectory.durations, self.settings.substeps, self.program.p,
                                  planned.actuators.steering_lag)
         self.tune(self.settings)
 
     def tune(self, settings: Settings) -> None:
-        """Other weights, penalties and limits; what is not live (model, stages, ...) stays as it was."""
+        """Sets other weights, penalties and limits; settings that are not live (model, stages, ...) stay as they were."""
         self.settings = settings
         self._rates = Rates.of(settings, self.vehicle.actuators)
         self.program.tune(settings, self._rates)
@@ -88,9 +88,9 @@ class Planner:
     # -- The plan -----------------------------------------------------------------------------------------------------
 
     def start(self, z0: np.ndarray, reference: Reference) -> None:
-        """A first plan from the state z0 (nz,). Raises ValueError if that is not finite."""
+        """Begins a plan from the state z0 (nz,) by the initial guess. Raises ValueError if that is not finite."""
         if not np.isfinite(z0).all():
-            raise ValueError(UNKNOWN)
+            raise ValueError(NOT_FINITE)
         t = self.trajectory
         self._guess.fill(t.z, t.w, z0, reference, self.settings, self._rates, self.vehicle.wheelbase, self.vehicle.full_lock)
 
@@ -99,8 +99,8 @@ class Planner:
         self.trajectory.shift(time, self._rates)
 
     def reset(self) -> None:
-        """The next plan is what it would be first."""
-        self.numbers.forget()
+        """Forgets the solution: the next plan is that of a new planner."""
+        self.stages.forget()
         self.solver.reset()
 
     def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
@@ -111,12 +111,12 @@ class Planner:
             z0: (nz,) where it begins.
             obstacles: or None.
             time: of z0 [s], in the time of the obstacles.
-            iterations: linearisations, and up to FURTHER more where the last step left large gaps.
+            iterations: linearisations, and up to MAX_FURTHER_STEPS more where the last step left large gaps.
             until: on the clock of `perf_counter` [s]: the solver should end by then, and no further step begins.
             begun: the plan is a first guess, of which no part is worth keeping before a whole step: the first one may take longer.
         """
         if not np.isfinite(z0).all():
-            return PlanOutcome.failed(UNKNOWN)
+            return PlanOutcome.failed(NOT_FINITE)
         trajectory, program = self.trajectory, self.program
         trajectory.z[0] = z0
         before = trajectory.saved()
@@ -127,17 +127,17 @@ class Planner:
             self.set_stages(reference, obstacles, time)
             program.linearise(reference)
             gap = program.gap()
-            if done > 1 and gap <= LARGEST_GAP:
+            if done > 1 and gap <= MAX_GAP:
                 reached = trajectory.saved()
             outcome, converged = self._step(done, math.inf if begun and done == 1 else until)
             if not outcome.solved or converged:
                 break
             over = perf_counter() >= until
-            if done == last < iterations + FURTHER and gap > LARGEST_GAP and not self._exact:
+            if done == last < iterations + MAX_FURTHER_STEPS and gap > MAX_GAP and not self._exact:
                 program.linearise(reference)
-                last += program.gap() > LARGEST_GAP
+                last += program.gap() > MAX_GAP
         # A step closes the gaps that it begins with, to first order; where they were large, see what it left.
-        if outcome.solved and (gap > LARGEST_GAP or self._exact):
+        if outcome.solved and (gap > MAX_GAP or self._exact):
             outcome = self._verified(outcome, reference, over)
         if not outcome.solved and reached is not None:
             trajectory.restore(reached)
@@ -148,44 +148,44 @@ class Planner:
         return outcome
 
     def set_stages(self, reference: Reference, obstacles: Obstacles | None, time: float) -> None:
-        """What the stages are to do next to the plan as it is; `time` [s] is that of its begin."""
-        self.numbers.follow(reference, self.settings, self.limits, self.vehicle)
-        self.numbers.avoid(obstacles, time)
+        """Sets parameters and bounds of the stages next to the present plan; `time` [s] is that of its begin."""
+        self.stages.follow(reference, self.settings, self.limits, self.vehicle)
+        self.stages.avoid(obstacles, time)
 
     def _step(self, number: int, until: float) -> tuple[PlanOutcome, bool]:
-        """One step from what is linearised, and whether it was the last that moves anything; nothing moves where it fails."""
+        """Makes one step from the linearisation; returns its outcome and convergence. Nothing moves where it fails."""
         solution = self.solver.solve(until)
         residual = (self.solver if isinstance(self.solver, Ipopt) else self.program.qp).residual(solution.dx, solution.du)
-        if not solution.solved or residual > RESIDUAL:
+        if not solution.solved or residual > MAX_RESIDUAL:
             return self.program.outcome(number, residual,
                                         failure=f"{self.solver.name}: {solution.status}, dynamics and bounds {residual:.1e}"), False
         outcome = self.program.outcome(number, residual, solution.dx)
         self.trajectory.move(solution.dx, solution.du, 1.0 if self._exact else 1.0 / max(outcome.step, 1.0))
-        return outcome, bool(np.abs(solution.dx).max() < CONVERGED)
+        return outcome, bool(np.abs(solution.dx).max() < MIN_STEP)
 
     def _verified(self, outcome: PlanOutcome, reference: Reference, over: bool) -> PlanOutcome:
-        """The outcome of steps whose last may have left gaps, as the plan is now."""
+        """Returns the outcome of steps whose last may have left gaps, as the plan is now."""
         self.program.linearise(reference)
         now = self.program.outcome(outcome.iterations, outcome.residual)
-        if now.gap <= LARGEST_GAP:
+        if now.gap <= MAX_GAP:
             return now
         return dataclasses.replace(now, solved=False, unfinished=over, status=f"the plan does not follow the model, gap {now.gap:.1e}")
 
 
-PREVIEW, LEAST_PREVIEW = 1.0, 8.0  # how far ahead the driver looks: time [s], distance [m]
+PREVIEW_TIME, MIN_PREVIEW = 1.0, 8.0  # how far ahead the driver looks: time [s], distance [m]
 TURNING_SPEED = 6.0  # [m/s] towards a point to the side
-PRESS = 0.2  # pedal for a m/s that is missing [s/m]
-GENTLE = 0.8, 0.6  # most throttle and brake
+PEDAL_GAIN = 0.2  # pedal for a m/s that is missing [s/m]
+MAX_PEDALS = 0.8, 0.6  # most throttle and brake
 
 
-class FirstGuess:
+class InitialGuess:
     """Rolls the model along. Its states follow from each other, so that optimisation begins without gaps, wherever the vehicle is.
 
     Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
     """
 
     def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray, lag: float):
-        """p (np,) are the model's parameters, durations those of the stages [s], lag the steering's time constant [s]."""
+        """Takes the model's parameters p (np,), durations of the stages [s], the steering's time constant `lag` [s]."""
         self._layout, self._durations, self._substeps, self._lag = layout, durations.tolist(), substeps, lag
         self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)
         self._advance = advance_kernel(model)(self._x, p, self._before, self._after)
@@ -225,9 +225,9 @@ class FirstGuess:
 
     def _drive(self, reference: Reference, s: float, offset: float, x: float, y: float, yaw: float, vx: float, settings: Settings,
                wheelbase: float) -> tuple[float, float]:
-        """Tangent of the road-wheel angle, and the pedal."""
+        """Returns the tangent of the road-wheel angle, and the pedal."""
         v, path = max(vx, 0.0), reference.path
-        ahead = max(LEAST_PREVIEW, PREVIEW * v) + 0.5 * abs(offset)
+        ahead = max(MIN_PREVIEW, PREVIEW_TIME * v) + 0.5 * abs(offset)
         px, py = (float(a[0]) for a in path.at(np.array([s + ahead]))[:2])
         angle = math.atan2(py - y, px - x) - yaw
         angle -= 2.0 * math.pi * round(angle / (2.0 * math.pi))
@@ -236,11 +236,11 @@ class FirstGuess:
         speed = min(float(np.interp(s, path.s, reference.speeds)), reference.highest)
         if abs(angle) > 0.5:
             speed = min(speed, TURNING_SPEED)
-        return wheelbase * max(min(curvature, most), -most), max(min(PRESS * (speed - v), GENTLE[0]), -GENTLE[1])
+        return wheelbase * max(min(curvature, most), -most), max(min(PEDAL_GAIN * (speed - v), MAX_PEDALS[0]), -MAX_PEDALS[1])
 
 
-FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
-RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
+MAX_FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
+SOLVER_ERRORS = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
 
 
 class Replanner:
@@ -256,49 +256,49 @@ class Replanner:
         self.reset()
 
     def reset(self) -> None:
-        """The next plan is what it would be first."""
-        self.cold, self._starting, self._failures, self._ways = True, False, 0, 0
+        """Forgets all plans: the next one is that of a new planner."""
+        self.cold, self._starting, self._failures, self._route_version = True, False, 0, 0
         self._solved_time = self._plan_time = -math.inf
         self.planner.reset()
 
     def begin(self) -> None:
-        """Another task, or another place on the way: the next plan is begun anew, and looks for its place on the whole path."""
+        """Begins another task, or at another place: the next plan starts anew, and is located on the whole path."""
         self.begin_anew()
-        self.planner.numbers.forget()
+        self.planner.stages.forget()
 
     def begin_anew(self) -> None:
-        """The next plan does not go on from the last one."""
+        """Makes the next plan begin anew, not from the last one."""
         self.cold, self._starting = True, False
 
     def new_task(self) -> None:
-        """Another task, whose way is the first one."""
-        self._ways = 0
+        """Begins another task with its first route."""
+        self._route_version = 0
         self.begin()
 
-    def plan(self, z0: np.ndarray, way: Callable[[], tuple[Reference, int]], obstacles: Obstacles, time: float, settings: Settings,
+    def plan(self, z0: np.ndarray, route: Callable[[], tuple[Reference, int]], obstacles: Obstacles, time: float, settings: Settings,
              until: float) -> tuple[PlanOutcome, bool]:
-        """The outcome, and whether the plan was begun anew.
+        """Improves the plan of the last cycle; returns the outcome, and True where it was begun anew.
 
         Args:
             z0: (nz,) where the plan begins, at `time` [s], with a heading of any turn; changed to that of the plan.
-            way: what the plan is to do, and a number that changes when the way becomes another; what it raises is an outcome too.
+            route: gives the plan's reference, and a number that changes with the route; an error in it is an outcome too.
             until: when the solver should end, on the clock of `perf_counter` [s].
         """
         # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
         s, planner = settings, self.planner
-        cold = self.cold or time - self._solved_time > s.plan_timeout or self._failures > FAILURES
+        cold = self.cold or time - self._solved_time > s.plan_timeout or self._failures > MAX_FAILURES
         try:
-            reference, ways = way()
-            if self._ways != ways:  # how far the plan was along another one says nothing
-                self._ways = ways
-                planner.numbers.forget()
+            reference, version = route()
+            if self._route_version != version:  # the place along another route says nothing
+                self._route_version = version
+                planner.stages.forget()
             if cold and not self._starting:
                 planner.start(z0, reference)
             else:
                 planner.shift(time - self._plan_time)
                 self._unwrap(z0)
             outcome = planner.plan(z0, reference, obstacles, time, s.cold_iterations if cold else s.iterations, until, begun=cold)
-        except RAISED as error:  # the ladder is there for it
+        except SOLVER_ERRORS as error:  # the ladder is there for it
             outcome = PlanOutcome.failed(f"{planner.solver.name}: {error}")
         self._plan_time = time
         self.cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
@@ -308,7 +308,7 @@ class Replanner:
         return outcome, cold
 
     def _unwrap(self, z0: np.ndarray) -> None:
-        """The heading as the plan counts it: a measured one may have jumped by a turn."""
+        """Unwraps the heading to the plan's turns: a measured one may have jumped by one."""
         trajectory = self.planner.trajectory
         yaw = trajectory.place["yaw"]
         z0[yaw] += 2.0 * math.pi * round((float(trajectory.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))

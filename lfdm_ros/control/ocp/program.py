@@ -19,10 +19,10 @@ from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 
 # A step of the optimisation moves no state further than this, all of it is shortened: what is far away is not what was linearised.
-LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
+MAX_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
 # Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
-QUICK, EXACT = 1e-4, 1e-8
-ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
+QUICK_TOLERANCE, EXACT_TOLERANCE = 1e-4, 1e-8
+ACTIVE_DISTANCE = 0.02  # of a row's bound: it is active when it is as near as this
 
 
 class Program:
@@ -37,9 +37,9 @@ class Program:
         weighting: weights of the squared residuals (N+1, nr) in the last linearisation; linear: those of the states (N+1, nz).
     """
 
-    def __init__(self, model: Model, layout: Layout, trajectory: Trajectory, numbers: StageParameters, settings: Settings):
+    def __init__(self, model: Model, layout: Layout, trajectory: Trajectory, parameters: StageParameters, settings: Settings):
         """Compiles the stage, or loads it from the cache."""
-        self._trajectory, self._numbers = trajectory, numbers
+        self._trajectory, self._parameters = trajectory, parameters
         self.function = stage_function(
             model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_PARAMETERS, layout.stage_parameters),
             lambda m: build(m, layout), settings.substeps)
@@ -50,7 +50,7 @@ class Program:
         self.p, self.k = np.zeros(len(model.parameters)), np.zeros(len(VEHICLE_PARAMETERS))
         self.value = np.zeros((stages + 1, n + residuals + rows))
         self.jacobian = np.zeros((stages + 1, n + residuals + rows, compiled.columns))
-        self._evaluate = compiled.bind_rows(trajectory.z, trajectory.w, self.p, self.k, numbers.c, results=(self.value, self.jacobian))
+        self._evaluate = compiled.bind_rows(trajectory.z, trajectory.w, self.p, self.k, parameters.c, results=(self.value, self.jacobian))
         hard = tuple(i for i, constraint in enumerate(layout.constraints) if constraint.penalty == math.inf)
         self.qp = StageQp(StageDimensions(stages, n, m, (trajectory.place["steering"], trajectory.place["pedal"]), rows, hard))
         self.weighting, self.linear = np.zeros((stages + 1, residuals)), np.zeros((stages + 1, n))
@@ -67,25 +67,26 @@ class Program:
         reached = loops((*[POINTER] * 7, *[INTEGER] * 4, POINTER), INTEGER, entry="reached")
         self._reached = partial(reached, *addresses(
             qp.C, qp.row_lower, qp.row_upper, qp.penalty, self._row_groups, self._paid, self._nearest, stages, n, rows, len(self._groups)))
-        self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in layout.states])
+        self._reach = np.array([1.0 / MAX_STEP.get(name, math.inf) for name in layout.states])
 
     def solver(self, settings: Settings) -> Hpipm | Piqp | Ipopt:
-        """The solver that the settings name. Raises SolverMissing: its library is not installed."""
+        """Makes the solver that the settings name. Raises SolverMissing: its library is not installed."""
         if settings.solver == "ipopt":
             return Ipopt(self.qp, self.function, self.linearised())
-        return (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=QUICK if settings.iterations == 1 else EXACT)
+        tolerance = QUICK_TOLERANCE if settings.iterations == 1 else EXACT_TOLERANCE
+        return (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=tolerance)
 
     def linearised(self) -> Linearised:
-        """What a solver of the nonlinear program reads beside the quadratic one."""
+        """Returns the arrays that a solver of the nonlinear program reads beside the quadratic one."""
         t = self._trajectory
-        return Linearised(t.z, t.w, self.p, self.k, self._numbers.c, self.value[:, self.rows], self.weighting, self.linear)
+        return Linearised(t.z, t.w, self.p, self.k, self._parameters.c, self.value[:, self.rows], self.weighting, self.linear)
 
-    def take(self, vehicle: PlannedVehicle) -> None:
-        """Another vehicle's numbers."""
+    def set_vehicle(self, vehicle: PlannedVehicle) -> None:
+        """Sets another vehicle's parameters."""
         self.p[:], self.k[:] = vehicle.p, vehicle.k
 
     def tune(self, settings: Settings, rates: Rates) -> None:
-        """Other weights, penalties and bounds."""
+        """Sets weights, penalties and bounds."""
         s, durations, qp = settings, self._trajectory.durations, self.qp
         self._settings, self._rates = s, rates
         spans = np.append(durations, s.weight_terminal)[:, None]
@@ -119,17 +120,17 @@ class Program:
         self._costs()
         self._errors = weights * errors * errors
         # Time that remains at the end: the nearer along the path, the less.
-        hurry = -reference.hurry / max(reference.highest, 1.0)
+        time_weight = -reference.time_weight / max(reference.highest, 1.0)
         for name, direction in (("x", "path_cos"), ("y", "path_sin")):
-            self.linear[-1, self._trajectory.place[name]] = hurry * self._numbers.column[direction][-1]
+            self.linear[-1, self._trajectory.place[name]] = time_weight * self._parameters.column[direction][-1]
         qp.q[-1] += self.linear[-1]
 
     def _fill_bounds(self) -> None:
         qp, n, t = self.qp, self.states.stop, self._trajectory
         rows = self.value[:, self.rows]
         qp.C[:] = self.jacobian[:, self.rows, :n]
-        np.subtract(self._numbers.lower, rows, out=qp.row_lower)
-        np.subtract(self._numbers.upper, rows, out=qp.row_upper)
+        np.subtract(self._parameters.lower, rows, out=qp.row_lower)
+        np.subtract(self._parameters.upper, rows, out=qp.row_upper)
         s, r = self._settings, self._rates
         steering, pedal = t.column("steering"), t.column("pedal")
         qp.lower_x[:, 0], qp.upper_x[:, 0] = -1.0 - steering, 1.0 - steering
@@ -138,11 +139,11 @@ class Program:
         np.subtract([r.steering, r.up], t.w[:-1], out=qp.upper_u)
 
     def gap(self) -> float:
-        """Largest defect of the dynamics at the last linearisation, as share of the longest step."""
+        """Returns the largest defect of the dynamics at the last linearisation, as share of the longest step."""
         return float((np.abs(self.qp.b) * self._reach).max())
 
     def outcome(self, iterations: int, residual: float, dx: np.ndarray | None = None, failure: str = "") -> PlanOutcome:
-        """Cost by its terms, and the rows as they will be after a step `dx` (N+1, nz), to first order; without one, as they are.
+        """Returns the cost by its terms, and the rows after a step `dx` (N+1, nz), to first order; without one, as they are.
 
         Args:
             failure: why the plan is not solved; empty: it is.
@@ -154,9 +155,9 @@ class Program:
         paid, nearest = self._paid.tolist(), self._nearest.tolist()
         for group, cost, distance in zip(self._groups, paid, nearest):
             terms[group] = terms.get(group, 0.0) + cost  # a term and a group may have one name
-            if distance > ACTIVE:
+            if distance > ACTIVE_DISTANCE:
                 violated.append(group)
-            elif distance > -ACTIVE:
+            elif distance > -ACTIVE_DISTANCE:
                 active.append(group)
         step = 0.0 if dx is None else float((np.abs(dx) * self._reach).max())
         return PlanOutcome(not failure, failure, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),

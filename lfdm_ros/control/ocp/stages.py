@@ -12,7 +12,7 @@ from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp.terms import BoundContext, Layout, PlannedVehicle
 from lfdm_ros.control.plan import Trajectory
-from lfdm_ros.control.routing.navigator import SLOWER
+from lfdm_ros.control.routing.navigator import SLOWDOWN
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -28,7 +28,7 @@ class StageParameters:
     """
 
     def __init__(self, layout: Layout, trajectory: Trajectory, substeps: int, lag: float):
-        """lag: time constant of the steering [s]."""
+        """Allocates the stages. lag: time constant of the steering [s]."""
         self._trajectory, count = trajectory, len(trajectory.grid)
         names = layout.stage_parameters
         self.c = np.zeros((count, len(names)))
@@ -49,17 +49,17 @@ class StageParameters:
 
     @property
     def station(self) -> float:
-        """Where on the path the plan begins [m]."""
+        """Distance along the path at which the plan begins [m]."""
         return 0.0 if self._stations is None else float(self._stations[0])
 
     def forget(self) -> None:
-        """The next reference is looked for on its whole path."""
+        """Forgets the stations: the plan is located on the whole path of the next reference."""
         self._stations = None
 
     # -- The reference --------------------------------------------------------------------------------------------------
 
     def follow(self, reference: Reference, settings: Settings, limits: LimitTable | None, vehicle: PlannedVehicle) -> None:
-        """What the reference and the limits say at each stage."""
+        """Sets parameters and bounds of each stage from the reference and the limits."""
         s = self._locate(reference.path)
         self.column["friction"][:] = settings.friction_use * vehicle.friction
         fastest = self._speeds(reference, s)
@@ -67,7 +67,7 @@ class StageParameters:
         self._bounds(reference, settings, vehicle, s, fastest)
 
     def _locate(self, path: Path) -> np.ndarray:
-        """The path's points next to the stages; returns how far along the path they are (N+1,) [m]."""
+        """Finds the path's points next to the stages; returns their distances along the path (N+1,) [m]."""
         column, t = self.column, self._trajectory
         x, y, yaw = t.column("x"), t.column("y"), t.column("yaw")
         near = self._stations
@@ -83,12 +83,12 @@ class StageParameters:
         return s
 
     def _speeds(self, reference: Reference, s: np.ndarray) -> np.ndarray:
-        """Reference speeds at s (N+1,) [m]; returns the largest that are allowed (N+1,) [m/s]."""
+        """Sets reference speeds at s (N+1,) [m]; returns the largest that are allowed (N+1,) [m/s]."""
         speed, slope = self.column["path_speed"], self.column["path_speed_slope"]
         speed[:], slope[:] = reference.speed_at(s)
         # A vehicle that is too fast slows down as it can without need: what brakes hard for the limit cannot steer.
         with np.errstate(invalid="ignore"):
-            fastest = np.fmax(self._trajectory.column("vx")[0] - SLOWER - reference.slowing * self._trajectory.grid, reference.highest)
+            fastest = np.fmax(self._trajectory.column("vx")[0] - SLOWDOWN - reference.slowing * self._trajectory.grid, reference.highest)
         early = speed >= reference.highest - 1e-6
         speed[early] = np.maximum(speed, fastest)[early]
         slope[early & (speed > reference.highest)] = 0.0
@@ -112,7 +112,7 @@ class StageParameters:
     # -- Obstacles ------------------------------------------------------------------------------------------------------
 
     def avoid(self, obstacles: Obstacles | None, time: float) -> None:
-        """The obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin."""
+        """Sets the obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin."""
         t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
@@ -127,7 +127,7 @@ FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
 
 
 def avoid(z: Any, place: Any, grid: Any, circles: Any, later: float, found: Any) -> None:
-    """The obstacles nearest to each stage, half of the slots on its left and half on its right, nearest first.
+    """Finds the obstacles nearest to each stage, half of the slots on its left and half on its right, nearest first.
 
     Args:
         z: states (N+1, nz); place: of x, y, yaw in them (3,); grid: times of the stages (N+1,) [s].

@@ -1,7 +1,7 @@
-"""What drivers without a plan share with the controller: a task, the way that the lattice finds to its goal, its highest speeds.
+"""The part that drivers without a plan share with the controller: a task, the lattice's route to its goal, its highest speeds.
 
-They see the same obstacles and look for the same ways by the same rules as `controller.Controller`, so that what differs is how they
-follow them.
+They detect the same obstacles and find the same routes by the same rules as `controller.Controller`, so that the difference is in how
+they follow them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lfdm_ros.control.prediction import STANDING, Pose
-from lfdm_ros.control.routing.lattice import GuideSettings
-from lfdm_ros.control.routing.lattice_planner import Guide
-from lfdm_ros.control.routing.navigator import blocked_speeds, keeps_its_way, sight_speed
+from lfdm_ros.control.routing.lattice import LatticeSettings
+from lfdm_ros.control.routing.lattice_planner import LatticePlanner
+from lfdm_ros.control.routing.navigator import blocked_speeds, max_speed_for_sight, should_keep_route
 from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
@@ -25,7 +25,7 @@ from lfdm_ros.vehicles import Footprint
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class SpeedProfiledPath:
     """A path, the highest speed (n,) [m/s] at its points, and whether it ends before what blocks it."""
 
     path: Path
@@ -33,19 +33,19 @@ class Way:
     blocked: bool
 
     def speed_at(self, s: float) -> float:
-        """Highest speed [m/s] at `s` [m] along the path; beyond its end that of its end."""
+        """Returns the highest speed [m/s] at `s` [m] along the path; beyond its end that of its end."""
         return float(np.interp(s, self.path.s, self.speeds))
 
 
-class Wayfinder:
-    """Keeps the task and the obstacles, and looks for the way where that is due."""
+class GoalFollower:
+    """A task, the obstacles, and the route, searched where that is due."""
 
     def __init__(self, settings: Settings, outline: Footprint) -> None:
         s, self.outline = settings, outline
         self.settings = settings
-        self._guide = Guide(GuideSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
+        self._guide = LatticePlanner(LatticeSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
         self.obstacles = NOTHING
-        self.way: Way | None = None
+        self.way: SpeedProfiledPath | None = None
         self.done = False
         self._goal: Goal | None = None
         self._followed: Path | None = None
@@ -53,36 +53,36 @@ class Wayfinder:
         self._speed, self._stop, self._blocked_since, self._looked, self._along = 0.0, False, math.inf, -math.inf, 0.0
 
     def follow(self, path: Path, speed: float | np.ndarray, stop: bool) -> None:
-        """A path as it is, at most at `speed` [m/s], one or one a point. Raises InputError as `speed_profile`."""
+        """Sets a path to follow, at most at `speed` [m/s], one or one a point. Raises InputError as `speed_profile`."""
         self._goal, self._route, self._followed, self._stop, self.done, self._along = None, None, path, stop, False, 0.0
         s = self.settings
-        self.way = Way(path, speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+        self.way = SpeedProfiledPath(path, speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
                                            0.0 if stop else math.inf), False)
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        """Sets a goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
         if not (math.isfinite(speed) and speed > 0.0):
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
         self._goal, self._route, self._followed, self._stop, self.done, self.way = goal, None, None, goal.stop, False, None
         self._speed, self._blocked_since, self._looked = speed, math.inf, -math.inf
 
     def idle(self) -> None:
-        """Nothing to do."""
+        """Drops the task."""
         self._goal, self._route, self._followed, self.done, self.way = None, None, None, False, None
 
-    def see(self, obstacles: Obstacles) -> None:
-        """What is seen now."""
+    def update_obstacles(self, obstacles: Obstacles) -> None:
+        """Sets the obstacles detected now."""
         self.obstacles = obstacles
 
     def station(self, x: float, y: float) -> float:
-        """How far along the way the vehicle is [m]; there is one."""
+        """Returns the vehicle's distance along the path [m]; there is one."""
         assert self.way is not None
         guess = None if self._goal is not None else np.array([self._along])
         self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
         return self._along
 
-    def look(self, now: float, pose: Pose) -> None:
-        """Looks for the way to the goal, unless it did so a moment ago; and whether the task is done."""
+    def update_route(self, now: float, pose: Pose) -> None:
+        """Searches the route to the goal where that is due, and checks that the task is done."""
         s, goal = self.settings, self._goal
         slow = not self._stop or abs(pose.vx) < STANDING
         if goal is None:
@@ -93,16 +93,16 @@ class Wayfinder:
         if remaining <= goal.tolerance and slow:
             self.done = True
         route = self._route
-        if self.done or keeps_its_way(route, remaining, pose.vx) or now - self._looked < s.route_period - 1e-9:
+        if self.done or should_keep_route(route, remaining, pose.vx) or now - self._looked < s.route_period - 1e-9:
             return
         self._looked = now
         route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, self.obstacles.at(now),
                                                 self.outline.half_width, s.obstacle_margin, self._route)
-        speeds = speed_profile(route.path, min(self._speed, sight_speed(s, self.outline.front)), s.path_lateral_acceleration,
+        speeds = speed_profile(route.path, min(self._speed, max_speed_for_sight(s, self.outline.front)), s.path_lateral_acceleration,
                                s.path_acceleration, s.path_braking, 0.0 if self._stop else math.inf)
         if route.blocked:
             self._blocked_since = min(self._blocked_since, now)
             speeds = np.minimum(speeds, blocked_speeds(s, self.outline.front, route, pose.vx, now - self._blocked_since))
         else:
             self._blocked_since = math.inf
-        self.way = Way(route.path, speeds, route.blocked)
+        self.way = SpeedProfiledPath(route.path, speeds, route.blocked)

@@ -15,17 +15,17 @@ from scipy.interpolate import CubicSpline
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.routing.routes import Route, Scene, Search, Trace, joined, straight
+from lfdm_ros.control.routing.routes import Route, RouteCurve, Scene, Search, joined, straight
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import dot, matmul, solve
 from lfdm_ros.parameters import Declared, Exposed, setting
 
-MOST_OFFSETS = 1000
+MAX_OFFSETS = 1000
 
 
 @dataclass(frozen=True)
-class GuideSettings(Declared):
-    """What the lattice spans and what it weighs.
+class LatticeSettings(Declared):
+    """Extent of the lattice, and its weights.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -53,17 +53,17 @@ class GuideSettings(Declared):
         super().__post_init__()
         if self.longest_station < self.shortest_station:
             raise InputError("lattice: longest_station is below shortest_station; give at least that")
-        if 2.0 * self.side / self.offset_step > MOST_OFFSETS:
-            raise InputError(f"lattice: side over offset_step is {self.side / self.offset_step:g}; give at most {MOST_OFFSETS // 2}: the "
+        if 2.0 * self.side / self.offset_step > MAX_OFFSETS:
+            raise InputError(f"lattice: side over offset_step is {self.side / self.offset_step:g}; give at most {MAX_OFFSETS // 2}: the "
                              "search takes that much longer")
 
 
 # How fast a route may be and where it has to slow down is the controller's: path_lateral_acceleration, path_braking.
-LATTICE = Exposed(GuideSettings, "lattice_", without=("lateral_acceleration", "braking"))
+LATTICE = Exposed(LatticeSettings, "lattice_", without=("lateral_acceleration", "braking"))
 
 
-BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
-MOST_CHANGE = 3  # slope classes that one station can change
+BLOCKED_COST = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
+MAX_SLOPE_CHANGE = 3  # slope classes that one station can change
 
 
 def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.ndarray, penalties: np.ndarray, changes: np.ndarray,
@@ -73,19 +73,20 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
     Args:
         field: (n parts, 2 w - 1) cost of the places that an edge passes, at each of its parts, half an offset apart.
         deviation, lengths: (n, w), (s,) cost of an edge by where it begins, and by its slope.
-        penalties: (n, MOST_CHANGE + 1) of a change of slope; changes: (n,) how much of it a station allows.
-        costs: (n + 1 or more, s + 2 MOST_CHANGE, w + s - 1) by station, slope and offset, with room at the edges for what is not there.
-        rows: (2, w) to work in: what is translated has no memory of its own.
+        penalties: (n, MAX_SLOPE_CHANGE + 1) of a change of slope; changes: (n,) how much of it a station allows.
+        costs: (n + 1 or more, s + 2 MAX_SLOPE_CHANGE, w + s - 1) by station, slope and offset, padded at the
+            edges.
+        rows: (2, w) to work in: machine code allocates nothing.
     """
     n, width = deviation.shape
     slopes = len(lengths)
     steepest = slopes // 2
-    costs[:n + 1] = 8.0 * BIG
-    costs[0, MOST_CHANGE + first, steepest + width // 2] = 0.0
+    costs[:n + 1] = 8.0 * BLOCKED_COST
+    costs[0, MAX_SLOPE_CHANGE + first, steepest + width // 2] = 0.0
     best, edge = rows[0], rows[1]
     for k in range(n):
         for j in range(slopes):
-            row = MOST_CHANGE + j
+            row = MAX_SLOPE_CHANGE + j
             for i in range(width):
                 best[i] = costs[k, row, steepest + i]
                 edge[i] = 0.0
@@ -98,21 +99,22 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
                 move, line = math.floor(2.0 * (j - steepest) * m / parts + 0.5), k * parts + m - 1
                 for i in range(width):
                     place = 2 * i + move
-                    edge[i] += field[line, place] if 0 <= place < 2 * width - 1 else BIG
+                    edge[i] += field[line, place] if 0 <= place < 2 * width - 1 else BLOCKED_COST
             for i in range(max(0, steepest - j), min(width, width + steepest - j)):
                 costs[k + 1, row, i + j] = best[i] + (edge[i] + deviation[k, i] + lengths[j])
     return 0
 
 
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
-SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
-FINE = 16  # samples of the finished path a station
+MARGIN_TOLERANCE = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
+SAMPLES_PER_STATION = 16  # samples of the finished path a station
 _ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `routing_native.search`
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Of one search: origin [m] and direction in the map, n stations `station` [m] apart, the goal in it [m], and the vehicle's slope."""
+    """The frame of one search: origin [m] and direction in the map, n stations `station` [m] apart, the goal in it [m], and the vehicle's
+    slope."""
 
     x: float
     y: float
@@ -133,23 +135,23 @@ class _Frame:
 class Lattice:
     """Finds the cheapest path. Keeps no state but tables; the same arguments give the same path."""
 
-    def __init__(self, settings: GuideSettings) -> None:
+    def __init__(self, settings: LatticeSettings) -> None:
         self._settings = settings
         self._half = round(settings.side / settings.offset_step)
         self._offsets = settings.offset_step * np.arange(-self._half, self._half + 1)
-        self._bends = [np.abs(np.arange(-r, r + 1)) for r in range(MOST_CHANGE + 1)]
+        self._bends = [np.abs(np.arange(-r, r + 1)) for r in range(MAX_SLOPE_CHANGE + 1)]
         self._most = int(np.ceil(settings.horizon / settings.shortest_station)) + 2
         slopes, width, pad = 2 * settings.slopes + 1, len(self._offsets), settings.slopes
         # Costs to come: a station, a slope (padded by the largest change), an offset (padded by the steepest step).
-        self._costs = np.empty((self._most + 1, slopes + 2 * MOST_CHANGE, width + 2 * pad), np.float32)
-        self._inner = self._costs[:, MOST_CHANGE:MOST_CHANGE + slopes, pad:pad + width]
+        self._costs = np.empty((self._most + 1, slopes + 2 * MAX_SLOPE_CHANGE, width + 2 * pad), np.float32)
+        self._inner = self._costs[:, MAX_SLOPE_CHANGE:MAX_SLOPE_CHANGE + slopes, pad:pad + width]
         self._rows = np.empty((2, width), np.float32)
         self._search = native("lfdm_ros.control.routing.routing_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.routing.lattice",),
                               "search")
         self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
 
-    def trace(self, search: Search, station: float, direction: float, grown: np.ndarray, before: float = 0.0) -> Trace:
-        """The cheapest path.
+    def trace(self, search: Search, station: float, direction: float, grown: np.ndarray, before: float = 0.0) -> RouteCurve:
+        """Finds the cheapest path.
 
         Args:
             search: from where to where; the vehicle is there in `before` seconds.
@@ -172,8 +174,8 @@ class Lattice:
         square = np.maximum(pace**2 - 2.0 * settings.braking * station * np.arange(n), settings.turning_speed**2)
         most = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
         unit = rise / station
-        changes = np.clip(np.rint(most / unit), 0, MOST_CHANGE).astype(np.int64)
-        penalties = (settings.curvature_weight * station * (unit / most[:, None] * np.arange(MOST_CHANGE + 1)) ** 2).astype(np.float32)
+        changes = np.clip(np.rint(most / unit), 0, MAX_SLOPE_CHANGE).astype(np.int64)
+        penalties = (settings.curvature_weight * station * (unit / most[:, None] * np.arange(MAX_SLOPE_CHANGE + 1)) ** 2).astype(np.float32)
         first = int(np.clip(np.rint(frame.slope / rise), -settings.slopes, settings.slopes)) + settings.slopes
         self._search(field.ctypes.data, parts, *(a.ctypes.data for a in (deviation, lengths, penalties, changes)), first,
                      self._costs.ctypes.data, self._rows.ctypes.data, n, len(slopes), len(self._offsets))
@@ -193,15 +195,16 @@ class Lattice:
     # -- Dynamic programming --------------------------------------------------------------------------------------------
 
     def _best(self, frame: _Frame, penalties: np.ndarray, changes: list[int]) -> tuple[int, np.ndarray, bool]:
-        """Back from the best end: the last station, the offsets up to it, and whether it is the lattice's end, and the goal if in it."""
+        """Traces back from the best end; returns the last station, the offsets up to it, and True where it is the lattice's end, and the
+        goal if in it."""
         settings, inner = self._settings, self._inner
-        last = int(np.flatnonzero(inner[:frame.n + 1].min(axis=(1, 2)) < BIG)[-1])
+        last = int(np.flatnonzero(inner[:frame.n + 1].min(axis=(1, 2)) < BLOCKED_COST)[-1])
         final = inner[last] + np.hypot(frame.goal_ahead - frame.station * last, self._offsets - frame.goal_side).astype(np.float32)
         arrived = last == frame.n
         if arrived and frame.reaches_goal:
             far = np.abs(self._offsets - frame.goal_side) > settings.goal_tolerance + 0.5 * settings.offset_step
-            at_goal = final + np.where(far, BIG, np.float32(0.0))
-            arrived = bool(at_goal.min() < BIG)
+            at_goal = final + np.where(far, BLOCKED_COST, np.float32(0.0))
+            arrived = bool(at_goal.min() < BLOCKED_COST)
             final = at_goal if arrived else final
         j, i = (int(v) for v in np.unravel_index(int(final.argmin()), final.shape))
         path = np.empty(last + 1)
@@ -213,26 +216,26 @@ class Lattice:
         for k in range(last - 1, -1, -1):
             i -= j - settings.slopes
             r = changes[k]
-            column = self._costs[k, MOST_CHANGE + j - r:MOST_CHANGE + j + r + 1, pad + i]
+            column = self._costs[k, MAX_SLOPE_CHANGE + j - r:MAX_SLOPE_CHANGE + j + r + 1, pad + i]
             j += int((column + penalties[k, self._bends[r]]).argmin()) - r
             path[k] = self._offsets[i]
         return last, path, arrived
 
-    def _smooth(self, frame: _Frame, direction: float, last: int, path: np.ndarray, arrived: bool) -> Trace:
-        """The smooth curve through the offsets, with a straight behind it where it ends before the lattice does."""
+    def _smooth(self, frame: _Frame, direction: float, last: int, path: np.ndarray, arrived: bool) -> RouteCurve:
+        """Returns the smooth curve through the offsets, with a straight behind it where it ends before the lattice does."""
         station, cosine, sine = frame.station, frame.cosine, frame.sine
         value, first, second = self._smoothers[last]
         knots = np.append(path, frame.slope * station)
-        ahead = station / FINE * np.arange(last * FINE + 1)
+        ahead = station / SAMPLES_PER_STATION * np.arange(last * SAMPLES_PER_STATION + 1)
         side, rise, bend = dot(value, knots), dot(first, knots) / station, dot(second, knots) / station**2
-        trace = Trace(frame.x + cosine * ahead - sine * side, frame.y + sine * ahead + cosine * side, direction + np.arctan(rise),
+        trace = RouteCurve(frame.x + cosine * ahead - sine * side, frame.y + sine * ahead + cosine * side, direction + np.arctan(rise),
                       bend / (1.0 + rise**2) ** 1.5, arrived)
         return trace if last == frame.n else joined(trace, straight(trace.x[-1], trace.y[-1], trace.yaw[-1], station))
 
     # -- Costs ----------------------------------------------------------------------------------------------------------
 
     def _field(self, frame: _Frame, ahead: np.ndarray, time: np.ndarray, scene: Scene, grown: np.ndarray) -> np.ndarray:
-        """Cost of each place (columns, offsets at half steps) a column: BIG where it is closed, the rings' around it."""
+        """Returns the cost of each place (columns, offsets at half steps) a column: BLOCKED_COST inside, the rings' around it."""
         fine, count = 0.5 * self._settings.offset_step, 4 * self._half + 1
         ox, oy = frame.vector(scene.x - frame.x, scene.y - frame.y)
         vx, vy = frame.vector(scene.vx, scene.vy)
@@ -243,8 +246,8 @@ class Lattice:
             return np.zeros((len(ahead), count), np.float32)
         dx, centre = dx[rows, which], (oy[which] + time[rows] * vy[which] + self._settings.side) / fine
         length = float(ahead[0])
-        rings = np.array([-SLACK] + [width for width, _ in RINGS])[:, None] + radius[which]
-        weights = np.array([float(BIG)] + [weight * length for _, weight in RINGS])[:, None]
+        rings = np.array([-MARGIN_TOLERANCE] + [width for width, _ in RINGS])[:, None] + radius[which]
+        weights = np.array([float(BLOCKED_COST)] + [weight * length for _, weight in RINGS])[:, None]
         square = rings**2 - dx**2
         half = np.sqrt(np.maximum(square, 0.0)) / fine
         low, high = np.ceil(centre - half), np.floor(centre + half) + 1.0
@@ -258,7 +261,7 @@ class Lattice:
         return field.reshape(len(ahead), count + 1).cumsum(axis=1)[:, :-1].astype(np.float32)
 
     def _deviation(self, frame: _Frame, previous: Route) -> np.ndarray:
-        """Cost (stations, offsets) of lying away from the route before, of the edge that starts there."""
+        """Returns the cost (stations, offsets) of lying away from the route before, of the edge that starts there."""
         path, settings = previous.path, self._settings
         ahead, aside = frame.vector(path.x - frame.x, path.y - frame.y)
         along = np.maximum.accumulate(ahead)
@@ -270,8 +273,8 @@ class Lattice:
 
 
 def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Matrices (FINE n + 1, n + 2) from the offsets at n + 1 stations and the slope at the first to a smooth curve's value, slope and
-    second derivative, stations one apart: smoothed by third differences (both ends kept), then a cubic spline."""
+    """Returns matrices (SAMPLES_PER_STATION n + 1, n + 2) from the offsets at n + 1 stations and the slope at the first to a smooth
+    curve's value, slope and second derivative, stations one apart: smoothed by third differences (both ends kept), then a cubic spline."""
     knots = np.eye(n + 1, n + 2)
     if n >= 2:
         weights = np.ones(n + 1)
@@ -285,5 +288,5 @@ def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     start, end = np.eye(n + 2)[-1], np.zeros(n + 2)
     ends: tuple = ((1, start), (2, end))
     curve = CubicSpline(np.arange(n + 1.0), knots, bc_type=ends)
-    at = np.arange(n * FINE + 1) / FINE
+    at = np.arange(n * SAMPLES_PER_STATION + 1) / SAMPLES_PER_STATION
     return curve(at), curve(at, 1), curve(at, 2)

@@ -12,28 +12,28 @@ from typing import NamedTuple
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.routing.lattice import FINE, SLACK, GuideSettings, Lattice
+from lfdm_ros.control.routing.lattice import MARGIN_TOLERANCE, SAMPLES_PER_STATION, Lattice, LatticeSettings
 from lfdm_ros.control.routing.path import STEP
-from lfdm_ros.control.routing.routes import Route, Scene, Search, Trace, arc, joined, squared_distances, straight
+from lfdm_ros.control.routing.routes import Route, RouteCurve, Scene, Search, arc, joined, squared_distances, straight
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 
 
-class Guide:
+class LatticePlanner:
     """Finds routes. Keeps no state but tables; the same arguments give the same route."""
 
-    def __init__(self, settings: GuideSettings | None = None) -> None:
-        self.settings = settings or GuideSettings()
+    def __init__(self, settings: LatticeSettings | None = None) -> None:
+        self.settings = settings or LatticeSettings()
         self._lattice = Lattice(self.settings)
 
     def route(self, x: float, y: float, yaw: float, speed: float, goal_x: float, goal_y: float, obstacles: Obstacles, half_width: float,
               margin: float, previous: Route | None = None) -> Route:
-        """The way from the vehicle to the goal.
+        """Finds the route from the vehicle to the goal.
 
         Args:
             x, y, yaw, speed: the vehicle's position point [m], direction [rad] and forward speed [m/s].
             obstacles: circles now; moving ones are taken where they are when the vehicle gets there at this speed.
-            half_width, margin: [m] kept between path and circles: both; a gap narrower than twice their sum is no way.
+            half_width, margin: [m] kept between path and circles: both; a gap narrower than twice their sum is closed.
             previous: the route before; changing sides costs something.
 
         Raises:
@@ -46,7 +46,7 @@ class Guide:
         if half_width < 0.0 or margin < 0.0:
             raise InputError(f"guidance: half_width is {half_width:g} m and margin {margin:g} m; give 0 or more")
         scene = Scene.of(x, y, yaw, obstacles, half_width, margin)
-        search = Search(x, y, yaw, max(speed, LEAST_SPEED), goal_x, goal_y, scene, previous)
+        search = Search(x, y, yaw, max(speed, MIN_SPEED), goal_x, goal_y, scene, previous)
         distance = float(np.hypot(goal_x - x, goal_y - y))
         bearing = float(np.arctan2(goal_y - y, goal_x - x)) if distance > 1e-6 else yaw
         turn = float(np.angle(np.exp(1j * (bearing - yaw))))  # what the vehicle must turn by, left positive
@@ -71,29 +71,29 @@ class Guide:
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
 
     def _lattice_route(self, search: Search, station: float, direction: float, attempts: int = 2) -> Route:
-        """Lattice and exact look at its path; where smoothing cut a corner, the circle grows and the lattice looks again."""
+        """Searches the lattice and checks its path exactly; where smoothing cut a corner, the circle grows and the search repeats."""
         scene, grown = search.scene, np.zeros(len(search.scene.reach))
         for attempt in range(1, attempts + 1):
             trace = self._lattice.trace(search, station, direction, grown)
             if not trace.arrived or attempt == attempts:
                 break
             nearest = squared_distances(trace.x[::2], trace.y[::2], search.pace, scene).min(axis=0, initial=np.inf)
-            missing = scene.reach - SLACK - np.sqrt(nearest)
+            missing = scene.reach - MARGIN_TOLERANCE - np.sqrt(nearest)
             if not (missing > 0.02).any():
                 break
             grown += np.where(missing > 0.0, missing + 0.05, 0.0)
         return trace.finished(search, "lattice")
 
-    def _near(self, search: Search, distance: float, turn: float) -> Trace:
-        """An arc to a goal close by, as far as grip and the tightest circle allow."""
+    def _near(self, search: Search, distance: float, turn: float) -> RouteCurve:
+        """Returns an arc to a goal close by, as far as grip and the tightest circle allow."""
         limit = min(1.0 / self.settings.smallest_radius, self.settings.lateral_acceleration / search.pace**2)
         bend = float(np.clip(2.0 * np.sin(turn) / max(distance, STEP), -limit, limit)) if abs(turn) < 0.5 * np.pi else 0.0
-        s = np.linspace(0.0, max(distance, 2.0 * STEP), 2 * FINE + 1)
+        s = np.linspace(0.0, max(distance, 2.0 * STEP), 2 * SAMPLES_PER_STATION + 1)
         return arc(search.x, search.y, search.yaw, s, np.full(len(s), bend))
 
 
-LONGEST_SLOWING = 600.0  # [m] before a turn: from 60 m/s; what is faster turns where it has slowed down
-LEAST_SPEED = 3.0  # [m/s] a slower vehicle is thought to move off with this speed
+MAX_SLOWING_DISTANCE = 600.0  # [m] before a turn: from 60 m/s; what is faster turns where it has slowed down
+MIN_SPEED = 3.0  # [m/s] a slower vehicle is taken to move off with this speed
 HIT, CLEAR = 1e6, 1e5  # cost of an arc that hits something, less its free length [m]; costs of others are below the second
 
 
@@ -102,11 +102,11 @@ class _Turn(NamedTuple):
 
     cost: float
     side: int
-    arc: Trace
+    arc: RouteCurve
 
 
-def kept_turn(search: Search, settings: GuideSettings) -> Route | None:
-    """What remains of the turn before, if it still is a way: a turn that always began anew would never leave the straight."""
+def kept_turn(search: Search, settings: LatticeSettings) -> Route | None:
+    """Returns the rest of the turn before, if it is still free: a turn that always began anew would never leave the straight."""
     previous = search.previous
     if previous is None or previous.kind != "turn" or previous.blocked or previous.goal != search.goal:
         return None
@@ -118,12 +118,13 @@ def kept_turn(search: Search, settings: GuideSettings) -> Route | None:
     x, y, heading, bend = previous.path.at(at)
     if np.cos(heading[0] - search.yaw) < 0.9:
         return None
-    route = Trace(x, y, heading, bend, True).finished(search, "turn", previous.side, previous.goal)
+    route = RouteCurve(x, y, heading, bend, True).finished(search, "turn", previous.side, previous.goal)
     return None if route.blocked else route
 
 
-def turn_route(search: Search, settings: GuideSettings, lattice: Lattice) -> Route:
-    """Slow down and turn until the vehicle points to the goal, to the better side, at once or further on; then a lattice."""
+def turn_route(search: Search, settings: LatticeSettings, lattice: Lattice) -> Route:
+    """Finds a route that slows down and turns until the vehicle points to the goal, to the better side, at once or further on; then a
+    lattice."""
     turns: list[_Turn] = []
     for straight_radii in (0.0, 1.0, 2.0, 4.0):
         turns += _turns(search, settings, straight_radii * settings.smallest_radius)
@@ -136,16 +137,16 @@ def turn_route(search: Search, settings: GuideSettings, lattice: Lattice) -> Rou
         return replace(best, arrived=False).finished(search, "turn", side, search.goal)
     if float(np.hypot(search.goal_x - best.x[-1], search.goal_y - best.y[-1])) >= settings.shortest_station:
         x, y, yaw = float(best.x[-1]), float(best.y[-1]), float(best.yaw[-1])
-        onward = replace(search, x=x, y=y, yaw=yaw, pace=max(min(search.pace, settings.turning_speed), LEAST_SPEED), previous=None)
+        onward = replace(search, x=x, y=y, yaw=yaw, pace=max(min(search.pace, settings.turning_speed), MIN_SPEED), previous=None)
         best = joined(best, lattice.trace(onward, settings.shortest_station, float(np.arctan2(search.goal_y - y, search.goal_x - x)),
                                           np.zeros(len(search.scene.reach)), STEP * len(best.x) / search.pace))
     return best.finished(search, "turn", side, search.goal)
 
 
-def _turns(search: Search, settings: GuideSettings, delay: float) -> list[_Turn]:
+def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Turn]:
     """Turns that begin `delay` [m] ahead and end where they point to the goal."""
     pace, scene, previous = search.pace, search.scene, search.previous
-    slowing = min(pace**2 / (2.0 * settings.braking), LONGEST_SLOWING)
+    slowing = min(pace**2 / (2.0 * settings.braking), MAX_SLOWING_DISTANCE)
     s = STEP * np.arange(int(4.0 * np.pi * settings.smallest_radius / STEP) + int((slowing + 4.0 * settings.smallest_radius) / STEP))
     square = np.maximum(pace**2 - 2.0 * settings.braking * s, settings.turning_speed**2)
     bend = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
@@ -161,8 +162,8 @@ def _turns(search: Search, settings: GuideSettings, delay: float) -> list[_Turn]
         if not len(turned):
             continue
         end = max(int(turned[0]), 2)
-        curve = Trace(curve.x[:end + 1], curve.y[:end + 1], curve.yaw[:end + 1], curve.curvature[:end + 1], True)
-        clear = (squared_distances(curve.x, curve.y, pace, scene) >= np.maximum(scene.reach - SLACK, 0.0) ** 2).all(axis=1)
+        curve = RouteCurve(curve.x[:end + 1], curve.y[:end + 1], curve.yaw[:end + 1], curve.curvature[:end + 1], True)
+        clear = (squared_distances(curve.x, curve.y, pace, scene) >= np.maximum(scene.reach - MARGIN_TOLERANCE, 0.0) ** 2).all(axis=1)
         free = float(s[:end + 1][np.logical_and.accumulate(clear)].max(initial=0.0))
         cost = float(s[end] + abs(ahead[end])) + (0.0 if free >= s[end] else HIT - free)
         if previous is not None and previous.side == -side:

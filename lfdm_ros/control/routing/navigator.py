@@ -10,8 +10,8 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.control.prediction import STANDING, Pose
-from lfdm_ros.control.routing.lattice import GuideSettings
-from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.lattice import LatticeSettings
+from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
@@ -20,59 +20,59 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
-REACTION = 0.5  # [s] until the brake of a stop within sight has built up
-STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
-CLOSE_BY = 10.0  # [m] or nearer than this
-CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
-PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
+BRAKE_DELAY = 0.5  # [s] until the brake of a stop within sight has built up
+STOP_CLEARANCE = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
+NEAR_GOAL_DISTANCE = 10.0  # [m] or nearer than this
+NEAR_GOAL_TIME = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
+BLOCKED_PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 
 
-def sight_speed(settings: Settings, front: float, length: float | None = None) -> float:
-    """The speed [m/s] from which a vehicle whose front end is `front` [m] ahead stops within `length` [m]; of None, within what its sensor
-    sees."""
+def max_speed_for_sight(settings: Settings, front: float, length: float | None = None) -> float:
+    """Returns the speed [m/s] from which a vehicle whose front end is `front` [m] ahead stops within `length` [m]; of None, within the
+    range of its sensor."""
     s = settings
-    free = max((s.sight if length is None else length) - front - STOP_SHORT, 0.0)
-    lost = s.sight_braking * REACTION
+    free = max((s.sight if length is None else length) - front - STOP_CLEARANCE, 0.0)
+    lost = s.sight_braking * BRAKE_DELAY
     return math.sqrt(lost**2 + 2.0 * s.sight_braking * free) - lost
 
 
 def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarray:
-    """Speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before its end where it is blocked; inf where it
-    is not."""
+    """Returns speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before its end where it is blocked; inf
+    where it is not."""
     if not route.blocked:
         return np.full(len(route.path.s), math.inf)
-    left = route.free_length - front - STOP_SHORT - route.path.s
+    left = route.free_length - front - STOP_CLEARANCE - route.path.s
     return np.sqrt(2.0 * settings.path_braking * np.maximum(left, 0.0))
 
 
 def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
-    """Speeds (n,) [m/s] along a path of a vehicle that begins to stop at vx [m/s] now."""
+    """Returns speeds (n,) [m/s] along a path of a vehicle that begins to stop at vx [m/s] now."""
     return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
 
 
 def blocked_speeds(settings: Settings, front: float, route: Route, vx: float, blocked_for: float) -> np.ndarray:
-    """Speeds (n,) [m/s] along a blocked route of a vehicle at vx [m/s]: it stops before what blocks it or, when there has been no way for
-    long, `blocked_for` [s], here and now; it drives on when one is seen."""
+    """Returns speeds (n,) [m/s] along a blocked route of a vehicle at vx [m/s]: it stops before the obstacle or, when no route has been
+    found for long, `blocked_for` [s], here and now; it drives on when one is found."""
     speeds = stopping_speeds(settings, front, route)
-    return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > PATIENCE else speeds
+    return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > BLOCKED_PATIENCE else speeds
 
 
-def keeps_its_way(route: Route | None, remaining: float, vx: float) -> bool:
-    """Whether a vehicle so near to its goal [m] at vx [m/s] drives on by the route that it has."""
-    return route is not None and not route.blocked and route.kind != "turn" and remaining < max(CLOSE * vx, CLOSE_BY)
+def should_keep_route(route: Route | None, remaining: float, vx: float) -> bool:
+    """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] is to drive on by its present route."""
+    return route is not None and not route.blocked and route.kind != "turn" and remaining < max(NEAR_GOAL_TIME * vx, NEAR_GOAL_DISTANCE)
 
 
-SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
-AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
-ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
-MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
-JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
-CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
+SLOWDOWN = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
+GOAL_APPROACH = 10.0  # [m] at this distance the way to a goal counts as a path does
+REJOIN_LIMITS = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
+REJOIN_DISTANCE = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
+REJOINED_LIMITS = 2.0, 0.5  # [m], [rad] from the path: there that way ends
+MIN_GOAL_SPEED = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 
 
 @dataclass(eq=False)
 class Assignment:
-    """What is to be done: a path as it is, or a goal with the route that is in force."""
+    """A task: a path as given, or a goal with the route in force."""
 
     speed: float
     stop: bool
@@ -83,7 +83,7 @@ class Assignment:
     reference: Reference | None = None
     route: Route | None = None
     routed: float = -math.inf  # when the route was made
-    ways: int = 0  # how often the way has become another
+    route_version: int = 0  # counts changes of the route
     blocked_since: float = math.inf
     joining: Reference | None = None  # the way back to a path that leads the other way
     station: float = 0.0  # the place on the path next to the vehicle then [m]
@@ -92,7 +92,7 @@ class Assignment:
 
     @staticmethod
     def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool) -> Assignment:
-        """See `Controller.follow`. Raises InputError."""
+        """Makes the task of `Controller.follow`. Raises InputError."""
         if corridor is not None:
             corridor = np.array(corridor, float)
             if corridor.ndim != 2 or corridor.shape[1] != 3 or not len(corridor) or not np.isfinite(corridor).all() or (
@@ -102,34 +102,34 @@ class Assignment:
 
     @staticmethod
     def go_to(goal: Goal, speed: float) -> Assignment:
-        """See `Controller.go_to`. Raises InputError."""
+        """Makes the task of `Controller.go_to`. Raises InputError."""
         if not (math.isfinite(speed) and speed > 0.0):
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
         require("speed", speed, "speed to a goal")
         return Assignment(speed, goal.stop, goal)
 
     def anew(self) -> Assignment:
-        """The same task, of which nothing is done yet."""
+        """Returns the same task, at its beginning."""
         return Assignment(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor)
 
 
 class Navigator:
-    """Finds ways and the speeds on them, and says when a task is done. What it finds it keeps in the task."""
+    """Finds routes and the speeds on them, and when a task is done. Results are stored in the task."""
 
-    def __init__(self, settings: Settings, outline: Footprint, horizon: float, lattice: GuideSettings | None = None):
-        """horizon: as long a plan looks ahead [s]; lattice: of the search for a way."""
+    def __init__(self, settings: Settings, outline: Footprint, horizon: float, lattice: LatticeSettings | None = None):
+        """Makes the lattice. horizon: duration of a plan [s]; lattice: settings of the route search."""
         self._settings, self._outline, self._horizon = settings, outline, horizon
-        self._guide = Guide(_guide_settings(lattice or GuideSettings(), settings))
+        self._guide = LatticePlanner(_guide_settings(lattice or LatticeSettings(), settings))
 
-    def take(self, settings: Settings, outline: Footprint) -> None:
-        """Other settings, or another outline, from now on."""
+    def configure(self, settings: Settings, outline: Footprint) -> None:
+        """Sets other settings, or another outline, from now on."""
         self._settings, self._outline = settings, outline
         lattice = _guide_settings(self._guide.settings, settings)
         if self._guide.settings != lattice:  # its tables take as long as some cycles
-            self._guide = Guide(lattice)
+            self._guide = LatticePlanner(lattice)
 
-    def along(self, task: Assignment) -> Reference:
-        """The reference of a path."""
+    def reference_of(self, task: Assignment) -> Reference:
+        """Returns the reference of a path."""
         assert task.path is not None
         s = self._settings
         profile = speed_profile(task.path, task.speeds, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
@@ -138,16 +138,17 @@ class Navigator:
         return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
                          slowing=s.path_braking)
 
-    def find(self, task: Assignment, now: float, pose: Pose, known: Callable[[], Obstacles], seen_along: Callable[[], float]) -> Reference:
-        """The way to the goal.
+    def find(self, task: Assignment, now: float, pose: Pose, known: Callable[[], Obstacles],
+             visible_length: Callable[[], float]) -> Reference:
+        """Finds the route to the goal.
 
         Args:
-            known: what stands in the way; seen_along: how far the plan is in sight [m]. Both are asked for where they are needed.
+            known: gives the obstacles; visible_length: gives the length of the plan in sight [m]. Both are called where needed.
         """
         assert task.goal is not None
         s, goal, front = self._settings, task.goal, self._outline.front
         remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
-        if not (task.done or keeps_its_way(task.route, remaining, pose.vx)):
+        if not (task.done or should_keep_route(task.route, remaining, pose.vx)):
             self._look(task, pose, (goal.x, goal.y), known())
         task.routed = now
         assert task.route is not None
@@ -159,37 +160,37 @@ class Navigator:
             task.blocked_since = min(task.blocked_since, now)
             profile = np.minimum(profile, blocked_speeds(s, front, task.route, pose.vx, now - task.blocked_since))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
-        # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
-        lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
+        # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no time_weight.
+        lateral = max(s.goal_lateral, min(1.0, GOAL_APPROACH / max(remaining, GOAL_APPROACH)))
         stopping = task.stop and remaining < pose.vx * self._horizon
-        hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
-        # What lies hidden on the plan may be anything: a stop before it has to be possible.
-        highest = min(task.speed, max(sight_speed(s, front, seen_along()), CREEPING))
-        task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, hurry=hurry, free_end=True,
+        time_weight = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
+        # Occluded places on the plan may hold anything: a stop before them has to be possible.
+        highest = min(task.speed, max(max_speed_for_sight(s, front, visible_length()), MIN_GOAL_SPEED))
+        task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, time_weight=time_weight, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
 
     def join(self, task: Assignment, now: float, pose: Pose, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
-        """The way back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
+        """Returns a route back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
 
-        The optimisation is local: on the path or near it, it does not find that it has to drive away to turn round.
+        The optimisation is local: on the path or near it, it does not find the detour that turning round takes.
         """
         if task.goal is not None or task.reference is None or task.done or not (begins or task.joining is not None):
             return None
         s, path = self._settings, task.reference.path
         (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([pose.x]), np.array([pose.y])))
         turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - pose.yaw, 2.0 * math.pi))
-        astray = abs(aside) <= ASTRAY[0] and turned > ASTRAY[1]
-        if (task.joining is None and not astray) or (abs(aside) <= JOINED[0] and turned <= JOINED[1]):
+        astray = abs(aside) <= REJOIN_LIMITS[0] and turned > REJOIN_LIMITS[1]
+        if (task.joining is None and not astray) or (abs(aside) <= REJOINED_LIMITS[0] and turned <= REJOINED_LIMITS[1]):
             if task.joining is not None:
                 task.joining, task.route = None, None
-                task.ways += 1
+                task.route_version += 1
             return None
         if task.joining is not None and now - task.routed < s.route_period - 1e-9:
             return task.joining
         # The place to meet it stays until the vehicle is there: a turn to one that moves would begin ever anew.
-        if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < AIM:
-            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + MEETING + abs(aside)])))
+        if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH:
+            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + REJOIN_DISTANCE + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
         route = self._look(task, pose, task.meeting, known())
         task.routed = now
@@ -199,14 +200,14 @@ class Navigator:
         return task.joining
 
     def remaining(self, task: Assignment, pose: Pose, station: float) -> float:
-        """How far it is to the goal, or to the end of the path, along which the plan is at `station` [m]."""
+        """Returns the distance to the goal, or to the end of the path, along which the plan is at `station` [m]."""
         if task.goal is None:
             assert task.path is not None
             return max(task.path.length - (station if task.joining is None else task.station), 0.0)
         return math.hypot(pose.x - task.goal.x, pose.y - task.goal.y)
 
     def finish(self, task: Assignment, pose: Pose, station: float) -> None:
-        """Marks a task that is done: from then on the vehicle stops where the way goes on."""
+        """Marks a task that is done: from then on the vehicle stops on the continuation of its path."""
         if task.done:
             return
         standing = not task.stop or abs(pose.vx) < STANDING
@@ -214,26 +215,26 @@ class Navigator:
         if self.remaining(task, pose, station) <= near and standing:
             task.done = True
             if task.path is not None:
-                task.reference = self.along(task)
+                task.reference = self.reference_of(task)
 
     def _look(self, task: Assignment, pose: Pose, to: tuple[float, float], known: Obstacles) -> Route:
         task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, known, self._outline.half_width,
                                        self._settings.obstacle_margin, task.route)
-        task.ways += 1
+        task.route_version += 1
         return task.route
 
     def _profile(self, task: Assignment, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
-        """Speeds (n,) [m/s] along a way, by its bends and by what is seen; a vehicle that is too fast slows down, but not as hard as for an
-        obstacle."""
+        """Returns speeds (n,) [m/s] along a path, by its bends and the range of sight; a vehicle that is too fast slows down, but not as
+        hard as for an obstacle."""
         s = self._settings
-        highest = np.maximum(stopping_here(s, max(vx - SLOWER, 0.0), path), min(task.speed, sight_speed(s, self._outline.front)))
+        highest = np.maximum(stopping_here(s, max(vx - SLOWDOWN, 0.0), path), min(task.speed, max_speed_for_sight(s, self._outline.front)))
         return speed_profile(path, highest, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
 
     def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
-        """A path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
-        longer = path.extended(self._horizon * float(speeds.max()) + CLOSE_BY)
+        """Returns a path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
+        longer = path.extended(self._horizon * float(speeds.max()) + NEAR_GOAL_DISTANCE)
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 
 
-def _guide_settings(lattice: GuideSettings, settings: Settings) -> GuideSettings:
+def _guide_settings(lattice: LatticeSettings, settings: Settings) -> LatticeSettings:
     return replace(lattice, lateral_acceleration=settings.path_lateral_acceleration, braking=settings.path_braking)

@@ -19,13 +19,13 @@ from lfdm_ros.numerics import dot
 from lfdm_ros.vehicles import Footprint
 
 STEP = 0.5  # [m] longest distance between a path's points
-SHORTEST, LONGEST = 0.5, BOUNDS["length"].upper  # [m]
-MERGED = 0.01  # [m] points closer than this to the one before are the same point
-MOST_KNOTS = 20_000  # of more points, those are left out that
-THINNED = 0.2  # [m] or less lie beside what is left
-_HALVINGS = 4  # of the spacing, before there are too many points
-WINDOW = 10.0  # [m] how far from a guess a position is looked for
-FEW = 4000  # distances are computed sooner than a tree is made
+MIN_LENGTH, MAX_LENGTH = 0.5, BOUNDS["length"].upper  # [m]
+MERGE_DISTANCE = 0.01  # [m] points closer than this to the one before are the same point
+MAX_KNOTS = 20_000  # of more points, those are left out that
+MAX_THINNING_ERROR = 0.2  # [m] or less lie beside what is left
+_MAX_HALVINGS = 4  # of the spacing, before there are too many points
+SEARCH_WINDOW = 10.0  # [m] how far from a guess a position is looked for
+MAX_BRUTE_FORCE = 4000  # distances are computed sooner than a tree is made
 GAUSS = np.polynomial.legendre.leggauss(3)
 
 
@@ -44,14 +44,14 @@ class Path:
     """
 
     def __init__(self, points: np.ndarray, smooth: bool = True, start_yaw: float | None = None, where: str = "path") -> None:
-        """A cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
+        """Fits a cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
 
-        Of more than 20 000 points those are left out that lie within 0.2 m of the others' polyline. The work grows with the points and
-        with the length, both of which are limited.
+        More than 20 000 points are thinned: those are left out that lie within 0.2 m of the others' polyline. The work grows with the
+        points and with the length, both of which are limited.
 
         Args:
             start_yaw: direction of the spline at its start [rad]; free if None.
-            where: what an error names.
+            where: the name in an error.
 
         Raises:
             InputError: points of another shape, not finite, nowhere that can be, fewer than two distinct, more than 500 000 or too many
@@ -89,7 +89,7 @@ class Path:
 
     @classmethod
     def of_samples(cls, s: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> Path:
-        """A path of what is known at even distances `s` (n,) from 0, at most 0.5 m apart; nothing is fitted or checked."""
+        """Makes a path of samples at even distances `s` (n,) from 0, at most 0.5 m apart; nothing is fitted or checked."""
         path = cls.__new__(cls)
         path._take(s, x, y, yaw, curvature)
         return path
@@ -98,7 +98,7 @@ class Path:
         self.s, self.x, self.y, self.yaw, self.curvature = s, x, y, yaw, curvature
         self.step, self.length = float(s[1] - s[0]), float(s[-1])
         # Straight on beyond both ends by a window, so that no index leaves the tables.
-        self._pad = pad = int(np.ceil(WINDOW / self.step)) + 1
+        self._pad = pad = int(np.ceil(SEARCH_WINDOW / self.step)) + 1
         beyond = self.step * np.arange(1, pad + 1)
         cosine, sine = np.cos(yaw), np.sin(yaw)
         xs = np.concatenate([x[0] - beyond[::-1] * cosine[0], x, x[-1] + beyond * cosine[-1]])
@@ -119,7 +119,7 @@ class Path:
         self._tree: cKDTree | None = None
 
     def project(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Distance along the path and offset to its left (m,), (m,) [m] of the points nearest to `x`, `y` (m,).
+        """Returns distance along the path and offset to its left (m,), (m,) [m] of the points nearest to `x`, `y` (m,).
 
         Args:
             near: (m,) guesses of the distances [m]: the nearest point within 10 m of them; None: the nearest of all. A path that crosses
@@ -129,10 +129,10 @@ class Path:
         return s, offset
 
     def locate(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
-        """As `project`, and what `at` gives there: rows distance, offset, x, y, yaw, curvature (6, m)."""
+        """Returns as `project`, and as `at` there: rows distance, offset, x, y, yaw, curvature (6, m)."""
         x, y = np.asarray(x, float), np.asarray(y, float)
         if near is None:
-            if self._tree is None and len(x) * len(self.x) <= FEW and np.isfinite(x).all() and np.isfinite(y).all():
+            if self._tree is None and len(x) * len(self.x) <= MAX_BRUTE_FORCE and np.isfinite(x).all() and np.isfinite(y).all():
                 near = self.step * ((self.x - x[:, None]) ** 2 + (self.y - y[:, None]) ** 2).argmin(axis=1)
             else:
                 self._tree = self._tree or cKDTree(np.column_stack([self.x, self.y]))
@@ -143,7 +143,7 @@ class Path:
         return found
 
     def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """x, y [m], yaw [rad], curvature [1/m], each (m,), at distances `s` (m,) [m]; straight on beyond the ends."""
+        """Returns x, y [m], yaw [rad], curvature [1/m], each (m,), at distances `s` (m,) [m]; straight on beyond the ends."""
         place = np.asarray(s, float) * (1.0 / self.step)
         place = place + self._pad
         index = np.minimum(np.fmax(place, 0.0), self._last).astype(np.intp)
@@ -153,7 +153,7 @@ class Path:
         return x + dx * share + ex * bulge, y + dy * share + ey * bulge, yaw + dyaw * share, curvature + dcurvature * share
 
     def extended(self, distance: float) -> Path:
-        """This path made longer by at least `distance` [m], straight on beyond its end."""
+        """Returns this path made longer by at least `distance` [m], straight on beyond its end."""
         s = self.step * np.arange(len(self.s) + max(int(np.ceil(distance / self.step)), 0))
         x, y, yaw, curvature = self.at(s)
         return Path.of_samples(s, x, y, yaw, curvature)
@@ -167,13 +167,13 @@ def _locate() -> Callable[..., int]:
 
 def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration: float, acceleration: float, braking: float,
                   end_speed: float = np.inf, ellipse: bool = False) -> np.ndarray:
-    """The highest speed at each of the path's points (n,) [m/s] that the limits allow, by a backward and a forward pass.
+    """Returns the highest speed at each of the path's points (n,) [m/s] that the limits allow, by a backward and a forward pass.
 
     Args:
         highest: [m/s], one, or one a point of `path.s`.
         lateral_acceleration, acceleration, braking: most of each [m/s^2], positive.
         end_speed: most at the path's end [m/s].
-        ellipse: what the curve takes of the lateral limit is missing from the longitudinal ones: sqrt(1 - (lateral share)^2) is left.
+        ellipse: the share of the lateral limit in use reduces the longitudinal ones: sqrt(1 - (lateral share)^2) is left.
 
     Raises:
         InputError: a limit that is not positive, a negative or not finite speed, or `highest` of another length.
@@ -210,7 +210,7 @@ def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration:
 
 
 def _distinct(points: np.ndarray, where: str) -> np.ndarray:
-    """The points (n, 2) without those that repeat the one before, and thinned."""
+    """Returns the points (n, 2) without those that repeat the one before, and thinned."""
     try:
         points = np.asarray(points, float)
     except (TypeError, ValueError):
@@ -220,11 +220,11 @@ def _distinct(points: np.ndarray, where: str) -> np.ndarray:
     require("points", len(points), f"{where}: number of points")
     require_array("x", points, f"{where}: point")
     points = _thinned(points, where)
-    if len(points) > 1 and np.hypot(*np.diff(points, axis=0).T).min() < MERGED:
+    if len(points) > 1 and np.hypot(*np.diff(points, axis=0).T).min() < MERGE_DISTANCE:
         kept, rows = [0], points.tolist()
         last_x, last_y = rows[0]
         for i, (x, y) in enumerate(rows):
-            if math.hypot(x - last_x, y - last_y) >= MERGED:
+            if math.hypot(x - last_x, y - last_y) >= MERGE_DISTANCE:
                 kept.append(i)
                 last_x, last_y = x, y
         points = points[kept]
@@ -234,14 +234,14 @@ def _distinct(points: np.ndarray, where: str) -> np.ndarray:
 
 
 def _thinned(points: np.ndarray, where: str) -> np.ndarray:
-    """Of more than 20 000 points (n, 2) so few that each one left out lies within 0.2 m of the polyline of the others."""
-    if len(points) <= MOST_KNOTS:
+    """Thins more than 20 000 points (n, 2) so that each one left out lies within 0.2 m of the polyline of the others."""
+    if len(points) <= MAX_KNOTS:
         return points
     u = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points, axis=0).T))])
-    if u[-1] < MERGED:
+    if u[-1] < MERGE_DISTANCE:
         return points[[0, -1]]
-    spacing = u[-1] / MOST_KNOTS
-    for _ in range(_HALVINGS):
+    spacing = u[-1] / MAX_KNOTS
+    for _ in range(_MAX_HALVINGS):
         cell = (u / spacing).astype(np.int64)
         kept = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
         kept[-1] = len(points) - 1  # the end stays the end
@@ -250,32 +250,33 @@ def _thinned(points: np.ndarray, where: str) -> np.ndarray:
         along = (b - a)[piece]
         aside = points - a[piece]
         share = np.clip((aside * along).sum(axis=1) / np.maximum((along * along).sum(axis=1), 1e-12), 0.0, 1.0)
-        if np.hypot(*(aside - share[:, None] * along).T).max() <= THINNED:
+        if np.hypot(*(aside - share[:, None] * along).T).max() <= MAX_THINNING_ERROR:
             return points[kept]
         spacing *= 0.5
-    raise Refused(f"{where}: {len(points)} points, which fewer cannot follow within {THINNED:g} m; send a smoother path", TOO_MANY)
+    raise Refused(f"{where}: {len(points)} points, which fewer cannot follow within {MAX_THINNING_ERROR:g} m; send a smoother path",
+                  TOO_MANY)
 
 
 def _ramp(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ... count - 1 of each count, in one row."""
+    """Returns 0, 1, ... count - 1 of each count, in one row."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _check_length(length: float, where: str) -> None:
-    if not SHORTEST <= length <= LONGEST:
-        raise Refused(f"{where}: it is {length:g} m long; give {SHORTEST:g} to {LONGEST:g} m", OUT_OF_RANGE)
+    if not MIN_LENGTH <= length <= MAX_LENGTH:
+        raise Refused(f"{where}: it is {length:g} m long; give {MIN_LENGTH:g} to {MAX_LENGTH:g} m", OUT_OF_RANGE)
 
 
 def _even(length: float, where: str) -> np.ndarray:
-    """Even distances from 0 to `length`, at most STEP apart."""
+    """Returns even distances from 0 to `length`, at most STEP apart."""
     _check_length(length, where)
     return np.linspace(0.0, length, max(int(np.ceil(length / STEP)), 2) + 1)
 
 
 def outside(corridor: np.ndarray | None, path: Path, along: float, x: float, y: float, yaw: float,
             footprint: Footprint) -> tuple[float, float]:
-    """How far a corner is beyond the left and the right border of the corridor [m], rows (k, 3) of s along the path and room to its left
-    and right; 0 inside, or where there is none. along: about where on the path x, y is [m]."""
+    """Returns the excursions of the outermost corners beyond the left and the right border of the corridor [m], rows (k, 3) of s along the
+    path and room to its left and right; 0 inside, or without a corridor. along: a guess of the distance of x, y along the path [m]."""
     if corridor is None:
         return 0.0, 0.0
     c, s = math.cos(yaw), math.sin(yaw)
@@ -289,7 +290,7 @@ def outside(corridor: np.ndarray | None, path: Path, along: float, x: float, y: 
 
 
 def locate(x: Any, y: Any, near: Any, points: Any, pieces: Any, curves: Any, pad: int, step: float, found: Any) -> None:
-    """The points of a path nearest to positions, within a window about guesses.
+    """Finds the points of a path nearest to positions, within a window about guesses.
 
     Args:
         x, y: positions (m,) [m]; near: guesses of their distances along the path (m,) [m].

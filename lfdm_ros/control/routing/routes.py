@@ -49,7 +49,8 @@ class Scene:
 
     @classmethod
     def of(cls, x: float, y: float, yaw: float, obstacles: Obstacles, half_width: float, margin: float) -> Scene:
-        """Of a vehicle at x, y [m], yaw [rad] that keeps half width and margin [m]. Raises InputError for obstacles that cannot be."""
+        """Makes the scene of a vehicle at x, y [m], yaw [rad] that keeps half width and margin [m]. Raises InputError for invalid
+        obstacles."""
         centres, radii, velocities = (np.asarray(a, float) for a in (obstacles.centres, obstacles.radii, obstacles.velocities))
         n = len(radii)
         if centres.shape != (n, 2) or velocities.shape != (n, 2) or radii.shape != (n,):
@@ -70,7 +71,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Search:
-    """What a route is looked for: from x, y [m], yaw [rad] to a goal [m], at `pace` [m/s], among what is in the scene; previous: the route
+    """The query of a route: from x, y [m], yaw [rad] to a goal [m], at `pace` [m/s], among the scene's obstacles; previous: the route
     before."""
 
     x: float
@@ -88,7 +89,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Trace:
+class RouteCurve:
     """A route before it is a `Path`: samples (n,) in the map, and whether the lattice got to its end."""
 
     x: np.ndarray
@@ -98,7 +99,7 @@ class Trace:
     arrived: bool
 
     def finished(self, search: Search, kind: str, side: int = 0, goal: tuple[float, float] | None = None) -> Route:
-        """The route: even samples, and how far they are free; see `Route` for the arguments."""
+        """Makes the route: even samples, and their free length; see `Route` for the arguments."""
         scene = search.scene
         s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
         even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
@@ -113,7 +114,7 @@ class Trace:
 
 
 def squared_distances(x: np.ndarray, y: np.ndarray, pace: float, scene: Scene) -> np.ndarray:
-    """Squared distances (points, obstacles) [m^2] of a path's points from the centres, when the vehicle gets there at `pace`."""
+    """Returns squared distances (points, obstacles) [m^2] of a path's points from the centres, when the vehicle gets there at `pace`."""
     dx, dy = x[:, None] - scene.x, y[:, None] - scene.y
     if scene.moving:
         time = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])[:, None] / pace
@@ -125,24 +126,24 @@ def squared_distances(x: np.ndarray, y: np.ndarray, pace: float, scene: Scene) -
     return dx
 
 
-def arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -> Trace:
-    """The curve of a given curvature (n,) over the distance `s` (n,) from a pose, by the midpoint rule."""
+def arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -> RouteCurve:
+    """Returns the curve of a given curvature (n,) over the distance `s` (n,) from a pose, by the midpoint rule."""
     step = np.diff(s)
     turned = np.concatenate([[0.0], np.cumsum(0.5 * (curvature[1:] + curvature[:-1]) * step)])
     middle = yaw + 0.5 * (turned[1:] + turned[:-1])
     dx, dy = np.cumsum(np.cos(middle) * step), np.cumsum(np.sin(middle) * step)
-    return Trace(np.append(x, x + dx), np.append(y, y + dy), yaw + turned, curvature, True)
+    return RouteCurve(np.append(x, x + dx), np.append(y, y + dy), yaw + turned, curvature, True)
 
 
-def straight(x: float, y: float, yaw: float, length: float) -> Trace:
+def straight(x: float, y: float, yaw: float, length: float) -> RouteCurve:
     s = np.linspace(0.0, length, 9)
     return replace(arc(x, y, yaw, s, np.zeros(len(s))), arrived=False)
 
 
-def joined(first: Trace, second: Trace) -> Trace:
-    """One after the other; the second starts where the first ends."""
+def joined(first: RouteCurve, second: RouteCurve) -> RouteCurve:
+    """Joins two curves; the second starts where the first ends."""
     turns = 2.0 * np.pi * np.rint((first.yaw[-1] - second.yaw[0]) / (2.0 * np.pi))
-    return Trace(np.append(first.x, second.x[1:]), np.append(first.y, second.y[1:]), np.append(first.yaw, second.yaw[1:] + turns),
+    return RouteCurve(np.append(first.x, second.x[1:]), np.append(first.y, second.y[1:]), np.append(first.yaw, second.yaw[1:] + turns),
                   np.append(first.curvature, second.curvature[1:]), second.arrived)
 
 
@@ -151,8 +152,8 @@ class Reference:
     """A task in the form that the planner takes.
 
     speeds (n,): at the points of path.s [m/s]; highest: speed not to exceed [m/s]; corridor (k, 3): s along the path, room to the left
-    and to the right [m], or None; lateral: share of the weight of the distance from the path; hurry: weight of the time that is left at
-    the end of the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings;
+    and to the right [m], or None; lateral: share of the weight of the distance from the path; time_weight: weight of the time that is
+    left at the end of the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings;
     free_end: the heading at the end of the horizon does not count; slowing: with which a vehicle that is faster than `highest` slows down
     to it [m/s^2], inf: at once.
     """
@@ -162,13 +163,13 @@ class Reference:
     highest: float
     corridor: np.ndarray | None = None
     lateral: float = 1.0
-    hurry: float = 0.0
+    time_weight: float = 0.0
     margin: float | None = None
     free_end: bool = False
     slowing: float = math.inf
 
     def speed_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""
+        """Returns the reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""
         speeds, step = self.speeds, self.path.step
         place = np.minimum(np.maximum(s / step, 0.0), len(speeds) - 1.001)
         index = place.astype(np.intp)
@@ -176,30 +177,30 @@ class Reference:
         return speeds[index] + (place - index) * step * slope, slope
 
     def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; there is a corridor."""
+        """Returns the room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; there is a corridor."""
         assert self.corridor is not None
         along, left, right = self.corridor.T
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
+CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 
 
-class Surroundings:
-    """What was seen last. `obstacles`: those that count."""
+class RelevantObstacles:
+    """The obstacles detected last. `obstacles`: those that count."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing was seen."""
+        """Forgets all obstacles."""
         self.obstacles = self._seen = NOTHING
 
-    def see(self, obstacles: Obstacles, reference: Reference | None) -> None:
-        """What is seen now, on a way.
+    def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
+        """Takes the obstacles detected now, and a reference.
 
         Raises:
-            InputError: shapes that do not fit, a number that is not finite, or a negative radius. What was seen before stays.
+            InputError: shapes that do not fit, a number that is not finite, or a negative radius. The obstacles before stay.
         """
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
@@ -211,11 +212,12 @@ class Surroundings:
         self.choose(reference)
 
     def choose(self, reference: Reference | None) -> None:
-        """Those in the corridor count, where there is one: what stands beside it the corridor keeps away already."""
+        """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others."""
         seen = self._seen
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         left, right = reference.room_at(s)
-        self.obstacles = seen.where(seen.moving | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right)))
+        inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
+        self.obstacles = seen.where(seen.moving | inside)

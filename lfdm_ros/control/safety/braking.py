@@ -9,22 +9,23 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-SIDE = 0.9  # share of it that counts across at most: on tyres that turn better than those looked at, it must not brake less
-EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend: more, while the tyres give all they have across, turns the vehicle round
+MAX_LATERAL_SHARE = 0.9  # most of the circle that counts laterally: on tyres with more grip than assumed, it must not brake less
+# [m/s^2] left for the brakes in any bend: more, while the tyres give all they have laterally, turns the vehicle round
+MIN_BRAKING = 1.0
 SPACING = 1.0  # [m] between the places of a curve
-EVERY, LONGEST_TICK, TICKS = 2.0, 0.2, 200  # way [m] and time [s] after which the law looks again at most, and how often
-FASTEST = 1e3  # [m/s] what is faster is no vehicle
-AHEAD = 0.15  # [s] the steering looks ahead by so much
-ACROSS, LEAST_PACE = 3.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
-SLOW = 0.5  # [m/s] the vehicle stands when it is slower
-# The drive of a throttle that is let go follows it so much later [s]: shafts and tyres unwind (in the 24-DOF model a quarter of it is
-# left then), which the predicting model does not know.
-LINGERS = 0.12
+MAX_TICK_DISTANCE, MAX_TICK, MAX_TICKS = 2.0, 0.2, 200  # most distance [m] and time [s] between two evaluations of the law, and how many
+MAX_SPEED = 1e3  # [m/s] beyond it a state has diverged
+STEERING_PREVIEW = 0.15  # [s] preview of the steering
+TRACKING_GAIN, MIN_TRACKING_SPEED = 3.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
+STANDSTILL_SPEED = 0.5  # [m/s] the vehicle stands when it is slower
+# The drive follows a released throttle this much later [s]: shafts and tyres unwind (in the 24-DOF model a quarter of it is left then),
+# which the predicting model lacks.
+DRIVE_DECAY_TIME = 0.12
 
 
-class Braked(NamedTuple):
-    """What the law knows of a vehicle. full_brake: deceleration at full brake [m/s^2]; strongest: of it, the most that a stop uses;
-    rear_brake: the rear axle's share of the brakes; rear_load: of the load at rest; lift: its loss of that for each m/s^2 of braking;
+class BrakingModel(NamedTuple):
+    """The braking controller's values of a vehicle. full_brake: deceleration at full brake [m/s^2]; strongest: of it, the most that a stop
+    uses; rear_brake: the rear axle's share of the brakes; rear_load: of the load at rest; lift: its loss of that for each m/s^2 of braking;
     wheelbase, front_axle, rear_axle (from the mass's centre) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]."""
 
     full_brake: float
@@ -41,7 +42,7 @@ class Braked(NamedTuple):
 
 
 class Pedals(NamedTuple):
-    """What the actuators do. steering, up, down: rates [1/s]; brake: -pedal at most; throttle: pedal at most."""
+    """Limits of the actuators. steering, up, down: rates [1/s]; brake: -pedal at most; throttle: pedal at most."""
 
     steering: float
     up: float
@@ -50,34 +51,34 @@ class Pedals(NamedTuple):
     throttle: float
 
 
-def braking(v: Braked, across: float, circle: float) -> float:
-    """The deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at so much across [m/s^2], where
-    the tyres hold `circle` [m/s^2]."""
-    # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
+def braking(v: BrakingModel, lateral: float, circle: float) -> float:
+    """Returns the deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at a lateral acceleration
+    [m/s^2], where the tyres hold `circle` [m/s^2]."""
+    # (share a)^2 + (rear lateral)^2 = (circle (rear - lift a))^2
     square = circle * circle
     p, q = v.rear_brake * v.rear_brake - square * v.lift * v.lift, square * v.rear_load * v.lift
-    r = v.rear_load * v.rear_load * (across * across - square)
+    r = v.rear_load * v.rear_load * (lateral * lateral - square)
     held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
-    return max(min(held, circle), EASIEST)
+    return max(min(held, circle), MIN_BRAKING)
 
 
-def law(braking: Callable[..., float], v: Braked, course: float, curvature: float, x0: float, y0: float, bend: float, x: float, y: float,
-        yaw: float, vx: float, ay: float, circle: float) -> tuple[float, float]:
-    """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0), by tyres that hold `circle`
-    [m/s^2] there."""
+def law(braking: Callable[..., float], v: BrakingModel, course: float, curvature: float, x0: float, y0: float, bend: float, x: float,
+        y: float, yaw: float, vx: float, ay: float, circle: float) -> tuple[float, float]:
+    """Returns steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0), by tyres that hold
+    `circle` [m/s^2] there."""
     speed = max(vx, 0.0)
     # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
     slip = (v.rear_axle - v.rear_slip * speed * speed) * curvature
     turned = math.remainder(yaw + slip - course, 2.0 * math.pi)
     aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
     road = math.atan(v.wheelbase * bend) + v.understeer * speed * speed * bend - turned - math.atan(
-        ACROSS * (aside + v.front_axle * math.sin(turned)) / max(speed, LEAST_PACE))
-    across = max(speed * speed * max(abs(bend), abs(curvature)), abs(ay))
-    held = braking(v, min(across, SIDE * circle), circle)
+        TRACKING_GAIN * (aside + v.front_axle * math.sin(turned)) / max(speed, MIN_TRACKING_SPEED))
+    lateral = max(speed * speed * max(abs(bend), abs(curvature)), abs(ay))
+    held = braking(v, min(lateral, MAX_LATERAL_SHARE * circle), circle)
     return min(max(road / v.full_lock, -1.0), 1.0), -min(held / v.full_brake, v.strongest)
 
 
-def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Callable[[Any, int, float], bool], model: Any, v: Braked,
+def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Callable[[Any, int, float], bool], model: Any, v: BrakingModel,
           pedals: Pedals, curve: Any, near: int, command: Any, first: Any, weakest: float, longest: float, places: Any, state: Any,
           before: Any, after: Any, rows: Any) -> int:
     """Drives the predicting model under the law until it stands.
@@ -88,7 +89,7 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
         curve: places (n, 5): x, y [m], course [rad], curvature [1/m], what tyres hold there [m/s^2]; near: the number of the nearest one.
         command: steering and pedal in force (2,); first: seconds, steering and pedal before the law begins (3,), seconds 0 for none.
         weakest: pedal, it brakes no harder; longest: step of the model [s]; places: of x, y, yaw, vx, ay in the state (5,).
-        rows: written, (TICKS, 5): time [s], x, y [m], yaw [rad], speed [m/s].
+        rows: written, (MAX_TICKS, 5): time [s], x, y [m], yaw [rad], speed [m/s].
 
     Returns the number of rows.
     """
@@ -98,28 +99,28 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
     before[0], before[1], before[2] = steering, max(pedal, 0.0), max(-pedal, 0.0)
     rows[0, 0], rows[0, 1], rows[0, 2], rows[0, 3], rows[0, 4] = 0.0, state[px], state[py], state[pyaw], state[pvx]
     now, count, i, lingers = 0.0, 1, near, max(pedal, 0.0)
-    while count < TICKS:
+    while count < MAX_TICKS:
         if count == 1 and first[0] > 0.0:
             step, aim, press = first[0], first[1], first[2]
         else:
             x, y, vx = state[px], state[py], state[pvx]
-            if not SLOW <= vx < FASTEST:
+            if not STANDSTILL_SPEED <= vx < MAX_SPEED:
                 break
-            step = min(EVERY / vx, LONGEST_TICK)
+            step = min(MAX_TICK_DISTANCE / vx, MAX_TICK)
             best = (curve[i, 0] - x) ** 2 + (curve[i, 1] - y) ** 2
             while i < last:
                 further = (curve[i + 1, 0] - x) ** 2 + (curve[i + 1, 1] - y) ** 2
                 if further > best:
                     break
                 i, best = i + 1, further
-            bend = curve[min(i + round(AHEAD * vx / SPACING), last), 3]
+            bend = curve[min(i + round(STEERING_PREVIEW * vx / SPACING), last), 3]
             aim, press = law(braking, v, curve[i, 2], curve[i, 3], curve[i, 0], curve[i, 1], bend, x, y, state[pyaw], vx, state[pay],
                              curve[i, 4])
             press = max(press, weakest)
         turn = pedals.steering * step
         steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
         pedal = min(max(press, -pedals.brake, pedal - pedals.down * step), pedals.throttle, pedal + pedals.up * step)
-        driven = max(pedal, min(lingers, lingers - pedals.down * (now + step - LINGERS)), 0.0)
+        driven = max(pedal, min(lingers, lingers - pedals.down * (now + step - DRIVE_DECAY_TIME)), 0.0)
         after[0], after[1], after[2] = steering, driven, max(-pedal, 0.0)
         pieces = math.ceil(step / longest)
         sound = advance(model, pieces, step / pieces)
@@ -133,19 +134,19 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
     return count
 
 
-BEYOND = 60.0  # [m] straight on after the curve's end
-LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
-MOVES = 1e-3  # [m] places of a plan that are nearer to the one before are the same
-TOUCHES, LESS = 0.02, 0.02  # [m] so near is hit; so much nearer than now it may come to what is too near already
-EACH = 2  # poses of which one is looked at for what lies hidden
+EXTENSION = 60.0  # [m] straight on after the curve's end
+MAX_LENGTH = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
+MIN_PIECE = 1e-3  # [m] places of a plan that are nearer to the one before are the same
+CONTACT_DISTANCE, APPROACH_TOLERANCE = 0.02, 0.02  # [m] so near is hit; so much nearer than now it may come to what is too near already
+POSE_STRIDE = 2  # poses of which one is looked at for what lies hidden
 
 
 def lay(plan: Any, places: Any) -> int:
-    """The curve through the places of a plan, and straight on.
+    """Lays the curve through the places of a plan, and straight on.
 
     Args:
         plan: x, y [m], course [rad] (3, m).
-        places: written, (n, 4) with room for LONGEST: x, y [m], course [rad], curvature [1/m] at even distances.
+        places: written, (n, 4) with room for MAX_LENGTH: x, y [m], course [rad], curvature [1/m] at even distances.
 
     Returns the number of places.
     """
@@ -155,7 +156,7 @@ def lay(plan: Any, places: Any) -> int:
     for j in range(1, len(x)):
         piece = math.sqrt((x[j] - x[j - 1]) ** 2 + (y[j] - y[j - 1]) ** 2)
         way += piece
-        if not piece > MOVES:
+        if not piece > MIN_PIECE:
             continue
         while count < most and count * SPACING < way:
             share = (count * SPACING - total) / (way - total)
@@ -164,7 +165,7 @@ def lay(plan: Any, places: Any) -> int:
             places[count, 2] = course[last] + share * (course[j] - course[last])
             count += 1
         last, total = j, way
-    longest = min(total + BEYOND, LONGEST)
+    longest = min(total + EXTENSION, MAX_LENGTH)
     cosine, sine = math.cos(course[last]), math.sin(course[last])
     while count < most and count * SPACING < longest:
         beyond = count * SPACING - total
@@ -179,7 +180,7 @@ def lay(plan: Any, places: Any) -> int:
 
 
 def nearest(curve: Any, x: float, y: float) -> int:
-    """Number of the place of a curve (n, 4 or more) that is nearest to (x, y) [m]."""
+    """Returns the index of the place of a curve (n, 4 or more) that is nearest to (x, y) [m]."""
     found, least = 0, math.inf
     for i in range(len(curve)):
         away = (curve[i, 0] - x) ** 2 + (curve[i, 1] - y) ** 2
@@ -189,22 +190,22 @@ def nearest(curve: Any, x: float, y: float) -> int:
 
 
 def needed(here: float, margin: float) -> float:
-    """What is to be kept from an obstacle that is so far away now [m]: what stands nearer already may come as near as that; who is in an
-    obstacle may leave it, but not drive further into it."""
-    return min(margin, max(here - LESS, 0.0) if here > 0.0 else here - LESS)
+    """Returns the distance to keep from an obstacle that is `here` [m] away now: one that is nearer already may come as near as that; a
+    vehicle inside an obstacle may leave it, but not drive further into it."""
+    return min(margin, max(here - APPROACH_TOLERANCE, 0.0) if here > 0.0 else here - APPROACH_TOLERANCE)
 
 
 def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: float, margin: float, growth: float, sight: bool,
           result: Any) -> None:
-    """What a stop comes to.
+    """Judges a stop.
 
     Args:
         rows: (n, 5), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
         circles: (m, 5) x, y [m], velocities [m/s], radius [m].
         outline: front, rear, half width [m]; lidar: its place x, y [m] on the vehicle.
-        margin: to keep [m]; growth: how much more from what moves, with time [m/s]; sight: whether it counts what lies hidden.
-        result: written, (4,): least distance [m]; 1 where all is kept, else 0; the speed at which something is hit, 0 for never, and that
-            at which a front corner comes to where nothing was seen [m/s].
+        margin: to keep [m]; growth: of the margin from moving ones with time [m/s]; sight: occluded places count.
+        result: written, (4,): least distance [m]; 1 where all margins are kept, else 0; the speed of the first contact, 0 for none, and
+            that at which a front corner reaches an occluded place [m/s].
     """
     front, rear, half = outline[0], outline[1], outline[2]
     middle, long = 0.5 * (front - rear), 0.5 * (front + rear)
@@ -212,7 +213,7 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
     for k in range(count):
         if not (math.isfinite(rows[k, 1]) and math.isfinite(rows[k, 2]) and math.isfinite(rows[k, 3])):
             result[0] = -math.inf
-    if result[0] < 0.0 or not rows[count - 1, 4] < FASTEST:
+    if result[0] < 0.0 or not rows[count - 1, 4] < MAX_SPEED:
         result[0], result[1], result[2] = -math.inf, 0.0, math.inf
         return
     x0, y0 = rows[0, 1], rows[0, 2]
@@ -240,7 +241,7 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
                 need = needed(away, margin)
             if away < least:
                 least = away
-            if k < first_hit and away <= min(need, TOUCHES):
+            if k < first_hit and away <= min(need, CONTACT_DISTANCE):
                 first_hit = k
         if least < result[0]:
             result[0] = least
@@ -249,25 +250,25 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
     if first_hit < count:
         result[2] = rows[first_hit, 4]
     if sight:
-        result[3] = unseen(rows, count, circles, front, half, lidar)
+        result[3] = blind_speed(rows, count, circles, front, half, lidar)
 
 
-def unseen(rows: Any, count: int, circles: Any, front: float, half: float, lidar: Any) -> float:
-    """The speed at which a front corner comes to a place that circles hide from the LIDAR where it is at first [m/s]; 0 for never."""
+def blind_speed(rows: Any, count: int, circles: Any, front: float, half: float, lidar: Any) -> float:
+    """Returns the speed at which a front corner reaches a place that circles occlude from the LIDAR's first place [m/s]; 0 for never."""
     c0, t0 = math.cos(rows[0, 3]), math.sin(rows[0, 3])
     sx, sy = rows[0, 1] + lidar[0] * c0 - lidar[1] * t0, rows[0, 2] + lidar[0] * t0 + lidar[1] * c0
     most = 0.0
     for side in (-half, half):
-        for k in range(0, count, EACH):
+        for k in range(0, count, POSE_STRIDE):
             c, t = math.cos(rows[k, 3]), math.sin(rows[k, 3])
-            if hides(circles, rows[k, 1] + front * c - side * t - sx, rows[k, 2] + front * t + side * c - sy, sx, sy):
+            if occludes(circles, rows[k, 1] + front * c - side * t - sx, rows[k, 2] + front * t + side * c - sy, sx, sy):
                 most = max(most, rows[k, 4])
                 break
     return most
 
 
-def hides(circles: Any, px: float, py: float, sx: float, sy: float) -> bool:
-    """Whether a place (px, py) from (sx, sy) lies behind a circle, seen from there. A circle about (sx, sy) hides nothing."""
+def occludes(circles: Any, px: float, py: float, sx: float, sy: float) -> bool:
+    """Checks that a place (px, py) from (sx, sy) lies behind a circle, seen from there. A circle about (sx, sy) occludes nothing."""
     away = math.sqrt(px * px + py * py)
     ux, uy = px / max(away, 1e-6), py / max(away, 1e-6)
     for j in range(len(circles)):

@@ -11,9 +11,9 @@ from numba.extending import register_jitable
 
 from lfdm_ros.compiler.numba_support import call_advance
 from lfdm_ros.control.safety import braking
-from lfdm_ros.control.safety.braking import TICKS, Braked, Pedals
+from lfdm_ros.control.safety.braking import MAX_TICKS, BrakingModel, Pedals
 
-for function in (braking.needed, braking.hides, braking.unseen):
+for function in (braking.needed, braking.occludes, braking.blind_speed):
     register_jitable(error_model="numpy")(function)  # which `judge` calls by their names
 _braking, _law, _drive = (njit(function, error_model="numpy") for function in (braking.braking, braking.law, braking.drive))
 _nearest, _judge, _lay = (njit(function, error_model="numpy") for function in (braking.nearest, braking.judge, braking.lay))
@@ -26,15 +26,15 @@ def advance(model, n, h):
 
 
 def drive(address, q, numbers, curve, length, command, first, limits, places, state, states, before, after, rows, circles, count, result):
-    """numbers: those of Braked, of Pedals, of outline and lidar, then growth; limits: weakest, longest,
-    time, margin and whether what lies hidden counts."""
+    """Drives a stop and judges it. numbers: those of BrakingModel, of Pedals, of outline and lidar, then growth; limits: weakest, longest,
+    time, margin and 1 where occluded places count."""
     n = carray(numbers, (22,), dtype=np.float64)
-    v = Braked(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10])
+    v = BrakingModel(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10])
     pedals = Pedals(n[11], n[12], n[13], n[14], n[15])
     limit = carray(limits, (5,), dtype=np.float64)
     x, at = carray(state, (states,), dtype=np.float64), carray(places, (5,), dtype=np.int64)
     model = address, state, q, before, after
-    table, written = carray(curve, (length, 5), dtype=np.float64), carray(rows, (TICKS, 5), dtype=np.float64)
+    table, written = carray(curve, (length, 5), dtype=np.float64), carray(rows, (MAX_TICKS, 5), dtype=np.float64)
     driven = _drive(_law, _braking, advance, model, v, pedals, table, _nearest(table, x[at[0]], x[at[1]]),
                    carray(command, (2,), dtype=np.float64), carray(first, (3,), dtype=np.float64), limit[0], limit[1],
                    at, x, carray(before, (3,), dtype=np.float64), carray(after, (3,), dtype=np.float64), written)

@@ -9,48 +9,48 @@ import numpy as np
 
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import STANDING, Pose
-from lfdm_ros.control.safety.braking import SLOW
+from lfdm_ros.control.safety.braking import STANDSTILL_SPEED
 from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
-ROOM, HASTE = 0.01, 0.02  # [s] who goes faster needs so much more room on the stop; and so much to go faster still
+MARGIN_PER_SPEED, SPEEDUP_MARGIN = 0.01, 0.02  # [s] margin of the stop by speed; and the further one to go faster still
 # How much faster than the road a wheel may turn, as share of the speed and in m/s at least: from there throttle is eased, to none at
 # three times that.
-SPINS = 0.1, 1.0
+SPIN_LIMITS = 0.1, 1.0
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 PASSING = "no room to stop: driving on along the plan, which passes"
 
 
 class Guard:
-    """Keeps the curve along which there is a stop."""
+    """Admits plans, and holds the curve along which there is a stop."""
 
     def __init__(self, settings: Settings, vehicle: Vehicle, place: Mapping[str, int]):
-        """place: of the predicting model's states, by name. Raises InputError if the vehicle lacks parameters."""
+        """Makes the stops. place: of the predicting model's states, by name. Raises InputError if the vehicle lacks parameters."""
         self._place, self._at = place, [place[name] for name in ("x", "y", "yaw")]
-        self.take(settings, vehicle)
+        self.configure(settings, vehicle)
         self.forget()
 
-    def take(self, settings: Settings, vehicle: Vehicle) -> None:
-        """Other settings, or another vehicle, from now on. Raises InputError if it lacks parameters."""
+    def configure(self, settings: Settings, vehicle: Vehicle) -> None:
+        """Sets other settings, or another vehicle, from now on. Raises InputError if it lacks parameters."""
         self._settings, self.stops = settings, Stops(settings, vehicle)
         self._half_width, self._wheel_radius = vehicle.footprint.half_width, vehicle.parameters.get("wheel_radius", 0.0)
 
     def forget(self) -> None:
-        """There is no stop that is known."""
+        """Forgets the curve of the last stop."""
         self._curve: Curve | None = None
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, sight: bool, walls: float | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
-        """Whether a plan is driven, since there is a stop along it, what there is to say, and steering and pedal: its own, or the stop's.
+        """Decides on a plan: True where it is driven, since there is a stop along it; a reason; steering and pedal, its own or the stop's.
 
-        The faster the vehicle, the more room its stop has to have, since what is seen, and how the vehicle slides, is less sure; and while
+        The faster the vehicle, the more room its stop has to have, since detections, and the vehicle's slide, are less certain; and while
         it has little, the vehicle does not go faster.
 
         Args:
             command: the plan's steering and pedal; in_force: those now; x: state (nx,) at the time `ahead` [s].
-            sight: what lies behind obstacles does not count as free; walls: distance to keep from those of a corridor [m], None without.
+            sight: places behind obstacles do not count as free; walls: distance to keep from those of a corridor [m], None without.
             until: by time.perf_counter() [s], when to have decided.
         """
         if not len(obstacles.radii):
@@ -58,19 +58,19 @@ class Guard:
             return True, "", command
         s, at, stops, curve, vx = self._settings, self._at, self.stops, self._leads(plan), float(x[self._place["vx"]])
         least = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
-        margin = least + ROOM * max(vx, 0.0) if walls is None else least
+        margin = least + MARGIN_PER_SPEED * max(vx, 0.0) if walls is None else least
         eased = command[0], min(command[1], 0.0)
-        # Who is about to move off looks where to.
-        if vx >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
-            stop = stops.look(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
+        # Before moving off, check the full path ahead.
+        if vx >= STANDSTILL_SPEED or stops.passes(plan, at, ahead, obstacles, margin):
+            stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
             # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
             if not stop.free and (moving := obstacles.moving).any() and stops.clearance(plan, at, ahead, obstacles) > margin:
-                stop = stops.look(curve, x, in_force, command, ahead, obstacles.where(~moving), margin, s.sight_braking, sight)
+                stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles.where(~moving), margin, s.sight_braking, sight)
             if stop.free:
                 self._curve = curve
-                return True, "", command if walls is not None or stop.clearance > least + HASTE * vx else eased
+                return True, "", command if walls is not None or stop.clearance > least + SPEEDUP_MARGIN * vx else eased
         kept = curve if self._curve is None else self._curve
-        last = stops.look(kept, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
+        last = stops.evaluate(kept, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
         if not last.free:
             last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * least, until)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
@@ -79,7 +79,7 @@ class Guard:
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
 
     def held(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
-        """A plan's steering and pedal, but no harder on the brakes than the rear axle holds, and with less throttle, or none, while a
+        """Limits a plan's steering and pedal: no harder on the brakes than the rear axle holds, and less throttle, or none, while a
         wheel spins: in the model wheels neither lock nor spin. One that spins does not steer, and drives on for as long as it takes to
         slow down, whatever the throttle says.
 
@@ -88,28 +88,28 @@ class Guard:
         """
         rolls = measured["vx"] + abs(measured["yaw_rate"]) * self._half_width
         fastest = max((value for name, value in measured.items() if name.startswith("omega_")), default=0.0) * self._wheel_radius
-        share = (fastest - rolls) / max(SPINS[0] * rolls, SPINS[1])
+        share = (fastest - rolls) / max(SPIN_LIMITS[0] * rolls, SPIN_LIMITS[1])
         pedal = command[1] * min(max(1.5 - 0.5 * share, 0.0), 1.0) if command[1] > 0.0 else command[1]
         return command[0], max(pedal, -self.stops.hardest_pedal(x))
 
     def stop(self, plan: Plan | None, x: np.ndarray | None) -> tuple[float, float]:
-        """Steering and pedal of a stop along the curve that is kept, or that of the last plan; straight on if nothing is known."""
+        """Returns steering and pedal of a stop along the curve in force, or that of the last plan; straight on without any."""
         if plan is None or x is None or not np.isfinite(x).all():
             return 0.0, -self._settings.stop_brake
         return self.stops.command(self._curve or self._leads(plan), x)
 
-    def seen_along(self, plan: Plan | None, now: float, pose: Pose, obstacles: Obstacles) -> float:
-        """How far along a plan its places are in sight of the sensor, at most as far as that sees [m]."""
+    def visible_length(self, plan: Plan | None, now: float, pose: Pose, obstacles: Obstacles) -> float:
+        """Returns the length along a plan whose places are in sight of the sensor, at most its range [m]."""
         s = self._settings
         if plan is None or not len(obstacles.radii) or now > plan.times[-2]:
             return s.sight
         px, py, heading = plan.states[plan.times > now][:, self._at].T
         along = np.cumsum(np.hypot(np.diff(px, prepend=pose.x), np.diff(py, prepend=pose.y)))
         # Both sides of the vehicle have to be in sight, not only its middle.
-        out_of_sight = self.stops.hidden_sides(px, py, heading, 0.0, (pose.x, pose.y, pose.yaw), obstacles).any(axis=0)
+        out_of_sight = self.stops.occluded_sides(px, py, heading, 0.0, (pose.x, pose.y, pose.yaw), obstacles).any(axis=0)
         return min(s.sight, float(along[int(out_of_sight.argmax())]) if out_of_sight.any() else math.inf)
 
     def _leads(self, plan: Plan) -> Curve:
-        """Where a plan leads."""
+        """Returns the curve of a plan."""
         x, y, yaw, vx, vy = (plan.states[:, self._place[name]] for name in ("x", "y", "yaw", "vx", "vy"))
         return curve_of(x, y, yaw + np.arctan2(vy, np.maximum(vx, STANDING)))

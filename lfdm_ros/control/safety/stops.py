@@ -25,7 +25,7 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
 from lfdm_ros.control.command_limits import Rates
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.safety.braking import AHEAD, LESS, LONGEST, SPACING, TICKS, Braked, braking, law
+from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, MAX_LENGTH, MAX_TICKS, SPACING, STEERING_PREVIEW, BrakingModel, braking, law
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
@@ -38,8 +38,8 @@ Peak = Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]
 
 
 def peak_of(model: Model, vehicle: Vehicle) -> Peak:
-    """The acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), which are driven in a course [rad]: (n,), or (1,)
-    where it is the same everywhere."""
+    """Returns a function for the acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), driven in a course [rad]:
+    (n,), or (1,) where it is uniform."""
     equations, p = casadi_model(model), vehicle.vector(model)
     most = GRAVITY * vehicle.parameters["friction_max"]
     names = [f.name for f in model.states]
@@ -55,36 +55,36 @@ def peak_of(model: Model, vehicle: Vehicle) -> Peak:
     return lambda x, y, course: everywhere
 
 
-def braked_of(vehicle: Vehicle, strongest: float) -> Braked:
-    """What the law of stops knows of a vehicle, with at most `strongest` of its brakes; who does not know their torques takes the peak."""
+def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
+    """Returns the braking model of a vehicle, with at most `strongest` of its brakes; without known torques the peak counts."""
     p = vehicle.parameters
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     mass, radius = mass_of(p), p.get("wheel_radius", 0.0)
     torques = [p.get(f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
     known = min(sum(torques), radius, mass) > 0.0
-    return Braked(
+    return BrakingModel(
         full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * p["friction_max"],
         strongest=strongest, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
         lift=p.get("cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
         full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1])
 
 
-STEP = 0.07  # [s] longest step of the model, or what it takes at most
-UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
-SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
-SHIFTING = 1.6, 6.0  # time [s] and least distance [m] in which it is
+MAX_STEP = 0.07  # [s] longest step of the model, or what it takes at most
+MAX_BLIND_SPEED = 1.0  # [m/s] fastest at occluded places
+LATERAL_SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
+SHIFT_TIME_AND_LENGTH = 1.6, 6.0  # time [s] and least distance [m] in which it is
 
 
 @dataclass(frozen=True)
-class Trust:
-    """What is relied on: the tyres' grip, and what of it the law uses, along and across together; shares of the peak that is said."""
+class GripMargin:
+    """The grip relied on: `grip` of the tyres, and `circle`, used by the law in both directions together; shares of the nominal peak."""
 
     grip: float
     circle: float
 
 
-SURE = Trust(0.75, 0.65)  # certain without knowing the tyres
-LAST = Trust(1.0, 0.85)  # where on those nothing is free
+CONSERVATIVE = GripMargin(0.75, 0.65)  # certain on unknown tyres
+NOMINAL = GripMargin(1.0, 0.85)  # where on those nothing is free
 
 
 class Curve:
@@ -99,7 +99,8 @@ class Curve:
         return SPACING * np.arange(len(self.places))
 
     def shifted(self, side: float, begin: float, length: float) -> Curve:
-        """This curve, moved to the left by `side` [m] from `begin` on within `length` [m], as a driver can: its bend begins at 0."""
+        """Returns this curve, moved to the left by `side` [m] from `begin` on within `length` [m], as a driver can: its bend begins at
+        0."""
         u = np.clip((self.s - begin) / length, 0.0, 1.0)
         e, slope = side * u**3 * (10.0 + u * (6.0 * u - 15.0)), side * 30.0 * (u * (1.0 - u)) ** 2 / length
         bend = side * 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / length**2
@@ -107,20 +108,20 @@ class Curve:
                                       self.curvature + bend]))
 
     def nearest(self, x: float, y: float) -> int:
-        """Number of the place nearest to (x, y) [m]."""
+        """Returns the index of the place nearest to (x, y) [m]."""
         return int(np.argmin((self.x - x) ** 2 + (self.y - y) ** 2))
 
 
 def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
-    """The curve through the places of a plan (m,), and straight on; 500 m of it at most."""
-    plan, places = np.array([x, y, course], dtype=float), np.empty((round(LONGEST / SPACING), 4))
+    """Returns the curve through the places of a plan (m,), and straight on; 500 m of it at most."""
+    plan, places = np.array([x, y, course], dtype=float), np.empty((round(MAX_LENGTH / SPACING), 4))
     lay = native("lfdm_ros.control.safety.braking_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER,
                  ("lfdm_ros.control.safety.braking",), "lay")
     return Curve(places[:lay(plan.ctypes.data, plan.shape[1], places.ctypes.data, len(places))])
 
 
-def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """Which of the places (n, 2) lie behind a circle, seen from the origin (n,). A circle about the origin hides nothing."""
+def occluded(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """Marks the places (n, 2) that lie behind a circle, seen from the origin (n,). A circle about the origin occludes nothing."""
     away = np.hypot(*places.T)
     ux, uy = (places / np.maximum(away, 1e-6)[:, None]).T
     ahead = np.outer(ux, centres[:, 0]) + np.outer(uy, centres[:, 1])
@@ -131,16 +132,16 @@ def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.nda
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is
-    asked for, or as much as there is already, and the way lies in sight; speed: at which what is hit is reached [m/s], 0 where nothing is;
-    blind: at which the vehicle comes to where it has not seen [m/s]; trust: what it relies on."""
+    """Braking to a stand along a curve. clearance: the least distance to an obstacle [m], inf without any; free: it is the margin, or as
+    much as there is already, and the way lies in sight; speed: of the first contact [m/s], 0 without; blind: at which the vehicle reaches
+    an occluded place [m/s]; trust: the grip relied on."""
 
     curve: Curve
     clearance: float
     free: bool
     speed: float
     blind: float = 0.0
-    trust: Trust = SURE
+    trust: GripMargin = CONSERVATIVE
 
 
 # Parameters that all the grip of a model goes with: of the first line that it has.
@@ -148,7 +149,7 @@ _GRIPS = (("friction_scale",), ("friction_max", "friction_min"), ("friction_fron
 
 
 def _grips(model: Model) -> tuple[str, ...]:
-    """The parameters of a model that say what its tyres hold on its ground. Raises InputError if it has tyres, and none of them."""
+    """Returns the parameters of a model for the grip of its tyres on its ground. Raises InputError if it has tyres, and none of them."""
     has = {f.name for f in model.parameters}
     found = next((names for names in _GRIPS if has.issuperset(names)), ())
     if not found and "tyre" in chassis_slots(model.name.split("/")[0]):
@@ -158,7 +159,7 @@ def _grips(model: Model) -> tuple[str, ...]:
 
 
 class Stops:
-    """Looks at stops and drives them. Keeps no state but the vehicle's numbers."""
+    """Evaluates stops and commands them. Holds no state but the vehicle's values."""
 
     def __init__(self, settings: Settings, vehicle: Vehicle):
         """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
@@ -168,96 +169,97 @@ class Stops:
         self._peak, grips = peak_of(model, vehicle), _grips(model)
         names = [f.name for f in model.states]
         self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
-        self._step = min(STEP, model.largest_step)
+        self._step = min(MAX_STEP, model.largest_step)
         self._places = np.array([*self._pose, self._vx, self._ay], dtype=np.int64)
         code = advance_code(model)
         self._advance = code.address
         less = {trust: vehicle.replace(source="", **{name: trust.grip * vehicle.parameters[name] for name in grips})
-                for trust in (SURE, LAST)}
+                for trust in (CONSERVATIVE, NOMINAL)}
         self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
         arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 4, INTEGER, POINTER]
         self._drive = native("lfdm_ros.control.safety.braking_native", tuple(arguments), INTEGER,
                              ("lfdm_ros.control.safety.braking",), "drive")
-        self.braked, rates, o = braked_of(vehicle, settings.stop_brake), self._rates, self.outline
+        self.braked, rates, o = braking_model_of(vehicle, settings.stop_brake), self._rates, self.outline
         self._numbers = np.array([*self.braked, rates.steering, rates.up, rates.down, settings.largest_brake, settings.largest_throttle,
                                   o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
 
     def hardest_pedal(self, x: np.ndarray) -> float:
-        """The brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the grip that is certain."""
+        """Returns the brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the certain grip."""
         peak = float(self._peak(*(x[k] for k in self._pose))[0])
-        return min(braking(self.braked, abs(float(x[self._ay])), SURE.grip * peak) / self.braked.full_brake, 1.0)
+        return min(braking(self.braked, abs(float(x[self._ay])), CONSERVATIVE.grip * peak) / self.braked.full_brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
-        """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
+        """Returns the least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
         left = plan.times >= time - 1e-9
         return float(self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles).min())
 
     def passes(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles, margin: float) -> bool:
-        """Whether a plan keeps a margin [m] all the way from a time [s] on, or as much as there is already."""
+        """Checks that a plan keeps a margin [m] all the way from a time [s] on, or as much as there is already."""
         left = plan.times >= time - 1e-9
         distance = self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
         return bool((distance >= _needed(distance[0], margin)).all())
 
-    def look(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
-             obstacles: Obstacles, margin: float, most_braking: float = math.inf, sight: bool = True, trust: Trust = SURE) -> Stop:
-        """The stop along a curve.
+    def evaluate(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
+                 obstacles: Obstacles, margin: float, max_braking: float = math.inf, sight: bool = True,
+                 trust: GripMargin = CONSERVATIVE) -> Stop:
+        """Evaluates the stop along a curve.
 
         Args:
             x: the predicting model's state (nx,); command: steering and pedal in force; time: when [s], in the time of the obstacles.
             first: steering and pedal of a period before it begins; None: it begins now.
-            margin: to keep [m]; most_braking: deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
+            margin: to keep [m]; max_braking: deceleration to rely on [m/s^2]; sight: places behind obstacles do not count as free.
         """
         circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii])
         later = time - obstacles.time if len(circles) else 0.0
-        _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, most_braking, trust, circles, later, margin, sight)
-        return Stop(curve, clearance, free > 0.0 and blind <= UNSEEN_PACE, speed, blind, trust)
+        _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, max_braking, trust, circles, later, margin, sight)
+        return Stop(curve, clearance, free > 0.0 and blind <= MAX_BLIND_SPEED, speed, blind, trust)
 
     def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
-               most_braking: float = math.inf, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `look`."""
-        rows, _ = self._driven(curve, x, command, first, most_braking, trust, np.empty((0, 5)))
+               max_braking: float = math.inf, trust: GripMargin = CONSERVATIVE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `evaluate`."""
+        rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 5)))
         return rows[:, 0], rows[:, 1:4], rows[:, 4]
 
-    def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, most_braking: float,
-                trust: Trust, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
+    def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, max_braking: float,
+                trust: GripMargin, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
                 ) -> tuple[np.ndarray, list[float]]:
-        """The rows of `braking.drive` and the result of `braking.judge`, in one call of machine code."""
+        """Returns the rows of `braking.drive` and the result of `braking.judge`, by one call of machine code."""
         table = np.empty((len(curve.places), 5))
         table[:, :4], table[:, 4] = curve.places, trust.circle * self._peak(curve.x, curve.y, curve.course)
         state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)
         begin = np.array([self._settings.period, *first] if first is not None else [0.0, 0.0, 0.0])
-        limits = np.array([-most_braking / self.braked.full_brake, self._step, later, margin, sight])
-        inputs, rows, result = np.empty((2, 3)), np.empty((TICKS, 5)), np.empty(4)
+        limits = np.array([-max_braking / self.braked.full_brake, self._step, later, margin, sight])
+        inputs, rows, result = np.empty((2, 3)), np.empty((MAX_TICKS, 5)), np.empty(4)
         count = self._drive(self._advance, *(a.ctypes.data for a in (self._constants[trust], self._numbers, table)), len(table),
                             *(a.ctypes.data for a in (in_force, begin, limits, self._places, state)), len(state),
                             *(a.ctypes.data for a in (inputs[0], inputs[1], rows, circles)), len(circles), result.ctypes.data)
         return rows[:count], result.tolist()
 
-    def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
-        """Steering and pedal that stop the vehicle in a state (nx,) along a curve."""
+    def command(self, curve: Curve, x: np.ndarray, trust: GripMargin = CONSERVATIVE) -> tuple[float, float]:
+        """Returns steering and pedal that stop the vehicle in a state (nx,) along a curve."""
         px, py, yaw, vx = (float(x[k]) for k in (*self._pose, self._vx))
         i = curve.nearest(px, py)
-        bend = curve.curvature[min(i + round(AHEAD * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
+        bend = curve.curvature[min(i + round(STEERING_PREVIEW * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
         cx, cy, course = float(curve.x[i]), float(curve.y[i]), float(curve.course[i])
         return law(braking, self.braked, course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
                    trust.circle * float(self._peak(cx, cy, course)[0]))
 
-    def hidden_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, seen_from: Sequence[float],
+    def occluded_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, seen_from: Sequence[float],
                      obstacles: Obstacles) -> np.ndarray:
-        """Whether the right and the left side of the vehicle, so far `ahead` [m] of its position point, at poses x, y [m], yaw [rad], each
-        (n,), lie hidden from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
+        """Marks the right and the left side of the vehicle, `ahead` [m] of its position point, at poses x, y [m], yaw [rad], each (n,),
+        that are occluded from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
         sensor, half, c, t = self.sensor(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
         centres = obstacles.centres - sensor
         sides = np.concatenate([np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) for side in (-half, half)])
-        return hidden(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
+        return occluded(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
 
     def sensor(self, x: float, y: float, yaw: float) -> np.ndarray:
-        """Where the LIDAR of the vehicle at a pose is (2,) [m]: from there places are in sight or not."""
+        """Returns the place of the LIDAR of the vehicle at a pose (2,) [m]."""
         c, t, mount = math.cos(yaw), math.sin(yaw), self._lidar
         return np.array([x + mount.x * c - mount.y * t, y + mount.x * t + mount.y * c])
 
     def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
-        """From the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
+        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
         s, n = self._settings, len(times)
         x, y, yaw = poses.T
         away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
@@ -274,17 +276,17 @@ class Stops:
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
-        """Where no stop is free as it is: the one along a curve, or beside it, that is, or that hits the least, on all that is said of the
-        tyres; of those that there is time to look at until `until` [s], by time.perf_counter()."""
+        """Returns the stop along a curve, or beside it, that is free, or that hits the least, on nominal tyres: where none is free as it
+        is. Considers those that there is time for until `until` [s], by time.perf_counter()."""
         found: Stop | None = None
-        length = max(SHIFTING[0] * float(x[self._vx]), SHIFTING[1])
+        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
-        for side in SHIFTS:
+        for side in LATERAL_SHIFTS:
             for curve, begin in zip(curves, begins):
                 if found is not None and perf_counter() > until:
                     return found
-                stop = self.look(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
-                                 trust=LAST)
+                stop = self.evaluate(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
+                                 trust=NOMINAL)
                 if stop.free:
                     return stop
                 if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):
@@ -294,7 +296,8 @@ class Stops:
 
 
 def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np.ndarray) -> np.ndarray:
-    """From the vehicle's outline, turned by yaw [rad], to points dx, dy [m] from its position point, below 0 inside [m]; all broadcast."""
+    """Returns distances from the vehicle's outline, turned by yaw [rad], to points dx, dy [m] from its position point, below 0 inside
+    [m]."""
     o, c, t = outline, np.cos(yaw), np.sin(yaw)
     qx = np.abs(c * dx + t * dy - 0.5 * (o.front - o.rear)) - 0.5 * (o.front + o.rear)
     qy = np.abs(c * dy - t * dx) - o.half_width
@@ -302,6 +305,5 @@ def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np
 
 
 def _needed(here: np.ndarray, margin: float) -> np.ndarray:
-    """What is to be kept from obstacles that are so far away now (m,) [m]: what stands nearer already may come as near as that; who is in
-    an obstacle may leave it, but not drive further into it."""
-    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - LESS, 0.0), here - LESS))
+    """Returns `braking.needed` of distances (m,) [m]."""
+    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - APPROACH_TOLERANCE, 0.0), here - APPROACH_TOLERANCE))
