@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import check_state
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.stacks.stack import register_node
@@ -35,7 +35,7 @@ class SideslipMonitor(Component):
     )
 
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.STATE, "what has a sideslip"),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "what has a sideslip"),
         publishes("sideslip", Float64, qos.STATE, "of each state [rad]"),
     )
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.control.controller import Controller, limits_of
     from lfdm_ros.control.routing.lattice import LATTICE, LatticeSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
-    from lfdm_ros.engine.closed_loop import Driver, Plant, drive
+    from lfdm_ros.engine.closed_loop import Driver, PlantSettings, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         # The maps live as long as these two.
         underfoot, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
         driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.model or "", args.tyre)
-    plant = Plant.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+    plant = PlantSettings.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver
     if operated:
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
         # On soil the limits of wheel loads are those of the tyres on the road.
-        limits = limits_of(vehicle, settings, Plant.of(vehicle, args.model, args.tyre).tyre)
+        limits = limits_of(vehicle, settings, PlantSettings.of(vehicle, args.model, args.tyre).tyre)
         driver = Controller(predicted, settings, limits, LatticeSettings(**further))
     film = None
     if args.figure is not None or args.animation is not None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.engine.inversion import Follower, Wanted
+from lfdm_ros.engine.inversion import Follower, MotionSetpoint
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import Simulator
@@ -85,7 +85,7 @@ class AutowareVehicle:
         if self._last is None or any(abs(a - b) > _SAME for a, b in zip(self._last, state)):
             self._begin(simulator, state)
         outputs = self._outputs(simulator)
-        command = self._follower.inputs(self._time, outputs["vx"], outputs["yaw_rate"], Wanted(action[0], angle=action[1]))
+        command = self._follower.inputs(self._time, outputs["vx"], outputs["yaw_rate"], MotionSetpoint(action[0], angle=action[1]))
         self._actuator.send(self._time, command)
         steps, before, begin = self._steps, self._inputs, self._time
         for k in range(steps):

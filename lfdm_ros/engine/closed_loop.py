@@ -29,7 +29,7 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 
 
 @dataclass(frozen=True)
-class Plant:
+class PlantSettings:
     """The vehicle that is driven, and what lies between it and the controller.
 
     model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; state_age: age of a state when it
@@ -45,7 +45,7 @@ class Plant:
     seed: int = 1
 
     @classmethod
-    def of(cls, vehicle: Vehicle, model: str | None = None, tyre: str | None = None, **others: Any) -> Plant:
+    def of(cls, vehicle: Vehicle, model: str | None = None, tyre: str | None = None, **others: Any) -> PlantSettings:
         """Of a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise; what is named is taken instead.
 
         Raises:
@@ -95,7 +95,7 @@ class Run:
         return self.outputs[:, self.output_names.index(name)]
 
 
-def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant | None = None,
+def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: PlantSettings | None = None,
           on_cycle: Callable[[float, Cycle, Scan | None], None] | None = None, end_when_reached: bool = True,
           patience: float = math.inf) -> Run:
     """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
@@ -108,10 +108,10 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     Raises:
         InputError: the vehicle lacks parameters of the plant's model, or the scenario has no task.
     """
-    plant = plant or Plant()
+    plant = plant or PlantSettings()
     period = controller.settings.period
     driven = _Driven(vehicle, scenario, plant, period)
-    sensor = None if plant.lidar is None or not scenario.world.obstacles else _Sensor(scenario, plant, plant.lidar, vehicle, period)
+    sensor = None if plant.lidar is None or not scenario.world.obstacles else _ScanFeed(scenario, plant, plant.lidar, vehicle, period)
     path = give_task(controller, scenario)
     monitor = RunMonitor(scenario.world, vehicle.footprint, driven.index, path, scenario.corridor)
     observer = _Observer(monitor, scenario, driven, period)
@@ -157,7 +157,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
 class _Driven:
     """The simulated vehicle behind its actuators, and what it was, for states that arrive late. outputs: of now."""
 
-    def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: Plant, period: float) -> None:
+    def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: PlantSettings, period: float) -> None:
         self.simulator, start = Simulator(vehicle, plant.model, plant.step, plant.tyre), scenario.initial
         self.simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
         self.actuator, self._selector, self._inputs = Actuator.of(vehicle.actuators), Selector(), np.zeros(3)
@@ -199,10 +199,10 @@ class _Driven:
             yield time
 
 
-class _Sensor:
+class _ScanFeed:
     """The LIDAR and the tracker behind it. A scan arrives once its latency is over and the state of its moment is there."""
 
-    def __init__(self, scenario: Scenario, plant: Plant, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
+    def __init__(self, scenario: Scenario, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
         self.tracker = ObstacleTracker(plant.tracker, vehicle.lidar)
         self._lidar = Lidar(scenario.world, settings, plant.seed, vehicle.lidar)
         self._every = max(1, round(1.0 / (settings.rate * period)))

@@ -12,11 +12,11 @@ from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.eyes import ScanBuffer, Tracks
+from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffer
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan
-from lfdm_ros.sensors.state_gate import LockstepBarrier, Order, StampGate, StateGate, clock_set_back
+from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
@@ -48,7 +48,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class PilotDecision:
     """A command to send: time [ns] that it is for; the cycle that it is from; the frame of the states; new: that cycle has just been
     made; measured: from a new state."""
 
@@ -67,7 +67,7 @@ class Pilot:
     belongs to waits for it. Scans are looked at after the command is out (`after`), so that they cost it no time.
     """
 
-    def __init__(self, controller: Drives, tracker: Tracks, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
+    def __init__(self, controller: Drives, tracker: ObstacleSource, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
                  lidar_latency: float = 0.0, scan_timeout: float = 0.0, shared: Callable[[float, float, float, bool], None] | None = None,
                  report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
@@ -94,18 +94,18 @@ class Pilot:
         self._gate = StateGate(lockstep)
         self._applied = StampGate(self._gate.tolerance_ns)  # commands that went to the vehicle
         self._cycles = StampGate(self._gate.tolerance_ns)  # times of cycles
-        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self._is_early)
-        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+        self._barrier: LockstepBarrier[PilotDecision | None] = LockstepBarrier(self._is_early)
+        self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
                                tolerance_ns=self._gate.tolerance_ns)
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        self.eyes.forget(keep)
+        self.scans.forget(keep)
         self._gate.forget()
         self._barrier.forget()
         self._cycles.last_ns = self._applied.last_ns = None
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
-        self._decision: Decision | None = None
+        self._decision: PilotDecision | None = None
         self._alone = False  # lockstep: the one who sends them has fallen silent
         self.blind = ""
 
@@ -175,7 +175,7 @@ class Pilot:
 
     # ---- states --------------------------------------------------------------------------------------------------------
 
-    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Decision | None:
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> PilotDecision | None:
         """A state has come; returns the decision to publish, None: nothing is due.
 
         Args:
@@ -196,30 +196,30 @@ class Pilot:
         step = stamp_ns - self._gate.last_ns if self._gate.last_ns is not None else 0
         if self._gate.admit(stamp_ns, frame, usable):
             self._check_frame_of_task()
-        self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         if not self._lockstep:
             return self._answer(stamp_ns, usable, step, now_ns)
         return self._barrier.offer(stamp_ns, lambda: self._answer(stamp_ns, usable, step, stamp_ns))
 
-    def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> Decision | None:
+    def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> PilotDecision | None:
         # By stamps: when the states are old, the time of the last cycle is ahead of them.
         due = self._answered_ns is None or stamp_ns - self._answered_ns >= self._period_ns - step_ns // 2
         if due:
             self._answered_ns = stamp_ns
             return self._cycle(stamp_ns if self._lockstep else max(now_ns, stamp_ns), Measured(1e-9 * stamp_ns, dict(values)))
         if self._lockstep and self._decision is not None:
-            self._decision = Decision(stamp_ns, self._decision.cycle, self.frame, False, False)
+            self._decision = PilotDecision(stamp_ns, self._decision.cycle, self.frame, False, False)
             return self._decision
         return None
 
-    def watch(self, now_ns: int) -> Decision | None:
+    def watch(self, now_ns: int) -> PilotDecision | None:
         """To be called once a period where states come by themselves: a cycle without a state, if none ran lately."""
         if self._lockstep or now_ns <= 0:  # simulated time has not begun
             return None
         last_ns = self._cycles.last_ns
         if last_ns is None:
             return self._cycle(now_ns, None)
-        if self._cycles.order(now_ns) is Order.SET_BACK:
+        if self._cycles.order(now_ns) is StampOrder.SET_BACK:
             self._report(clock_set_back(last_ns, now_ns))
             self.reset()
             return None
@@ -227,21 +227,21 @@ class Pilot:
         patience = 1.5 if self._decision is not None and self._decision.measured else 0.75
         return self._cycle(now_ns, None) if now_ns - last_ns >= patience * self._period_ns else None
 
-    def _cycle(self, now_ns: int, measured: Measured | None) -> Decision:
+    def _cycle(self, now_ns: int, measured: Measured | None) -> PilotDecision:
         self._look_out(now_ns)
         self._cycles.last_ns = now_ns
         cycle = self._controller.cycle(1e-9 * now_ns, measured)
-        decision = Decision(now_ns, cycle, self.frame, True, measured is not None)
+        decision = PilotDecision(now_ns, cycle, self.frame, True, measured is not None)
         self._decision = replace(decision, new=False)  # if it is asked for again
         return decision
 
-    def stop(self, now_ns: int, reason: str) -> Decision:
+    def stop(self, now_ns: int, reason: str) -> PilotDecision:
         """The ladder's lowest rung, now, whatever is known: for a cycle that has failed. In lockstep 0 is the time of the last state."""
         if self._lockstep and not now_ns and self._gate.last_ns is not None:
             now_ns = self._gate.last_ns
         self._barrier.forget()
         self._cycles.last_ns = now_ns
-        decision = Decision(now_ns, self._controller.stop(1e-9 * now_ns, reason), self.frame, True, False)
+        decision = PilotDecision(now_ns, self._controller.stop(1e-9 * now_ns, reason), self.frame, True, False)
         self._decision = replace(decision, new=False)
         return decision
 
@@ -253,14 +253,14 @@ class Pilot:
 
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
-    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+    def scan(self, stamp_ns: int, scan: Scan) -> PilotDecision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        return self._barrier.release() if self.eyes.offer(stamp_ns, scan) else None
+        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
-    def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> Decision | None:
+    def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
         """Steering, throttle and brake that were sent to the vehicle, for whatever reason; returns the decision for a state that waited
         for it. Those that no vehicle takes, and those that are not newer than the last, are none."""
-        if self._shared is None or self._applied.order(stamp_ns) in (Order.REPEATED, Order.LATE):
+        if self._shared is None or self._applied.order(stamp_ns) in (StampOrder.REPEATED, StampOrder.LATE):
             return None
         if any(refusal(name, value) for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs))):
             self.refusals.refuse("applied", f"steering, throttle, brake {inputs} at {1e-9 * stamp_ns:.3f} s")
@@ -275,15 +275,15 @@ class Pilot:
         if self._shared is not None and not self._alone and self._decision is not None and (
                 self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
-        return self.eyes.due(stamp_ns, self._gate.first_ns)
+        return self.scans.due(stamp_ns, self._gate.first_ns)
 
-    def give_up_on_scan(self) -> Decision | None:
+    def give_up_on_scan(self) -> PilotDecision | None:
         """Answers the state that has waited for too long without the missing input, and waits for none until one comes."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
-        if self.eyes.due(stamp_ns, self._gate.first_ns):
-            self._report(self.eyes.give_up(stamp_ns))
+        if self.scans.due(stamp_ns, self._gate.first_ns):
+            self._report(self.scans.give_up(stamp_ns))
         if self._is_early(stamp_ns):
             self._alone = True
             self._report("what was sent to the vehicle is not told; going on without")
@@ -295,30 +295,30 @@ class Pilot:
 
     def after(self) -> None:
         """Looks at the scans that have come, and for a way; to be called when the command is out."""
-        if self.eyes.look():
-            assert self.eyes.obstacles is not None
-            self._controller.update_obstacles(self.eyes.obstacles)
+        if self.scans.look():
+            assert self.scans.obstacles is not None
+            self._controller.update_obstacles(self.scans.obstacles)
         if self._cycles.last_ns is not None:
             self._controller.poll(1e-9 * self._cycles.last_ns)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""
-        return self.eyes.age(now_ns)
+        return self.scans.age(now_ns)
 
     @property
     def obstacles(self) -> Obstacles | None:
         """As they were seen last; None: nothing was."""
-        return self.eyes.obstacles
+        return self.scans.obstacles
 
     @property
     def scan_missing(self) -> str:
         """In lockstep, the scan that did not come in time; empty: all came."""
-        return self.eyes.missing
+        return self.scans.missing
 
     def _look_out(self, now_ns: int) -> None:
         """Stops the vehicle when it does not see any more, lets it go on when it does."""
-        since = self.eyes.seen_ns
-        if since is None and self.eyes.expects:
+        since = self.scans.seen_ns
+        if since is None and self.scans.expects:
             since = self._gate.first_ns
         late = 0 if since is None else now_ns - since
         if self._scan_timeout_ns and late > self._scan_timeout_ns:

@@ -17,7 +17,7 @@ from lfdm_ros.errors import InputError
 
 
 @dataclass(frozen=True)
-class Order:
+class CalibrationOrder:
     """How bags of the folder are calibrated with; 0 and empty: as the recipe says, beside the bags. continuing: from the newest posterior
     of the recipe, instead of with all bags anew."""
 
@@ -32,8 +32,8 @@ class Order:
 class FolderWatch:
     """Looks for new bags, and begins calibrations with them while nothing else runs."""
 
-    def __init__(self, folder: BagFolder, order: Order, calibrations: Calibrations, store: PosteriorStore, share: Callable[[], Share],
-                 log: Log) -> None:
+    def __init__(self, folder: BagFolder, order: CalibrationOrder, calibrations: Calibrations, store: PosteriorStore,
+                 share: Callable[[], Share], log: Log) -> None:
         """share: of the machine, as it is now."""
         self._folder, self._order, self._calibrations, self._store, self._share, self._log = folder, order, calibrations, store, share, log
         self._reader: threading.Thread | None = None

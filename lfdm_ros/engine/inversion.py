@@ -1,7 +1,7 @@
-"""From what others ask of a vehicle, speed and curvature or steering angle, to what its driver does, by the vehicle's own model.
+"""Inversion of a vehicle's model: steering and pedals for a speed with a curvature or steering angle. Knows nothing of ROS.
 
-`Pedals` and `Steering` are what the model answers to its inputs, read backwards; `Follower` asks them for what it wants, and takes back by
-feedback what the road, or a vehicle that is not as its file says, adds. They know nothing of ROS.
+`PedalInversion` and `SteeringInversion` read the model's responses backwards; `Follower` adds feedback for the road, and for a vehicle that
+is not as its file says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STANDING = 0.1  # [m/s]
 _NEAR = 1.0  # [m/s] within which an error of the speed lasts for another reason than that time is needed
 
 
-class Pedals:
+class PedalInversion:
     """The acceleration that throttle and brake come to at a speed, on a level road, and back.
 
     One number says both pedals: from -1, full brake, by 0, neither, to 1, full throttle.
@@ -82,7 +82,7 @@ class Pedals:
         return row
 
 
-class Steering:
+class SteeringInversion:
     """The angle of the front wheels that a steering input comes to, and the angle that a curvature needs at a speed; both backwards.
 
     Attributes:
@@ -90,7 +90,7 @@ class Steering:
         understeer: angle for each m/s^2 across beyond that of the bend [rad s^2/m], of the model in a gentle turn.
     """
 
-    def __init__(self, vehicle: Vehicle, model: str, pedals: Pedals) -> None:
+    def __init__(self, vehicle: Vehicle, model: str, pedals: PedalInversion) -> None:
         """Raises InputError: the vehicle cannot be that model."""
         simulator = _simulator(vehicle, model)
         self._inputs, self._angles = np.linspace(-1.0, 1.0, _ANGLES), np.empty(_ANGLES)
@@ -118,7 +118,7 @@ class Steering:
         """The angle [rad] for a curvature [1/m] at a speed [m/s]."""
         return curvature * (self.wheelbase + self.understeer * speed * speed)
 
-    def _gradient(self, simulator: Simulator, pedals: Pedals) -> float:
+    def _gradient(self, simulator: Simulator, pedals: PedalInversion) -> float:
         speed = max(_TURN_SPEED * pedals.top_speed, 1.0)
         across = min(_TURN_ACCELERATION, 0.5 * speed * speed / self.wheelbase)
         angle = self.wheelbase * across / speed**2
@@ -131,7 +131,7 @@ class Steering:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MotionSetpoint:
     """What is asked of the vehicle: a speed [m/s], and an angle of the front wheels [rad] or a curvature [1/m], which goes before it.
 
     The others are limits, 0: as the vehicle can. acceleration [m/s^2] and jerk [m/s^3] of the speed, either way; angle_rate [rad/s].
@@ -162,13 +162,13 @@ FOLLOWER = Exposed(FollowerSettings, "", {})
 
 
 class Follower:
-    """Steering, throttle and brake for what is asked, each time the vehicle's state is known."""
+    """SteeringInversion, throttle and brake for what is asked, each time the vehicle's state is known."""
 
     def __init__(self, vehicle: Vehicle, model: str = "eight_dof", settings: FollowerSettings | None = None) -> None:
         """Raises InputError: the vehicle cannot be that model."""
         self.settings = settings or FollowerSettings()
-        self.pedals = Pedals(vehicle, model)
-        self.steering = Steering(vehicle, model, self.pedals)
+        self.pedals = PedalInversion(vehicle, model)
+        self.steering = SteeringInversion(vehicle, model, self.pedals)
         self._actuators = vehicle.actuators
         self._largest_rate = vehicle.actuators.steering_rate * self.steering.largest
         self.reset()
@@ -179,7 +179,7 @@ class Follower:
         self._speed = self._acceleration = self._sum = self._trim = self._angle = self._angle_rate = self._felt = 0.0
         self._free = True
 
-    def inputs(self, time: float, speed: float, yaw_rate: float, wanted: Wanted) -> tuple[float, float, float]:
+    def inputs(self, time: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> tuple[float, float, float]:
         """
         Args:
             time: of the state [s]; going back begins anew.
@@ -209,7 +209,7 @@ class Follower:
 
     # ---- along ------------------------------------------------------------------------------------------------------------
 
-    def _drive(self, span: float, speed: float, wanted: Wanted) -> tuple[float, float]:
+    def _drive(self, span: float, speed: float, wanted: MotionSetpoint) -> tuple[float, float]:
         goal = wanted.speed
         # The selector changes near standstill only: the other way begins with a stop.
         if goal * speed < 0.0 and abs(speed) > _STANDING:
@@ -230,7 +230,7 @@ class Follower:
         level = self.pedals.level(way * speed, asked)
         return (way * level, 0.0) if level > 0.0 else (0.0, -level)
 
-    def _approach(self, span: float, speed: float, goal: float, wanted: Wanted) -> None:
+    def _approach(self, span: float, speed: float, goal: float, wanted: MotionSetpoint) -> None:
         """Moves the speed that is asked now towards the one that is wanted."""
         limit, jerk = abs(wanted.acceleration) or math.inf, abs(wanted.jerk) or math.inf
         left = goal - self._speed
@@ -247,7 +247,7 @@ class Follower:
 
     # ---- across -----------------------------------------------------------------------------------------------------------
 
-    def _steer(self, span: float, speed: float, yaw_rate: float, wanted: Wanted) -> float:
+    def _steer(self, span: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> float:
         largest = self.settings.lateral_limit / max(speed * speed, 1e-6)
         if wanted.curvature is None:
             self._trim = 0.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from lfdm_ros.engine.background import Share
 from lfdm_ros.engine.calibration_process import last_line
-from lfdm_ros.ground.learned_ground import GroundPrior, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import DriveSegment, GroundPrior, LearnerSettings
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.vehicles import Vehicle
 
@@ -63,7 +63,7 @@ class Task:
 class Job:
     """A stretch, where the vehicle was [m] at its end, and the stamp of that [ns]."""
 
-    stretch: Stretch
+    stretch: DriveSegment
     place: tuple[float, float]
     stamp_ns: int
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lfdm_ros.engine.command_gate import Inputs
+from lfdm_ros.engine.command_hold import Inputs
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.world import Pose

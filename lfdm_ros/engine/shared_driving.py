@@ -10,9 +10,9 @@ from dataclasses import replace
 from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.engine.eyes import ScanBuffer, Tracks
+from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffer
 from lfdm_ros.sensors import Scan
-from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, Order, StampGate, StateGate, clock_set_back
+from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR
 
@@ -31,8 +31,9 @@ class SharedPilot:
     source that is given up on is not waited for until it speaks again. So the order in which messages come decides nothing.
     """
 
-    def __init__(self, arbiter: AuthorityArbiter, tracker: Tracks, *, period: float, lockstep: bool = False, plan_period: float = 0.0,
-                 lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, arbiter: AuthorityArbiter, tracker: ObstacleSource, *, period: float, lockstep: bool = False,
+                 plan_period: float = 0.0, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
+                 report: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
             period: between two commands where no state comes [s].
@@ -46,7 +47,7 @@ class SharedPilot:
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
         self._gate, self._decisions = StateGate(lockstep), StampGate()
         self._barrier: LockstepBarrier[SharedDecision | None] = LockstepBarrier(self.awaited)
-        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+        self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
                                tolerance_ns=self._gate.tolerance_ns)
         self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
         self.resets = 0
@@ -54,7 +55,7 @@ class SharedPilot:
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        self.eyes.forget(keep)
+        self.scans.forget(keep)
         self._gate.forget()
         self._barrier.forget()
         self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that are not heard yet
@@ -106,7 +107,7 @@ class SharedPilot:
         except Refused as error:
             self.refusals.refuse("state", error)
             return None
-        if self._gate.last is not None and self._gate.order(stamp_ns) is Order.SET_BACK:
+        if self._gate.last is not None and self._gate.order(stamp_ns) is StampOrder.SET_BACK:
             last = self._gate.last[1]
             away = math.hypot(values.get("x", math.nan) - last["x"], values.get("y", math.nan) - last["y"])
             self._restart(self._gate.interruption(stamp_ns, values), moved=not away < NEAR)
@@ -118,7 +119,7 @@ class SharedPilot:
         if self._gate.admit(stamp_ns, frame, usable) and (foreign := self._gate.foreign(self._task[1].frame)) is not None:
             self.refusals.refuse(self._task[0], foreign)
             self.drive("path", Task())
-        self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         # What was stamped far ahead is no answer to this state.
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
@@ -149,7 +150,7 @@ class SharedPilot:
             if period and last is not None and stamp_ns > last:
                 due[PLAN] = last + (stamp_ns - 1 - last) // period * period
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
-        return late + (["scan"] if self.eyes.due(stamp_ns, self._gate.first_ns) else [])
+        return late + (["scan"] if self.scans.due(stamp_ns, self._gate.first_ns) else [])
 
     def _decide(self, now_ns: int) -> SharedDecision:
         self._barrier.forget()
@@ -188,7 +189,7 @@ class SharedPilot:
         if stamp_ns is None:
             return None
         for name in self.awaited(stamp_ns):
-            text = self.eyes.give_up(stamp_ns) if name == "scan" else (
+            text = self.scans.give_up(stamp_ns) if name == "scan" else (
                 f"{name} has not answered the state of {1e-9 * stamp_ns:.3f} s; going on without")
             self.missing[name] = text
             self._report(text)
@@ -200,7 +201,7 @@ class SharedPilot:
         last_ns = self._decisions.last_ns
         if self._lockstep or now_ns <= 0 or last_ns is None:
             return None
-        if self._decisions.order(now_ns) is Order.SET_BACK:
+        if self._decisions.order(now_ns) is StampOrder.SET_BACK:
             self._report(clock_set_back(last_ns, now_ns))
             self.reset(moved=False)
             return None
@@ -267,14 +268,14 @@ class SharedPilot:
 
     def scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        return self._barrier.release() if self.eyes.offer(stamp_ns, scan) else None
+        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
     def after(self) -> None:
         """Looks at the scans that have come; to be called when the command is out."""
-        if self.eyes.look():
-            assert self.eyes.obstacles is not None
-            self.arbiter.update_obstacles(self.eyes.obstacles)
+        if self.scans.look():
+            assert self.scans.obstacles is not None
+            self.arbiter.update_obstacles(self.scans.obstacles)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""
-        return self.eyes.age(now_ns)
+        return self.scans.age(now_ns)

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lfdm_ros.engine.answer_window import AnswerWindow
-from lfdm_ros.engine.command_gate import CommandGate, Inputs
-from lfdm_ros.engine.pacing import Pacer, SpeedMeter, slowed_by
+from lfdm_ros.engine.command_hold import CommandHold, Inputs
+from lfdm_ros.engine.pacing import AnswerWindow, Pacer, SpeedMeter, slowed_by
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
@@ -60,7 +59,7 @@ class Stepper:
     of a reset, and never after it with a state from before: the lock `_telling` is around both, taken before `_wake`.
     """
 
-    def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
+    def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandHold, publish: Publish, *,
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
                  actuator: Actuator | None = None, answer_timeout: float = 0.0, has_driver: Callable[[], bool] = lambda: True,
                  deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:

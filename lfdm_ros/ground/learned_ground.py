@@ -123,7 +123,7 @@ def _on(grid: Grid, seen: Observations) -> Observations:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class DriveSegment:
     """A part of a drive of which what lies before `since` [s] was in the part before."""
 
     drive: Drive
@@ -137,7 +137,7 @@ class _Window:
     place: np.ndarray
     log_likelihood: np.ndarray
     says: float
-    stretch: Stretch
+    stretch: DriveSegment
     site: np.ndarray
 
 
@@ -186,7 +186,7 @@ class LearnedGround:
         for stretch in stretches:
             self.feel(stretch)
 
-    def feel(self, stretch: Stretch) -> int:
+    def feel(self, stretch: DriveSegment) -> int:
         """Feels a stretch; returns how many of its windows said something.
 
         Raises:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.can_bus import CanLink
@@ -82,7 +82,7 @@ def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injecto
     simulator = Simulator(vehicle, model="eight_dof", dt=1e-3)
     plant = Plant(simulator, round(1.0 / RATE / simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
     plant.reset(Pose(speed=speed), 0.0)
-    gate = CommandGate(timeout=0.2, timeout_ramp=1.0, timeout_brake=0.5)
+    gate = CommandHold(timeout=0.2, timeout_ramp=1.0, timeout_brake=0.5)
     return Rig(plant, link, gate, pace, listeners, realism=realism, faults=faults)
 
 

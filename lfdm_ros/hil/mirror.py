@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.command_hold import CommandHold, Inputs
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, Link, Packet
 from lfdm_ros.hil.real_time import RealTimeRequest, granted
@@ -20,7 +20,7 @@ _NO_STAMP = -1
 class Mirror:
     """Hears signals in a thread of its own, and sends what it is given to send."""
 
-    def __init__(self, link: Link, gate: CommandGate, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
+    def __init__(self, link: Link, gate: CommandHold, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
                  failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None,
                  wanted: RealTimeRequest | None = None) -> None:

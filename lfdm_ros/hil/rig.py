@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.command_hold import CommandHold, Inputs
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.hil.e2e import INIT, INVALID
 from lfdm_ros.hil.faults import Fault, Injector
@@ -82,7 +82,7 @@ class Listeners:
 class Rig:
     """Runs a plant against a link in a thread of its own."""
 
-    def __init__(self, plant: Plant, link: Link, gate: CommandGate, pace: Pace | None = None, listeners: Listeners | None = None, *,
+    def __init__(self, plant: Plant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
         """Makes the rig.
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rclpy.action import CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.bounds import require_requested
+from lfdm_ros.bounds import Refusals, require_all, require_requested
+from lfdm_ros.calibration.gates import GateResult
+from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import PosteriorStore, Version
 from lfdm_ros.engine.applying import Applier
 from lfdm_ros.engine.background import Share
@@ -22,18 +28,74 @@ from lfdm_ros.engine.bag_folder import BagFolder
 from lfdm_ros.engine.calibrations import Calibrations, Conclusion, State
 from lfdm_ros.engine.folder_watch import FolderWatch
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import CalibratorStatus, Posterior, VehicleState
+from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.nodes import calibrator_parameters as parameters
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.calibration_messages import feedback_message, gate_list, result_message, status_message
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import acts, hears, publishes, serves
+from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
 from lfdm_ros.ros.posteriors import posterior_message, version_message
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.ros.vehicle_speed import VehicleSpeed
 from lfdm_ros.srv import ApplyPosterior, RollBack
 
 LOOK_EVERY = 1.0  # [s] into the watched folder
+
+
+def feedback_message(progress: Progress) -> Calibrate.Feedback:
+    """Of the action, while it runs."""
+    return Calibrate.Feedback(
+        stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
+        temperature=progress.temperature, progress=progress.progress, ess=progress.ess, time_left=progress.time_left)
+
+
+def result_message(conclusion: Conclusion) -> Calibrate.Result:
+    """Of the action; the posterior has the number under which it is stored."""
+    result = Calibrate.Result(success=conclusion.success, message=conclusion.message, directory=conclusion.directory,
+                              version=conclusion.version)
+    if conclusion.posterior is not None:
+        result.posterior = conclusion.posterior
+        result.posterior.posterior_version = conclusion.version
+    return result
+
+
+def status_message(state: State, progress: Progress, paused: bool, gates: Iterable[GateResult]) -> CalibratorStatus:
+    """Of a calibration and the gates; what is in force is not in it yet."""
+    waits = paused and state in (State.RUNNING, State.IDLE)
+    return CalibratorStatus(
+        state=CalibratorStatus.PAUSED if waits else getattr(CalibratorStatus, state.name), stage=progress.stage, progress=progress.overall,
+        temperature=progress.temperature, ess=progress.ess, time_left=progress.time_left, message=progress.message, gates=gate_list(gates))
+
+
+def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
+    """Verdicts as messages."""
+    return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
+
+
+FRESH = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
+
+
+class VehicleSpeed:
+    """Keeps the last vehicle/state as bytes: most of the time nobody asks for the speed."""
+
+    def __init__(self, refusals: Refusals) -> None:
+        self._refusals = refusals
+        self._received: tuple[float, bytes] | None = None
+
+    def receive(self, state: bytes) -> None:
+        """Takes a message as it came."""
+        self._received = time.monotonic(), state
+
+    def now(self) -> float | None:
+        """[m/s]; None: not known."""
+        received = self._received
+        if received is None or time.monotonic() - received[0] > FRESH:
+            return None
+        state = deserialize_message(received[1], VehicleState)
+        try:
+            require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
+        except InputError as error:
+            self._refusals.refuse("state", error)
+            return None
+        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
 
 class Calibrator(Component):
@@ -44,7 +106,7 @@ class Calibrator(Component):
     ENDPOINTS = (
         publishes("posterior", Posterior, qos.LATCHED, "the one in force"),
         publishes("calibrator/status", CalibratorStatus, qos.STATUS, "stage, progress, gates"),
-        hears("vehicle/state", VehicleState, qos.CLOCK, "how fast the vehicle is"),
+        subscribes("vehicle/state", VehicleState, qos.CLOCK, "how fast the vehicle is"),
         acts("calibrate", Calibrate, "a recipe on bags"),
         serves("~/pause", SetBool, "let the processor to others"),
         serves("~/cancel", Trigger, "end what is running"),

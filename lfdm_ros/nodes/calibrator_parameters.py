@@ -11,7 +11,7 @@ from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.calibration.gates import GateLimits
 from lfdm_ros.engine.applying import MANUAL, POLICIES
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
-from lfdm_ros.engine.folder_watch import Order
+from lfdm_ros.engine.folder_watch import CalibrationOrder
 from lfdm_ros.ros.parameters import Parameter
 
 Value = Callable[[str], Any]  # of a parameter, by its name
@@ -63,9 +63,10 @@ def store_path(value: Value, node: str) -> Path:
     return home / node.lstrip("/")
 
 
-def order_of(value: Value) -> Order:
+def order_of(value: Value) -> CalibrationOrder:
     """How the watched folder's bags are calibrated with."""
-    return Order(value("recipe"), value("out_directory"), value("draws"), value("chains"), value("seed"), value("continue_posterior"))
+    return CalibrationOrder(value("recipe"), value("out_directory"), value("draws"), value("chains"), value("seed"),
+                            value("continue_posterior"))
 
 
 def share_of(value: Value) -> Share:

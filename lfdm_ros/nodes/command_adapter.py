@@ -13,15 +13,15 @@ from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 
 from lfdm_ros.bounds import STAMP, Refused, require, require_all
-from lfdm_ros.engine.inversion import FOLLOWER, Follower, Wanted
+from lfdm_ros.engine.inversion import FOLLOWER, Follower, MotionSetpoint
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import given, hears, publishes
+from lfdm_ros.ros.endpoints import given, publishes, subscribes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.runtime import run_node
 
 ACKERMANN, TWIST = "ackermann", "twist"
@@ -32,7 +32,7 @@ _SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
 class _Source:
     """What came last from one kind of message."""
 
-    wanted: Wanted | None = None
+    wanted: MotionSetpoint | None = None
     arrived_ns: int = 0
     stamp_ns: int = 0  # 0: not stamped
 
@@ -60,15 +60,15 @@ class CommandAdapter(Component):
                   0.001, 1e6, live=True, unit="s"),
         Parameter("twist_timeout", 0.5, "as ackermann_timeout, of cmd_vel", 0.001, 1e6, live=True, unit="s"),
         Parameter("stop_deceleration", 3.0, "of the stop where no command counts any more", 0.1, 50.0, live=True, unit="m/s^2"),
-        *of_record(FOLLOWER),
+        *FOLLOWER.parameters,
     )
     ENDPOINTS = (
-        hears("ackermann_cmd", AckermannDriveStamped, qos.SENSOR, "speed and angle of the wheels"),
-        hears("cmd_vel", Twist, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist")),
-        hears("cmd_vel", TwistStamped, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist_stamped")),
+        subscribes("ackermann_cmd", AckermannDriveStamped, qos.SENSOR, "speed and angle of the wheels"),
+        subscribes("cmd_vel", Twist, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist")),
+        subscribes("cmd_vel", TwistStamped, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist_stamped")),
         # Each state is answered, as who drives in lockstep does.
-        hears("vehicle/state", VehicleState, qos.STATE, "how the vehicle follows", when=given("odometry", False)),
-        hears("odom", Odometry, qos.STATE, "how the vehicle follows", when=given("odometry")),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "how the vehicle follows", when=given("odometry", False)),
+        subscribes("odom", Odometry, qos.STATE, "how the vehicle follows", when=given("odometry")),
         publishes("control/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
     )
 
@@ -95,12 +95,12 @@ class CommandAdapter(Component):
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def _on_ackermann(self, message: AckermannDriveStamped) -> None:
-        def wanted() -> Wanted:
+        def wanted() -> MotionSetpoint:
             d = message.drive
             require_all({"vx": d.speed, "road_wheel_angle": d.steering_angle, "steering_angle_velocity": d.steering_angle_velocity,
                          "ax": d.acceleration, "jerk": d.jerk},
                         ("vx", "road_wheel_angle", "steering_angle_velocity", "ax", "jerk"))
-            return Wanted(d.speed, angle=d.steering_angle, acceleration=abs(d.acceleration), jerk=abs(d.jerk),
+            return MotionSetpoint(d.speed, angle=d.steering_angle, acceleration=abs(d.acceleration), jerk=abs(d.jerk),
                           angle_rate=abs(d.steering_angle_velocity))
 
         self._take(ACKERMANN, message.header.stamp, wanted)
@@ -111,16 +111,16 @@ class CommandAdapter(Component):
     def _on_twist_stamped(self, message: TwistStamped) -> None:
         self._take(TWIST, message.header.stamp, lambda: self._wanted(message.twist))
 
-    def _wanted(self, twist: Twist) -> Wanted:
+    def _wanted(self, twist: Twist) -> MotionSetpoint:
         linear, angular = twist.linear, twist.angular
         values = {"vx": linear.x, "vy": linear.y, "roll_rate": angular.x, "pitch_rate": angular.y, "yaw_rate": angular.z}
         require_all(values, tuple(values))
         require("vy", linear.z, "vz")
         if abs(linear.x) < _SLOWEST:  # a car does not turn where it stands: it stops with its wheels as they are
-            return Wanted(0.0, angle=self._angle)
-        return Wanted(linear.x, curvature=angular.z / linear.x)
+            return MotionSetpoint(0.0, angle=self._angle)
+        return MotionSetpoint(linear.x, curvature=angular.z / linear.x)
 
-    def _take(self, kind: str, stamp: Time, make: Callable[[], Wanted]) -> None:
+    def _take(self, kind: str, stamp: Time, make: Callable[[], MotionSetpoint]) -> None:
         if self.state != "active":
             return
         try:
@@ -167,7 +167,7 @@ class CommandAdapter(Component):
         self._answered += 1
         self._publisher.publish(command)
 
-    def _in_force(self, now_ns: int) -> Wanted:
+    def _in_force(self, now_ns: int) -> MotionSetpoint:
         """What came last and is not out of date, else a stop."""
         fresh = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
         before, self._driven_by = self._driven_by, max(fresh, key=lambda kind: fresh[kind].arrived_ns) if fresh else ""
@@ -178,7 +178,7 @@ class CommandAdapter(Component):
         if before:
             self._stops += 1
             self.get_logger().warning(f"{before}: no command any more, stopping")
-        return Wanted(0.0, angle=self._angle, acceleration=self.value("stop_deceleration"))
+        return MotionSetpoint(0.0, angle=self._angle, acceleration=self.value("stop_deceleration"))
 
     def stamp(self) -> Time:
         """Of the last state: this node keeps no clock."""

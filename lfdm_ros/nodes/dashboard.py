@@ -15,7 +15,7 @@ from sensor_msgs.msg import LaserScan
 from lfdm_ros.msg import DriverCommand, SharedControlStatus, SimulatorStatus, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, Component
-from lfdm_ros.ros.endpoints import hears
+from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.dashboard import Reading, Sharing, VehicleMotion, lines
@@ -31,12 +31,12 @@ class Dashboard(Component):
     NAME = "dashboard"
     PARAMETERS = (Parameter("refresh_rate", 5.0, "pictures a second of the wall clock", 0.5, 50.0, unit="Hz"),)
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.NEWEST, "how the vehicle moves"),
-        hears("teleop/command", DriverCommand, qos.NEWEST, "what the person asks for"),
-        hears("scan", LaserScan, qos.SENSOR, "the nearest obstacle"),
-        hears("shared_control/status", SharedControlStatus, qos.NEWEST, "who drives"),
-        hears("simulator/status", SimulatorStatus, qos.STATUS, "whether commands act, and the pace of time"),
-        hears("/diagnostics", DiagnosticArray, qos.STATUS, "what was refused, and what else is wrong"),
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "how the vehicle moves"),
+        subscribes("teleop/command", DriverCommand, qos.NEWEST, "what the person asks for"),
+        subscribes("scan", LaserScan, qos.SENSOR, "the nearest obstacle"),
+        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "who drives"),
+        subscribes("simulator/status", SimulatorStatus, qos.STATUS, "whether commands act, and the pace of time"),
+        subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "what was refused, and what else is wrong"),
     )
 
     def configure(self) -> None:

@@ -10,19 +10,19 @@ from nav_msgs.msg import Odometry
 
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.learning_process import Calibrated, Job, LearningProcess, Task
-from lfdm_ros.engine.stretches import WINDOWS, Stretches
+from lfdm_ros.engine.segmenter import WINDOWS, Segmenter
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator
-from lfdm_ros.ground.learned_ground import LEARNER, GroundPrior, Stretch
+from lfdm_ros.ground.learned_ground import LEARNER, DriveSegment, GroundPrior
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import given, hears, publishes
+from lfdm_ros.ros.endpoints import given, publishes, subscribes
+from lfdm_ros.ros.grid_map import known_message
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
-from lfdm_ros.ros.known_ground import known_message
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
@@ -55,13 +55,14 @@ class GroundLearner(Component):
         Parameter("max_cores", 1, "processor cores that learning may use; 0: all but one", 0, 1024),
         Parameter("priority", LOWEST, "of the process that learns: lowest, SCHED_IDLE and nice 19; normal, as other programs",
                   choices=(LOWEST, NORMAL)),
-        *of_record(LEARNER),
+        *LEARNER.parameters,
     )
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.STATE, "what is felt by", named_by="state_topic", when=_LEARNS & given("odometry", False)),
-        hears("odom", Odometry, qos.STATE, "what is felt by", when=_LEARNS & given("odometry")),
-        hears("control/command", DriverCommand, qos.COMMAND, "what the vehicle was told", when=_LEARNS),
-        hears("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "what is felt by", named_by="state_topic",
+                   when=_LEARNS & given("odometry", False)),
+        subscribes("odom", Odometry, qos.STATE, "what is felt by", when=_LEARNS & given("odometry")),
+        subscribes("control/command", DriverCommand, qos.COMMAND, "what the vehicle was told", when=_LEARNS),
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
         publishes(KNOWN, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of that; "
                                                "stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
     )
@@ -88,12 +89,12 @@ class GroundLearner(Component):
 
     def activate(self) -> None:
         actuators = self._vehicle.actuators if self.value("actuators") else None
-        self._stretches = Stretches(self.refusals, actuators, self.value("command_timeout"), _WINDOW)
+        self._segmenter = Segmenter(self.refusals, actuators, self.value("command_timeout"), _WINDOW)
         self._maps = self._states = self._states_before = self._dropped_before = 0
 
     def deactivate(self) -> None:
-        if self._stretches.stamp_ns:
-            self._hand(self._stretches.end())
+        if self._segmenter.stamp_ns:
+            self._hand(self._segmenter.end())
 
     def cleanup(self) -> None:
         for timer in self._periodic:
@@ -115,15 +116,15 @@ class GroundLearner(Component):
     def _take_state(self, message: Any, values: Any) -> None:
         if self.state != "active":
             return
-        first, self._states = not self._stretches.stamp_ns, self._states + 1
-        self._hand(self._stretches.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
-        if first and self._stretches.stamp_ns:
-            self._publish(self._prior_ground.before(self._settings, self._stretches.place), self._stretches.stamp_ns)
+        first, self._states = not self._segmenter.stamp_ns, self._states + 1
+        self._hand(self._segmenter.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
+        if first and self._segmenter.stamp_ns:
+            self._publish(self._prior_ground.before(self._settings, self._segmenter.place), self._segmenter.stamp_ns)
 
     def _on_command(self, message: DriverCommand) -> None:
         if self.state == "active":
             inputs = (message.steering, message.throttle, message.brake)
-            self._hand(self._stretches.command(nanoseconds(message.header.stamp), inputs))
+            self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
@@ -139,9 +140,9 @@ class GroundLearner(Component):
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
-    def _hand(self, whole: list[Stretch]) -> None:
+    def _hand(self, whole: list[DriveSegment]) -> None:
         for stretch in whole:
-            self._learning.hand(Job(stretch, self._stretches.place, self._stretches.stamp_ns))
+            self._learning.hand(Job(stretch, self._segmenter.place, self._segmenter.stamp_ns))
 
     def _look(self) -> None:
         if self.state != "active":
@@ -153,13 +154,13 @@ class GroundLearner(Component):
             self.get_logger().error(f"the process that learns has died: {self._learning.failed}", throttle_duration_sec=5.0)
 
     def _publish(self, known: Any, stamp_ns: int) -> None:
-        self._publisher.publish(known_message(known, self._stretches.frame, stamp_ns))
+        self._publisher.publish(known_message(known, self._segmenter.frame, stamp_ns))
         self._maps += 1
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active" or not self.value("learn_ground"):
             return OK, self.state if self.value("learn_ground") else "does not learn", {}
-        learning, told, drive = self._learning, self._learning.told, self._stretches
+        learning, told, drive = self._learning, self._learning.told, self._segmenter
         behind = learning.waiting * _STRETCH
         values = {"windows_felt": told.felt, "windows_silent": told.silent, "windows_kept": told.kept, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,

@@ -26,7 +26,7 @@ from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import publishes, serves
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED
 from lfdm_ros.ros.messages import set_stamp
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter
 from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR
@@ -58,7 +58,7 @@ class HilBridge(Component):
         Parameter("cores", [], "that the loop's thread runs on; empty: any"),
         Parameter("realism", "", "sensors and actuators: file, or the name of one in config/hil; empty: ideal"),
         Parameter("faults", "", "schedule of faults: file, or the name of one in config/hil; empty: none"),
-        *of_record(LINK),
+        *LINK.parameters,
         VEHICLE_NAME, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
@@ -66,7 +66,7 @@ class HilBridge(Component):
         Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
         Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
         SCENARIO_SEED,
-        *of_record(LIDAR),
+        *LIDAR.parameters,
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
         Parameter("command_timeout", 0.2, "largest age of a command in use: simulated time since the state that it answers; then throttle "

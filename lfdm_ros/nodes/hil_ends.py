@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import struct
+import threading
+from array import array
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rosgraph_msgs.msg import Clock
 
-from lfdm_ros.engine.command_gate import Inputs
+from lfdm_ros.engine.command_hold import Inputs
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.hil.faults import Fault, Injector
-from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
+from lfdm_ros.hil.link import COMMANDS, CONTROLLER, LINK, SIGNALS, VEHICLE, WHEEL_SPEEDS, Link, Packet, Wire, make_link
 from lfdm_ros.hil.mirror import Mirror
 from lfdm_ros.hil.real_time import RealTimeRequest
 from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, REAL_TIME, Listeners, Pace, Rig
+from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
-from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
 from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import given, hears, publishes, unless
+from lfdm_ros.ros.endpoints import given, publishes, subscribes, unless
 from lfdm_ros.ros.grounds import GroundTopics, ground_of
-from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
+from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp, unmeasured
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
@@ -43,14 +47,77 @@ _ON_ROS = _OURS & given("link", ROS)
 ENDPOINTS = (
     *vehicle_endpoints(_OURS, scans=OBSTACLES),
     publishes("measured/state", VehicleState, qos.STATE, "what the device gets", when=_ON_ROS),
-    hears("control/command", DriverCommand, qos.NEWEST, "the device's", when=_ON_ROS & given("mode", REAL_TIME)),
-    hears("control/command", DriverCommand, qos.COMMAND, "the device's", when=_ON_ROS & given("mode", LOCKSTEP)),
+    subscribes("control/command", DriverCommand, qos.NEWEST, "the device's", when=_ON_ROS & given("mode", REAL_TIME)),
+    subscribes("control/command", DriverCommand, qos.COMMAND, "the device's", when=_ON_ROS & given("mode", LOCKSTEP)),
     publishes("control/command", DriverCommand, qos.COMMAND, "the device's, as it came by the link", when=_OURS & unless("link", ROS)),
     publishes("/clock", Clock, qos.CLOCK, "time of the link", when=_THEIRS & given("own_clock", False), sole=True),
     publishes("vehicle/state", VehicleState, qos.STATE, "what the vehicle or bench measures", when=_THEIRS, sole=True),
-    hears("control/command", DriverCommand, qos.COMMAND, "for the vehicle or bench", when=_THEIRS),
+    subscribes("control/command", DriverCommand, qos.COMMAND, "for the vehicle or bench", when=_THEIRS),
     publishes("hil/faults", HilFaults, qos.LATCHED, "which faults are active"),
 )
+
+
+_SCALARS = tuple(name for name in SIGNALS if name not in WHEEL_SPEEDS)
+_ROOM = 1000  # commands that may wait
+
+
+def fill_signals(message: VehicleState, packet: Packet) -> None:
+    """Puts signals into a state; the rest stays as it is."""
+    set_stamp(message.header.stamp, packet.stamp_ns)
+    for name in _SCALARS:
+        setattr(message, name, packet.values[name])
+    speeds = [packet.values[name] for name in WHEEL_SPEEDS]
+    message.wheel_speeds[:] = speeds
+    message.speed_by_wheel = array("d", speeds)
+
+
+def signals_message(frame: str, body: str) -> VehicleState:
+    """A state with nothing in it but its frames."""
+    message = unmeasured()
+    message.header.frame_id, message.child_frame_id, message.wheel_names = frame, body, list(WHEELS)
+    return message
+
+
+class RosLink:
+    """The vehicle's end. Its messages have no checksum: a bit error is in a value."""
+
+    def __init__(self, publish: Callable[[VehicleState], None], message: VehicleState) -> None:
+        self.wire = Wire()
+        self._publish, self._message = publish, message
+        self._commands: deque[Packet] = deque(maxlen=_ROOM)
+        self._come = threading.Condition()
+        self._signals, self._inputs = struct.Struct(f"{len(SIGNALS)}d"), struct.Struct(f"{len(COMMANDS)}d")
+
+    def open(self) -> None:
+        self._commands.clear()
+
+    def close(self) -> None:
+        with self._come:
+            self._come.notify_all()
+
+    def send(self, packet: Packet) -> bool:
+        data = bytearray(self._signals.pack(*(packet.values[name] for name in SIGNALS)))
+        self.wire.sent += 1
+        if self.wire.outwards(SIGNALS, data):
+            fill_signals(self._message, Packet(packet.stamp_ns, dict(zip(SIGNALS, self._signals.unpack(data)))))
+            self._publish(self._message)
+        return True
+
+    def on_command(self, command: DriverCommand) -> None:
+        """A command has come, in any thread."""
+        data = bytearray(self._inputs.pack(command.steering, command.throttle, command.brake))
+        if not self.wire.inwards(COMMANDS, data):
+            return
+        self.wire.received += 1
+        with self._come:
+            self._commands.append(Packet(nanoseconds(command.header.stamp), dict(zip(COMMANDS, self._inputs.unpack(data)))))
+            self._come.notify_all()
+
+    def receive(self, timeout: float) -> Packet | None:
+        with self._come:
+            if not self._commands and timeout > 0.0:
+                self._come.wait(timeout)
+            return self._commands.popleft() if self._commands else None
 
 
 class _End:

@@ -11,7 +11,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -36,7 +36,7 @@ class InputPlayer(Component):
                   choices=("idle", "shutdown")),
     )
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.STATE, "what is answered"),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "what is answered"),
         publishes("control/command", DriverCommand, qos.COMMAND, "the scenario's inputs", sole=True),
     )
 

@@ -14,9 +14,8 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import hears
+from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import JOYSTICK, Command, Joystick
 
@@ -25,9 +24,9 @@ class JoystickOperator(ManualControl):
     """Drives by what is held on `joy`."""
 
     NAME = "joystick"
-    PARAMETERS = (RATE, *of_record(JOYSTICK))
+    PARAMETERS = (RATE, *JOYSTICK.parameters)
     ENDPOINTS = (
-        hears("joy", Joy, qos.SENSOR, "what is held"),
+        subscribes("joy", Joy, qos.SENSOR, "what is held"),
         COMMAND,
     )
 

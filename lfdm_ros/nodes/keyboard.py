@@ -9,7 +9,6 @@ from typing import Any
 
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
-from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Command, Keyboard
 from lfdm_ros.teleop.terminal import QUIT, Terminal
@@ -19,7 +18,7 @@ class KeyboardOperator(ManualControl):
     """Drives by the keys of its terminal, which is as before when the node ends."""
 
     NAME = "keyboard"
-    PARAMETERS = (RATE, *of_record(KEYBOARD))
+    PARAMETERS = (RATE, *KEYBOARD.parameters)
     ENDPOINTS = (COMMAND,)
 
     def configure(self) -> None:

@@ -19,7 +19,7 @@ from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.plan import NO_PLAN
 from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
-from lfdm_ros.engine.driving import Decision
+from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
@@ -29,12 +29,12 @@ from lfdm_ros.nodes.piloted import MARKER_RATE, PilotedComponent, driving_endpoi
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import When, given, hears, publishes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, HEARS_KNOWN, KNOWN, LEARN_GROUND, planned_on
-from lfdm_ros.ros.known_ground import read_known
+from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
+from lfdm_ros.ros.grid_map import read_known
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
@@ -63,15 +63,15 @@ class MpcController(PilotedComponent):
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         *scan_parameters(timeout=1.0),
         MARKER_RATE,
-        *of_record(SETTINGS), *of_record(TRACKER), *of_record(LATTICE),
+        *SETTINGS.parameters, *TRACKER.parameters, *LATTICE.parameters,
     )
     MOVED = MOVED
     ENDPOINTS = (
         *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
-        hears("control/command", DriverCommand, qos.NEWEST, "what the vehicle was told in the end", in_lockstep=qos.COMMAND,
+        subscribes("control/command", DriverCommand, qos.NEWEST, "what the vehicle was told in the end", in_lockstep=qos.COMMAND,
               when=given("shared")),
-        hears("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
-        HEARS_KNOWN,
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        SUBSCRIBES_KNOWN,
         publishes("autonomy/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
         publishes("autonomy/ackermann", AckermannDriveStamped, qos.COMMAND, "the same as angle and speed",
                   when=When("a vehicle whose `max_road_wheel_angle` is known", lambda value: _LOCK in load_vehicle(
@@ -166,7 +166,7 @@ class MpcController(PilotedComponent):
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
-    def publish_decision(self, decision: Decision | None, begin: float) -> None:
+    def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
         """The command at once, then everything else, then the scans that came meanwhile."""
         if self._answers(decision):
             assert decision is not None
@@ -177,7 +177,7 @@ class MpcController(PilotedComponent):
             self._publish_cycle(decision, time.perf_counter() - begin)
         self.pilot.after()
 
-    def _publish_cycle(self, decision: Decision, seconds: float) -> None:
+    def _publish_cycle(self, decision: PilotDecision, seconds: float) -> None:
         cycle, messages = decision.cycle, self._messages
         before = self._last.cycle.outcome if self._last is not None else Outcome.SOLVED
         self._last = decision

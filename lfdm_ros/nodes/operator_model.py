@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.engine.driving import Decision
+from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
@@ -14,7 +14,7 @@ from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import publishes
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop import OPERATOR, Operator
@@ -31,7 +31,7 @@ class OperatorModel(PilotedComponent):
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, *driving_parameters("teleop/state"), *scan_parameters(timeout=5.0),
         Parameter("seed", 1, "who the operator is, when it looks away, what its hands add", 0, 2**31 - 1),
-        *of_record(OPERATOR), *of_record(TRACKER),
+        *OPERATOR.parameters, *TRACKER.parameters,
     )
     STATE_TOPIC, SCAN_TOPIC = "teleop/state", "teleop/scan"
     ENDPOINTS = (
@@ -58,7 +58,7 @@ class OperatorModel(PilotedComponent):
         return {"operator_task": self.pilot.task.name, "operator_task_done": self.finished, "operator_outcomes": dict(self._outcomes),
                 "operator_inputs_refused": dict(self.refusals.counts)}
 
-    def publish_decision(self, decision: Decision | None, begin: float) -> None:
+    def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
         if self._answers(decision):
             assert decision is not None
             self._publisher.publish(self._messages.fill_command(decision))

@@ -15,7 +15,7 @@ from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
+from lfdm_ros.engine.driving import Drives, Pilot, PilotDecision, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
@@ -24,7 +24,7 @@ from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import Endpoint, given, hears
+from lfdm_ros.ros.endpoints import Endpoint, given, subscribes
 from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
@@ -80,18 +80,18 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
 def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]:
     """What is driven by, of a node with `driving_parameters`."""
     return (
-        hears(state_topic, VehicleState, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, named_by="state_topic",
+        subscribes(state_topic, VehicleState, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, named_by="state_topic",
               when=given("odometry", False)),
-        hears("odom", Odometry, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, when=given("odometry")),
-        hears(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
+        subscribes("odom", Odometry, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, when=given("odometry")),
+        subscribes(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
 
 
 def task_endpoints() -> tuple[Endpoint, ...]:
     """Returns the topics of goals and paths, and of the frames that they may be in."""
-    return (*(hears(topic, PoseStamped, qos.TASK, "where to drive") for topic in _GOALS),
-            *(hears(topic, PathMessage, qos.TASK, "along what to drive") for topic in _PATHS),
-            hears("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
-            hears("tf_static", TFMessage, qos.LATCHED, "frames that goals and paths may be in"))
+    return (*(subscribes(topic, PoseStamped, qos.TASK, "where to drive") for topic in _GOALS),
+            *(subscribes(topic, PathMessage, qos.TASK, "along what to drive") for topic in _PATHS),
+            subscribes("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
+            subscribes("tf_static", TFMessage, qos.LATCHED, "frames that goals and paths may be in"))
 
 
 class TaskTopics:
@@ -152,7 +152,7 @@ class PilotedComponent(Component):
     finished = False
     STATE_TOPIC, SCAN_TOPIC = "vehicle/state", "scan"
 
-    def publish_decision(self, decision: Decision | None, begin: float) -> None:
+    def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
         """The command first. decision: None: nothing is due; begin: when what it answers came, by time.perf_counter."""
         raise NotImplementedError
 
@@ -187,7 +187,7 @@ class PilotedComponent(Component):
         self.finished = False
         self._waits_since = math.inf
         self._outcomes: Counter[str] = Counter()
-        self._last: Decision | None = None
+        self._last: PilotDecision | None = None
         self._decided_before = 0
         self._resets = self.pilot.resets
 
@@ -210,7 +210,7 @@ class PilotedComponent(Component):
         pilot.begin(task)
         return pilot
 
-    def _answers(self, decision: Decision | None) -> bool:
+    def _answers(self, decision: PilotDecision | None) -> bool:
         """Notes whether the task is done; whether a decision is told."""
         pilot = self.pilot
         if pilot.resets != self._resets:  # the task begins anew

@@ -20,7 +20,7 @@ from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.parameters import Parameter, by_name
+from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 from lfdm_ros.ros.topics import find_topic
 
@@ -247,7 +247,7 @@ def record_from_cli(args: Namespace) -> int:
     table = by_name(Recorder.PARAMETERS)
     with Runtime() as runtime:
         node = Recorder(context=runtime.context,
-                        parameter_overrides=[table[name].ros(value) for name, value in parameters.items()])
+                        parameter_overrides=[ros_parameter(table[name], value) for name, value in parameters.items()])
         runtime.add(node)
         node.bring_up("configure", "activate")
         reason = runtime.spin(timeout=args.duration, until=lambda: bool(node.bag.failure))

@@ -31,12 +31,12 @@ from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import given, hears, publishes, serves
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, HEARS_KNOWN, KNOWN, LEARN_GROUND, planned_on
-from lfdm_ros.ros.known_ground import read_known
+from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
+from lfdm_ros.ros.grid_map import read_known
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
@@ -92,16 +92,16 @@ class SharedControl(Component):
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
         Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
         MARKER_RATE,
-        *of_record(SHARING), *of_record(TRACKER),
+        *SHARING.parameters, *TRACKER.parameters,
     )
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.NEWEST, "what is shared by", in_lockstep=qos.STATE, named_by="state_topic"),
-        hears("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
-        hears("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
-        hears("autonomy/plan", PlanMessage, qos.NEWEST, "what autonomy will do", in_lockstep=qos.STATE),
-        hears("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
-        hears("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
-        HEARS_KNOWN,
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "what is shared by", in_lockstep=qos.STATE, named_by="state_topic"),
+        subscribes("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
+        subscribes("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
+        subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "what autonomy will do", in_lockstep=qos.STATE),
+        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
+        SUBSCRIBES_KNOWN,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
         publishes("shared_control/status", SharedControlStatus, qos.STATE, "k, the threat, and why"),
         publishes("shared_control/markers", MarkerArray, qos.STATUS, "k, threat and risk in words, above the vehicle, for RViz"),
@@ -355,7 +355,7 @@ class SharedControl(Component):
                       autonomy_in_mode=self.arbiter.settings.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
-        late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.eyes.missing])))
+        late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.scans.missing])))
         if d.row.alarm or late:
             return WARN, late or f"{d.row.state}: {d.reason}", values
         if not decided:

@@ -10,7 +10,7 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
 
-from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground
@@ -41,9 +41,9 @@ def simulator_of(node: Component, vehicle: Vehicle, underfoot: VehicleOnGround) 
     return simulator
 
 
-def gate_of(node: Component, period: float) -> CommandGate:
+def gate_of(node: Component, period: float) -> CommandHold:
     """By the node's parameters; nothing times out within a period [s]."""
-    return CommandGate(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
+    return CommandHold(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
                        timeout_brake=node.value("timeout_brake"))
 
 

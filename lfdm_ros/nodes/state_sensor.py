@@ -16,7 +16,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import When, hears, publishes
+from lfdm_ros.ros.endpoints import When, publishes, subscribes
 from lfdm_ros.ros.messages import (
     BODY_FRAME,
     UNKNOWN,
@@ -65,7 +65,7 @@ class StateSensor(Component):
         Parameter("gnss_rate", 10.0, "fixes a second, of states that measure x and y; 0: none", 0.0, 1000.0, unit="Hz"),
     )
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.STATE, "what is measured"),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "what is measured"),
         publishes("measured/state", VehicleState, qos.STATE, "the channels that have noise, with it"),
         publishes("measured/odom", Odometry, qos.STATE, "pose and velocity of these", when=_measures("pose or velocity", *_POSE, *_TWIST)),
         publishes("measured/imu", Imu, qos.STATE, "attitude, rates and accelerations of these",

@@ -20,9 +20,9 @@ from lfdm_ros.nodes.piloted import LIDAR_LATENCY, LOOK_FOR_SCAN, SCAN_PATIENCE
 from lfdm_ros.parameters import Exposed
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
-from lfdm_ros.ros.parameters import Parameter, of_record
+from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
 from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, NEUTRAL, SCAN, STATE, Out, Relay
@@ -43,7 +43,7 @@ class TeleopLink(Component):
         Parameter("stepping", FREE_RUNNING, "free_running: what is due is passed on; lockstep: an answer to every state, stamped as that "
                                             "state, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("seed", 1, "of delays and losses, both ways", 0, 2**31 - 1),
-        *of_record(_UP), *of_record(_DOWN),
+        *_UP.parameters, *_DOWN.parameters,
         Parameter("resolution", 0.005, "free running, on the node's clock: so often is looked at what has come out", 0.001, 1.0, unit="s"),
         Parameter("status_period", 0.1, "on the node's clock, between two messages on teleop/link", 0.01, 10.0, unit="s"),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come", 0.0,
@@ -51,9 +51,9 @@ class TeleopLink(Component):
         LIDAR_LATENCY, SCAN_PATIENCE,
     )
     ENDPOINTS = (
-        hears("vehicle/state", VehicleState, qos.NEWEST, "what goes up", in_lockstep=qos.STATE),
-        hears("scan", LaserScan, qos.SENSOR, "what goes up", in_lockstep=qos.STATE),
-        hears("teleop/command", DriverCommand, qos.NEWEST, "what goes down", in_lockstep=qos.COMMAND),
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "what goes up", in_lockstep=qos.STATE),
+        subscribes("scan", LaserScan, qos.SENSOR, "what goes up", in_lockstep=qos.STATE),
+        subscribes("teleop/command", DriverCommand, qos.NEWEST, "what goes down", in_lockstep=qos.COMMAND),
         publishes("teleop/state", VehicleState, qos.STATE, "vehicle/state as it arrives at the operator", sole=True),
         publishes("teleop/scan", LaserScan, qos.STATE, "scan as it arrives there"),
         publishes("operator/command", DriverCommand, qos.COMMAND, "teleop/command as it arrives at the vehicle", sole=True),

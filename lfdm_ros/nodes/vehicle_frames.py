@@ -16,7 +16,7 @@ from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
@@ -43,8 +43,8 @@ class VehicleFrames(Component):
                                         "localises the vehicle says where odom is, or nobody does"),
     )
     ENDPOINTS = (
-        hears("odom", Odometry, qos.STATE, "where the vehicle is"),
-        hears("joint_states", JointState, qos.STATE, "how its wheels stand"),
+        subscribes("odom", Odometry, qos.STATE, "where the vehicle is"),
+        subscribes("joint_states", JointState, qos.STATE, "how its wheels stand"),
         publishes("tf", TFMessage, qos.TRANSFORMS, "odom to base_link, and the wheels"),
         publishes("tf_static", TFMessage, qos.LATCHED, "LIDAR and IMU, and map to odom"),
         publishes("robot_description", String, qos.LATCHED, "URDF of body, wheels and sensors"),

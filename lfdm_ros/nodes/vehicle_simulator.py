@@ -32,11 +32,11 @@ from lfdm_ros.nodes.simulated_vehicle import (
 )
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
+from lfdm_ros.ros.endpoints import ALWAYS, When, given, publishes, serves, subscribes
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, ground_of
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar, Scan, Surroundings
@@ -80,7 +80,7 @@ class VehicleSimulator(Component):
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
-        *of_record(LIDAR),
+        *LIDAR.parameters,
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
     )
@@ -89,8 +89,8 @@ class VehicleSimulator(Component):
         *vehicle_endpoints(ALWAYS, scans=When(f"`lidar`, or {OBSTACLES.text}", lambda value: value("lidar") or OBSTACLES.holds(value))),
         publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
         publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
-        hears("control/command", DriverCommand, qos.NEWEST, "what the vehicle is driven by", in_lockstep=qos.COMMAND),
-        hears("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        subscribes("control/command", DriverCommand, qos.NEWEST, "what the vehicle is driven by", in_lockstep=qos.COMMAND),
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
         serves("~/pause", SetBool, "stop simulated time, or let it go on"),
         serves("~/step", Step, "some ticks while it is paused"),
         serves("~/reset", Reset, "put the vehicle somewhere"),

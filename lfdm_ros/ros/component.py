@@ -24,8 +24,8 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.ros.endpoints import ACTS, DIAGNOSTICS, HEARS, PUBLISHES, SERVES, Endpoint, in_force
-from lfdm_ros.ros.guarding import LONGEST, Guard, checked_clock, checked_request
+from lfdm_ros.ros.endpoints import ACTS, DIAGNOSTICS, PUBLISHES, SERVES, SUBSCRIBES, Endpoint, in_force
+from lfdm_ros.ros.guarding import LONGEST, CallbackGuard, checked_clock, checked_request
 from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
 from lfdm_ros.ros.parameters import Declarations, Parameter
 from lfdm_ros.ros.rclpy_adapter import answer_impossible_transitions, release_lifecycle
@@ -79,7 +79,7 @@ class Component(LifecycleNode):
             f"a transition was asked for that does not exist from state {self.state}"))
         for service in self.services:  # rclpy makes those of the lifecycle without `create_service`
             if not hasattr(service, "guard"):
-                Guard(self.catch).around_service(service)
+                CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
         self._transitions = Transitions(self)
         self._made: list[Any] = []  # of ENDPOINTS; ended after `cleanup`
@@ -220,7 +220,7 @@ class Component(LifecycleNode):
 
     def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
         """Creates the subscription to a topic, likewise; raw: the callback takes bytes."""
-        return self._make(HEARS, name, lambda e: self.create_subscription(
+        return self._make(SUBSCRIBES, name, lambda e: self.create_subscription(
             e.kind, e.name_for(self.value), callback, e.profile(self.value), raw=raw))
 
     def service(self, name: str, callback: Any) -> Any:
@@ -250,7 +250,7 @@ class Component(LifecycleNode):
     # ---- entities, each with a guard that ends with it -----------------------------------------------------------------
 
     def create_timer(self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **kwargs: Any) -> Any:
-        guard = Guard(self.catch)
+        guard = CallbackGuard(self.catch)
         return guard.attach(super().create_timer(timer_period_sec, guard.around(callback), *args, **kwargs))
 
     def destroy_timer(self, timer: Any) -> bool:
@@ -258,7 +258,7 @@ class Component(LifecycleNode):
         return bool(super().destroy_timer(timer))
 
     def create_subscription(self, msg_type: Any, topic: str, callback: Callable[[Any], None], *args: Any, **kwargs: Any) -> Any:
-        guard = Guard(self.catch)
+        guard = CallbackGuard(self.catch)
         if msg_type is ClockMessage and not kwargs.get("raw"):
             callback = checked_clock(callback, lambda *refused: self.refusals.refuse(*refused))
         return guard.attach(super().create_subscription(msg_type, topic, guard.around(callback), *args, **kwargs))
@@ -269,7 +269,7 @@ class Component(LifecycleNode):
 
     def create_service(self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any) -> Any:
         service = super().create_service(srv_type, srv_name, checked_request(srv_type, callback), *args, **kwargs)
-        Guard(self.catch).around_service(service)
+        CallbackGuard(self.catch).around_service(service)
         return service
 
     def destroy_service(self, service: Any) -> bool:
@@ -278,7 +278,7 @@ class Component(LifecycleNode):
 
     def create_action(self, action_type: Any, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
         """Creates an action server with coroutine `execute`."""
-        guard = Guard(self.catch)
+        guard = CallbackGuard(self.catch)
         return guard.attach(ActionServer(
             self, action_type, name, guard.around_async(execute, lambda goal: action_type.Result()),
             goal_callback=guard.around(accept, lambda goal: GoalResponse.REJECT),

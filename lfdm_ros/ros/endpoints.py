@@ -17,7 +17,7 @@ from type_description_interfaces.srv import GetTypeDescription
 
 from lfdm_ros.ros import qos
 
-PUBLISHES, HEARS, SERVES, ACTS = "publishes", "hears", "serves", "acts"
+PUBLISHES, SUBSCRIBES, SERVES, ACTS = "publishes", "hears", "serves", "acts"
 # The value of a parameter, by its name: of a node, or of a node's entry in a stack.
 Value = Callable[[str], Any]
 
@@ -86,9 +86,9 @@ def publishes(name: str, kind: Any, profile: QoSProfile | None, text: str, **mor
     return Endpoint(PUBLISHES, name, kind, text, profile, **more)
 
 
-def hears(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
+def subscribes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
     """A topic that a node subscribes to."""
-    return Endpoint(HEARS, name, kind, text, profile, **more)
+    return Endpoint(SUBSCRIBES, name, kind, text, profile, **more)
 
 
 def serves(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
@@ -116,7 +116,7 @@ OF_NODES = (
 )
 OF_COMPONENTS = (
     *OF_NODES, DIAGNOSTICS,
-    hears("/clock", Clock, None, "simulated time", when=given("use_sim_time")),
+    subscribes("/clock", Clock, None, "simulated time", when=given("use_sim_time")),
     publishes("~/transition_event", TransitionEvent, None, "its lifecycle"),
     serves("~/change_state", ChangeState, "its lifecycle"),
     serves("~/get_state", GetState, "its lifecycle"),

@@ -1,6 +1,14 @@
 """Maps of the ground as grid_map_msgs/GridMap and back.
 
 A map of ours has rows along y and columns along x, both rising; a GridMap's rows go against x, its columns against y, column after column.
+
+Layers of the friction of the ground:
+
+    friction_mean          median of the friction
+    friction_latent_mean   mean of its latent value
+    friction_latent_sd     standard deviation of that
+    friction_ice, friction_dry   limits of the friction, everywhere the same: friction = ice + (dry - ice) / (1 + exp(-latent))
+    friction_latent_draw_00 ...  samples of the latent field, all equally likely, jointly over neighbouring places
 """
 
 from __future__ import annotations
@@ -15,12 +23,17 @@ from std_msgs.msg import Float32MultiArray, MultiArrayDimension
 
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, TOO_MANY, Refused, require_all
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground import FrictionLink
 from lfdm_ros.ground.grid import MAX_NODES, Grid
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.ros.messages import set_stamp
 
 _COLUMNS, _ROWS = "column_index", "row_index"
 _MOST_LAYERS = 64
 _TURNED = 1e-6  # [rad] more is another grid
+MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
+    "friction_mean", "friction_latent_mean", "friction_latent_sd", "friction_ice", "friction_dry", "friction_latent_draw_")
+LARGEST = 50.0  # of a latent value: the link's own ends are reached long before
 
 
 def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, stamp_ns: int) -> GridMap:
@@ -83,3 +96,47 @@ def _layer(name: str, data: Float32MultiArray, message: GridMap, nx: int, ny: in
     cells = values.reshape(ny, nx) if labels[0] == _COLUMNS else values.reshape(nx, ny).T  # (columns, rows)
     cells = np.roll(cells, (-message.inner_start_index, -message.outer_start_index), axis=(0, 1))
     return cells[::-1, ::-1]
+
+
+def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> GridMap:
+    """The map; stamp: up to which the vehicle's drive is in it [ns]."""
+    everywhere = np.ones(known.grid.shape)
+    return grid_map_message(known.grid, {
+        MEDIAN: known.link.friction(known.mean), MEAN: known.mean, SD: known.sd,
+        ICE: known.link.ice * everywhere, DRY: known.link.dry * everywhere,
+        **{f"{DRAW}{i:02d}": one for i, one in enumerate(known.draws)}}, frame, stamp_ns)
+
+
+def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
+    """What a map says is known, in the frame of the vehicle's states.
+
+    Raises:
+        Refused: as `read_grid_map`, another frame, a layer that is not there or has holes, or values that no friction has.
+    """
+    if message.header.frame_id != frame:
+        raise Refused(f"map: in frame '{message.header.frame_id}', the states are in '{frame}'"[:200], FRAME)
+    grid, layers = read_grid_map(message)
+    for name in (MEAN, SD, ICE, DRY):
+        if name not in layers:
+            raise Refused(f"map: there is no layer {name}", MALFORMED)
+    draws = sorted(name for name in layers if name.startswith(DRAW))
+    for name in (MEAN, SD, ICE, DRY, *draws):
+        _check(name, layers[name], grid)
+    ice, dry = layers[ICE], layers[DRY]
+    if np.ptp(ice) > 0.0 or np.ptp(dry) > 0.0:
+        raise Refused(f"map: {ICE} and {DRY} are to be the same everywhere", MALFORMED)
+    try:
+        return FrictionPosteriorMap(grid, FrictionLink(float(ice[0, 0]), float(dry[0, 0])), layers[MEAN], layers[SD],
+                             np.array([layers[name] for name in draws]).reshape(-1, *grid.shape))
+    except InputError as error:
+        raise Refused(f"map: {error}", MALFORMED) from None
+
+
+def _check(name: str, values: np.ndarray, grid: Grid) -> None:
+    wrong = ~(np.abs(values) <= LARGEST)  # true for NaN
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        value = float(values[row, column])
+        what = "is a hole" if value != value else f"is {value:g}"
+        raise Refused(f"map: {name} at ({grid.xs[column]:g}, {grid.ys[row]:g}) m {what}; give a value from {-LARGEST:g} to {LARGEST:g} "
+                      "everywhere", MALFORMED if np.isfinite(value) else NOT_FINITE)

@@ -16,7 +16,7 @@ from lfdm_ros.ground import FrictionField
 from lfdm_ros.ground.ground_file import Ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import Endpoint, When, given, hears, publishes, unless
+from lfdm_ros.ros.endpoints import Endpoint, When, given, publishes, subscribes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
@@ -31,7 +31,7 @@ KNOWN = "ground/known"
 _DRAWN = 60
 _DRY, _ICE = np.array([0.35, 0.35, 0.35, 0.5]), np.array([0.95, 0.97, 1.0, 0.5])
 _SOILS = np.array([[0.55, 0.42, 0.25, 0.5], [0.75, 0.65, 0.40, 0.5], [0.40, 0.30, 0.20, 0.5], [0.60, 0.55, 0.45, 0.5]])
-HEARS_KNOWN = hears(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
+SUBSCRIBES_KNOWN = subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
 
 
 def ground_of(node: Any) -> Ground | None:

@@ -26,7 +26,7 @@ def do_nothing(*_: Any) -> None:
     """Stands in for the callback of an entity that has ended."""
 
 
-class Guard:
+class CallbackGuard:
     """The callbacks of one entity: a timer, a subscription, a service or an action."""
 
     def __init__(self, caught: Caught) -> None:

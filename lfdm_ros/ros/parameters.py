@@ -1,10 +1,9 @@
-"""Parameters of nodes: how ROS is told of them, and what several have."""
+"""Parameters of nodes: their declaration to ROS, checks of changes, and those that several nodes have."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
@@ -12,9 +11,9 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
-from lfdm_ros import parameters
 from lfdm_ros.errors import InputError
-from lfdm_ros.parameters import Exposed, Value, renaming
+from lfdm_ros.parameters import Parameter as Parameter
+from lfdm_ros.parameters import Value, renaming
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 _ROS_TYPES = {
@@ -22,32 +21,24 @@ _ROS_TYPES = {
     str: RosParameter.Type.STRING, list: RosParameter.Type.STRING_ARRAY}
 
 
-@dataclass(frozen=True)
-class Parameter(parameters.Parameter):
-    """A parameter of a node. What is not live may change only before the node is configured."""
-
-    def descriptor(self) -> ParameterDescriptor:
-        """What ROS tells of it."""
-        descriptor = ParameterDescriptor(
-            name=self.name, type=_ROS_TYPES[type(self.default)].value, description=self.text,
-            additional_constraints="" if self.live else "cannot change once the node is configured")
-        # rclpy takes an empty list for an array of bytes; `convert` checks what is given.
-        descriptor.dynamic_typing = isinstance(self.default, list)
-        bounded = math.isfinite(self.lower) and math.isfinite(self.upper)
-        if bounded and isinstance(self.default, float):
-            descriptor.floating_point_range = [FloatingPointRange(from_value=self.lower, to_value=self.upper)]
-        elif bounded and type(self.default) is int:
-            descriptor.integer_range = [IntegerRange(from_value=int(self.lower), to_value=int(self.upper))]
-        return descriptor
-
-    def ros(self, value: Value) -> RosParameter:
-        """The parameter with its type stated, so that an empty list is not taken for an array of bytes."""
-        return RosParameter(self.name, _ROS_TYPES[type(self.default)], value)
+def descriptor_of(parameter: Parameter) -> ParameterDescriptor:
+    """Returns the description of a parameter for ROS. One that is not live may change only before the node is configured."""
+    descriptor = ParameterDescriptor(
+        name=parameter.name, type=_ROS_TYPES[type(parameter.default)].value, description=parameter.text,
+        additional_constraints="" if parameter.live else "cannot change once the node is configured")
+    # rclpy takes an empty list for an array of bytes; `convert` checks what is given.
+    descriptor.dynamic_typing = isinstance(parameter.default, list)
+    bounded = math.isfinite(parameter.lower) and math.isfinite(parameter.upper)
+    if bounded and isinstance(parameter.default, float):
+        descriptor.floating_point_range = [FloatingPointRange(from_value=parameter.lower, to_value=parameter.upper)]
+    elif bounded and type(parameter.default) is int:
+        descriptor.integer_range = [IntegerRange(from_value=int(parameter.lower), to_value=int(parameter.upper))]
+    return descriptor
 
 
-def of_record(exposed: Exposed[Any]) -> tuple[Parameter, ...]:
-    """The settings of a record as parameters of a node."""
-    return tuple(Parameter(*astuple(parameter)) for parameter in exposed.parameters)
+def ros_parameter(parameter: Parameter, value: Value) -> RosParameter:
+    """Returns a parameter with its type stated, so that an empty list is not taken for an array of bytes."""
+    return RosParameter(parameter.name, _ROS_TYPES[type(parameter.default)], value)
 
 
 # Of nodes that have a vehicle.
@@ -100,7 +91,7 @@ class Declarations:
                     node.get_logger().warning(renaming(old, renamed[old]))
                     values[renamed[old]] = given
             for parameter in self._table:
-                node.declare_parameter(parameter.name, values.get(parameter.name, parameter.default), parameter.descriptor())
+                node.declare_parameter(parameter.name, values.get(parameter.name, parameter.default), descriptor_of(parameter))
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise InputError(str(error)) from None
 

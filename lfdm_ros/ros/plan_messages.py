@@ -17,7 +17,7 @@ from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.driving import Decision, Pilot, Task
+from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.ros.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
@@ -96,13 +96,13 @@ class PlanMessages:
         self.command, self.status, self.plan, self.horizon = DriverCommand(), MpcStatus(), PlanMessage(), PathMessage()
         self.ackermann = AckermannDriveStamped()
 
-    def fill_command(self, decision: Decision) -> DriverCommand:
+    def fill_command(self, decision: PilotDecision) -> DriverCommand:
         command = self.command
         set_stamp(command.header.stamp, decision.time_ns)
         command.steering, command.throttle, command.brake = (float(value) for value in decision.cycle.command)
         return command
 
-    def fill_ackermann(self, decision: Decision, lock: float) -> AckermannDriveStamped:
+    def fill_ackermann(self, decision: PilotDecision, lock: float) -> AckermannDriveStamped:
         """What is commanded, for a vehicle that follows a speed: that of the plan a little ahead, and 0 where there is no plan to go by.
 
         Args:
@@ -120,7 +120,7 @@ class PlanMessages:
             drive.speed, drive.acceleration = end, abs(end - begin) / _AHEAD
         return message
 
-    def fill_status(self, decision: Decision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
+    def fill_status(self, decision: PilotDecision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
         """
         Args:
             cycle_time: from the arrival of the state to the command [s].
@@ -143,7 +143,7 @@ class PlanMessages:
         status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
         return status
 
-    def fill_plan(self, decision: Decision, plan: Plan) -> PlanMessage:
+    def fill_plan(self, decision: PilotDecision, plan: Plan) -> PlanMessage:
         message = self.plan
         if self._names is not plan.names:
             self._names = plan.names
@@ -157,7 +157,7 @@ class PlanMessages:
         message.inputs = array("d", np.ascontiguousarray(plan.inputs, float).tobytes())
         return message
 
-    def fill_horizon(self, decision: Decision, plan: Plan) -> PathMessage:
+    def fill_horizon(self, decision: PilotDecision, plan: Plan) -> PathMessage:
         """The poses of the plan, each with its own stamp."""
         message = self.horizon
         set_stamp(message.header.stamp, decision.time_ns)

@@ -20,14 +20,14 @@ Answer = TypeVar("Answer")
 Stamped = tuple[int, Mapping[str, float]]
 
 
-class Order(Enum):
+class StampOrder(Enum):
     """A stamp's place after the last one of its stream."""
 
     NEXT, REPEATED, LATE, SET_BACK = range(4)
 
 
 class StampGate:
-    """Order of the stamps of one stream.
+    """StampOrder of the stamps of one stream.
 
     Attributes:
         last_ns: stamp admitted last [ns]; None: none was.
@@ -43,14 +43,14 @@ class StampGate:
         self.tolerance_ns = tolerance_ns
         self.last_ns: int | None = None
 
-    def order(self, stamp_ns: int) -> Order:
+    def order(self, stamp_ns: int) -> StampOrder:
         """Compares a stamp with the last one."""
         last_ns = self.last_ns
         if last_ns is None or stamp_ns > last_ns:
-            return Order.NEXT
+            return StampOrder.NEXT
         if stamp_ns == last_ns:
-            return Order.REPEATED
-        return Order.LATE if last_ns - stamp_ns <= self.tolerance_ns else Order.SET_BACK
+            return StampOrder.REPEATED
+        return StampOrder.LATE if last_ns - stamp_ns <= self.tolerance_ns else StampOrder.SET_BACK
 
     def too_late(self, stamp_ns: int) -> Refused:
         """Describes a stamp that is not newer than the last."""
@@ -100,7 +100,7 @@ class StateGate(StampGate):
 
     def repeats(self, stamp_ns: int) -> bool:
         """Checks for the last state published again, in lockstep by a simulator that has not received the answer."""
-        return self._lockstep and self.order(stamp_ns) is Order.REPEATED
+        return self._lockstep and self.order(stamp_ns) is StampOrder.REPEATED
 
     def foreign(self, frame: str) -> Refused | None:
         """Returns why a task or plan in a frame does not fit the states; None: it does, or either frame is not known."""
@@ -114,7 +114,7 @@ class StateGate(StampGate):
         # A single one ahead would take the time of the cycles with it.
         if wrong is None and not self._lockstep and 0 < now_ns < stamp_ns - MAX_AHEAD_NS:
             return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
-        if wrong is None and self.order(stamp_ns) in (Order.REPEATED, Order.LATE):
+        if wrong is None and self.order(stamp_ns) in (StampOrder.REPEATED, StampOrder.LATE):
             return self.too_late(stamp_ns)
         return wrong
 
@@ -122,7 +122,7 @@ class StateGate(StampGate):
         """Returns why a state does not continue the motion of the last: the clock was set back or the pose jumped; None: it does."""
         if self.last is None:
             return None
-        if self.order(stamp_ns) is Order.SET_BACK:
+        if self.order(stamp_ns) is StampOrder.SET_BACK:
             return Interruption("clock set back", clock_set_back(self.last[0], stamp_ns), lambda scan_ns: scan_ns <= stamp_ns)
         if pose_jumped(self.last, (stamp_ns, values)):
             return Interruption("put elsewhere", f"the vehicle was put at ({values['x']:.1f}, {values['y']:.1f}) m: starting anew",

@@ -14,6 +14,7 @@ from lfdm_ros.errors import RunError
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.stacks.bring_up import DISCOVERY, in_order, refuse_others
 from lfdm_ros.stacks.stack import NodeEntry, Stack, node_class, prepare_stack
@@ -103,7 +104,7 @@ def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
     return node_class(entry.executable)(
         entry.name, context=runtime.context, namespace=entry.namespace or None, use_global_arguments=False,
         cli_args=["--ros-args", *remappings] if remappings else None,
-        parameter_overrides=[table[name].ros(value) for name, value in entry.parameters.items()])
+        parameter_overrides=[ros_parameter(table[name], value) for name, value in entry.parameters.items()])
 
 
 def _summary(node: Component, wall: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lfdm_ros.nodes.recorder import is_wanted
-from lfdm_ros.ros.endpoints import HEARS, OF_COMPONENTS, PUBLISHES, Endpoint, in_force
+from lfdm_ros.ros.endpoints import OF_COMPONENTS, PUBLISHES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.stacks.stack import NodeEntry, Stack, node_class
 
 RECORDER = "recorder"
@@ -45,7 +45,7 @@ def _recorded(recorder: NodeEntry, found: list[Connection]) -> list[Connection]:
     namespace = recorder.full_name.rpartition("/")[0] or "/"
     published = {c.name: c.endpoint.kind for c in found if c.direction == PUBLISHES}
     wanted = topics or {name for name in published if is_wanted(name, topics, exclude, namespace)}
-    return [Connection(recorder, Endpoint(HEARS, name, published.get(name), "recorded"), name) for name in sorted(wanted)]
+    return [Connection(recorder, Endpoint(SUBSCRIBES, name, published.get(name), "recorded"), name) for name in sorted(wanted)]
 
 
 def undeclared(stack: Stack) -> list[str]:

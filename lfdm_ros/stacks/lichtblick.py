@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lfdm_ros.ros.endpoints import HEARS, PUBLISHES
+from lfdm_ros.ros.endpoints import PUBLISHES, SUBSCRIBES
 from lfdm_ros.ros.messages import BODY_FRAME
 from lfdm_ros.stacks.graph import Connection
 from lfdm_ros.stacks.plots import STATES, of_topics, pages
@@ -52,7 +52,7 @@ def _scene(graph: list[Connection], frame: str, transforms: bool) -> dict[str, A
         if c.endpoint.name == "robot_description":
             layers["vehicle"] = {"layerId": "foxglove.Urdf", "instanceId": "vehicle", "label": "vehicle", "visible": True, "order": 2,
                                  "sourceType": "topic", "topic": name}
-    goals = [c.name for c in graph if c.direction == HEARS and c.endpoint.name == "goal_pose"]
+    goals = [c.name for c in graph if c.direction == SUBSCRIBES and c.endpoint.name == "goal_pose"]
     return {
         "followTf": BODY_FRAME if transforms else frame, "followMode": "follow-position",
         "cameraState": {"perspective": False, "distance": 60, "phi": 0, "thetaOffset": 90, "target": [0, 0, 0], "targetOffset": [0, 0, 0],

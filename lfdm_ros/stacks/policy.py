@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from lfdm_ros.ros.endpoints import ACTS, HEARS, OF_NODES, PUBLISHES, SERVES
+from lfdm_ros.ros.endpoints import ACTS, OF_NODES, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.stacks.bring_up import MANAGER
 from lfdm_ros.stacks.graph import connections
 from lfdm_ros.stacks.simulator_watch import STATUS
@@ -15,7 +15,7 @@ VERSION = "0.2.0"
 _WHOLE = "/"  # enclave of who is told nothing else: of the process that is started by hand
 _REQUESTS = "requests"
 # What a profile lists: direction of the endpoints, list, one of it, attribute.
-_RULES = ((PUBLISHES, "topics", "topic", "publish"), (HEARS, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
+_RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
           (_REQUESTS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
 
 
@@ -55,8 +55,8 @@ def _allowed(stack: Stack) -> dict[str, set[tuple[str, str]]]:
 def _of_manager(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
     """What the process needs that brings the nodes up and watches them: bring_up.py."""
     own = NodeEntry(MANAGER, MANAGER)
-    return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (HEARS, "/rosout"),
-            *((HEARS, entry.topic(STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
+    return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (SUBSCRIBES, "/rosout"),
+            *((SUBSCRIBES, entry.topic(STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
             *((_REQUESTS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from lfdm_ros.ros.endpoints import HEARS, PUBLISHES
+from lfdm_ros.ros.endpoints import PUBLISHES, SUBSCRIBES
 from lfdm_ros.ros.messages import BODY_FRAME
 from lfdm_ros.stacks.graph import Connection
 
@@ -99,7 +99,7 @@ def _topic(name: str, profile: QoSProfile | None) -> Settings:
 
 
 def _tools(graph: list[Connection]) -> list[Settings]:
-    goals = dict.fromkeys(c.name for c in graph if c.direction == HEARS and c.endpoint.name == "goal_pose")
+    goals = dict.fromkeys(c.name for c in graph if c.direction == SUBSCRIBES and c.endpoint.name == "goal_pose")
     tools = [{"Class": _DEFAULT + name} for name in ("Interact", "MoveCamera", "Select", "FocusCamera", "Measure")]
     return [*tools, *({"Class": f"{_DEFAULT}SetGoal", "Topic": {
         "Value": goal, "Depth": 5, "History Policy": "Keep Last", "Durability Policy": "Volatile", "Reliability Policy": "Reliable"}}

@@ -18,7 +18,7 @@ import numpy as np
 from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import ScanSchedule
-from lfdm_ros.sensors.state_gate import LockstepBarrier, Order, StampGate, clock_set_back
+from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, clock_set_back
 from lfdm_ros.teleop.network_link import LinkStatistics, NetworkLink, NetworkLinkSettings
 
 STATE, SCAN, COMMAND = "state", "scan", "command"
@@ -116,10 +116,10 @@ class Relay:
             self._send_up(stamp_ns, state, now_ns)
             return self.poll(now_ns)
         order = self._states.order(stamp_ns)
-        if order is Order.REPEATED:  # by a simulator that has not received the answer
+        if order is StampOrder.REPEATED:  # by a simulator that has not received the answer
             waiting = [out for outs in self._unanswered.values() for out in outs]
             return waiting or ([self._answer] if self._answer is not None else [])
-        if order is Order.SET_BACK:
+        if order is StampOrder.SET_BACK:
             self._report(clock_set_back(self.time_ns, stamp_ns))
             scans = [item for item in self._scans if item[0] <= stamp_ns]
             self.reset()
@@ -219,7 +219,7 @@ class Relay:
         return 1e-9 * (latest_ns - self._origin_ns)
 
     def _check_clock(self, now_ns: int) -> None:
-        if self._clock.last_ns is not None and self._clock.order(now_ns) is Order.SET_BACK:
+        if self._clock.last_ns is not None and self._clock.order(now_ns) is StampOrder.SET_BACK:
             self._report(clock_set_back(self._clock.last_ns, now_ns))
             self.reset()
 

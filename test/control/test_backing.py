@@ -12,7 +12,7 @@ from lfdm_ros.control.routing import backing
 from lfdm_ros.control.routing.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Scenario, World
@@ -267,7 +267,7 @@ def pocket(reverse_speed, duration, extra=(), start=OUTSIDE, seed=1):
     cycles = []
     CONTROLLER.reset()
     CONTROLLER.tune(reverse_speed=reverse_speed)
-    plant = Plant("driven_bicycle", None, lidar=LidarSettings(range_max=20.0, field_of_view=2.0 * math.pi), seed=seed)
+    plant = PlantSettings("driven_bicycle", None, lidar=LidarSettings(range_max=20.0, field_of_view=2.0 * math.pi), seed=seed)
     run = drive(HMMWV, scenario, CONTROLLER, plant, lambda now, cycle, scan: cycles.append(cycle))
     return run, cycles
 

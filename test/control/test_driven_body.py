@@ -9,7 +9,7 @@ from drivers import Blind
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
@@ -57,7 +57,7 @@ def test_no_setting_of_the_controller_changes_what_is_a_collision(name, width, c
     for aside, hit in ((-0.005, ("post",)), (0.005, ())):
         post = Circle(3.0, 0.5 * width + 0.2 + aside, 0.2, name="post")
         scenario = Scenario("beside", Pose(speed=5.0), None, 1.2, World((post,)), Goal(100.0, 0.0), speed=5.0)
-        assert drive(vehicle, scenario, driver, Plant("driven_bicycle", None, lidar=None)).collisions == hit
+        assert drive(vehicle, scenario, driver, PlantSettings("driven_bicycle", None, lidar=None)).collisions == hit
 
 
 def test_a_car_of_a_tenth_the_size_drives_where_it_fits():
@@ -66,7 +66,7 @@ def test_a_car_of_a_tenth_the_size_drives_where_it_fits():
     corridor = np.array([[0.0, 0.4, 0.4], [5.0, 0.4, 0.4]])
     scenario = Scenario("posts", Pose(speed=1.0), None, 6.0, World(posts), path=np.array([[0.0, 0.0], [5.0, 0.0]]), speed=1.5,
                         corridor=corridor)
-    dart, plant = load_vehicle("dart"), Plant("driven_bicycle", None, step=5e-3)
+    dart, plant = load_vehicle("dart"), PlantSettings("driven_bicycle", None, step=5e-3)
     run = drive(dart, scenario, Controller(dart, SETTINGS), plant)
     assert not run.collisions and run.reached < 6.0 and 0.05 < run.least_clearance < 0.3 - 0.5 * 0.19 + 1e-6
     broad = dart.replace(overall_width=2.2, front_overhang=2.3, rear_overhang=2.3)
@@ -87,7 +87,7 @@ def test_who_moves_off_does_not_spin_wheels():
     vehicle = load_vehicle("hmmwv")
     controller = Controller(vehicle, SETTINGS)
     scenario = Scenario("start", Pose(speed=0.5), None, 3.0, World(()), Goal(80.0, 0.0), speed=18.0)
-    run = drive(vehicle, scenario, controller, Plant("twenty_four_dof"))
+    run = drive(vehicle, scenario, controller, PlantSettings("twenty_four_dof"))
     faster = np.max([run.column(f"omega_{wheel}") for wheel in ("fl", "fr", "rl", "rr")], axis=0) * vehicle.parameters["wheel_radius"]
     assert run.column("vx")[-1] > 8.0
     assert (faster - run.column("vx")).max() < 6.0

@@ -11,7 +11,7 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.safety.stops import Stops, curve_of, peak_of
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models.chassis import GRAVITY
@@ -37,7 +37,7 @@ def test_a_speed_is_held_uphill() -> None:
     speeds = []
     for vehicle in (hill.vehicle, HMMWV):
         run = drive(hill.vehicle, straight(12.0, 12.0, 5.0), Controller(vehicle, SETTINGS, None),
-                    Plant("eighteen_dof", step=2e-3, lidar=None))
+                    PlantSettings("eighteen_dof", step=2e-3, lidar=None))
         speeds.append(run.column("vx")[-50:].mean())
     assert abs(speeds[0] - 12.0) < 0.1 and speeds[1] < 11.7
 
@@ -73,7 +73,8 @@ def test_soft_ground_is_entered_slowly() -> None:
     bend = replace(load_scenario("curve"), initial=Pose(x=30.0, speed=13.0), duration=7.0)
 
     def driven(vehicle: Vehicle) -> Run:
-        return drive(soft.vehicle, bend, Controller(vehicle, SETTINGS, None), Plant("eighteen_dof", "bekker_wong", 2e-3, lidar=None))
+        return drive(soft.vehicle, bend, Controller(vehicle, SETTINGS, None),
+                     PlantSettings("eighteen_dof", "bekker_wong", 2e-3, lidar=None))
 
     informed, ignorant = driven(soft.vehicle), driven(HMMWV)
 
@@ -97,7 +98,7 @@ def test_no_more_is_planned_than_soil_can_carry() -> None:
                 planned.append((now + 2.0, np.interp(now + 2.0, cycle.plan.times, vx)))
 
         run = drive(soft.vehicle, straight(3.0, 12.0, 5.0), Controller(vehicle, SETTINGS, None),
-                    Plant("eighteen_dof", "bekker_wong", 2e-3, lidar=None), note)
+                    PlantSettings("eighteen_dof", "bekker_wong", 2e-3, lidar=None), note)
         times, speeds = np.array(planned).T
         came = times < run.times[-1]
         errors.append(float(np.mean(speeds[came] - np.interp(times[came], run.times, run.column("vx")))))

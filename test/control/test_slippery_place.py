@@ -6,7 +6,7 @@ import numpy as np
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.ground import FieldTable
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.simulation import load_scenario
@@ -23,7 +23,7 @@ def test_who_knows_of_the_ice_stays_in_the_lane() -> None:
 
     def driven(known: bool) -> Run:
         controller = Controller(on_ice if known else HMMWV, Settings(use_limit_table=False, time_budget=0.0), None)
-        return drive(on_ice, scenario, controller, Plant("eighteen_dof", lidar=None))
+        return drive(on_ice, scenario, controller, PlantSettings("eighteen_dof", lidar=None))
 
     def entry(run: Run) -> float:
         """Speed [m/s] at the edge of the ice."""

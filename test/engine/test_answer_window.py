@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lfdm_ros.engine.answer_window import DISCOVERY, PATIENCE, AnswerWindow
+from lfdm_ros.engine.pacing import DISCOVERY, PATIENCE, AnswerWindow
 
 AS_ASKED, AS_THE_WALL_CLOCK, STILL = math.inf, 1.0, 0.0
 

@@ -8,7 +8,7 @@ from drivers import Blind
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import OBSERVED, Plant, drive
+from lfdm_ros.engine.closed_loop import OBSERVED, PlantSettings, drive
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, Simulator, World
@@ -32,9 +32,9 @@ def test_who_drives_into_an_obstacle_has_hit_it():
 def test_what_is_hit_between_two_cycles_counts():
     # Through the vehicle's side and out again within a cycle.
     bullet = Circle(5.1, 0.51 * 200.0, 0.05, vy=-200.0, name="bullet")
-    assert drive(HMMWV, towards(bullet, speed=10.0), Blind(), Plant(lidar=None)).collisions == ("bullet",)
+    assert drive(HMMWV, towards(bullet, speed=10.0), Blind(), PlantSettings(lidar=None)).collisions == ("bullet",)
     missed = replace(bullet, x=25.0)
-    assert drive(HMMWV, towards(missed, speed=10.0), Blind(), Plant(lidar=None)).collisions == ()
+    assert drive(HMMWV, towards(missed, speed=10.0), Blind(), PlantSettings(lidar=None)).collisions == ()
 
 
 def test_a_wheel_without_load_is_noticed():
@@ -46,7 +46,7 @@ def test_a_wheel_without_load_is_noticed():
 
 
 def test_states_and_scans_are_late_and_exact():
-    plant = Plant(state_age=0.07, lidar=LidarSettings(rate=10.0, latency=0.03))
+    plant = PlantSettings(state_age=0.07, lidar=LidarSettings(rate=10.0, latency=0.03))
     scans, driver = [], Blind(steering=0.1)
     run = drive(HMMWV, towards(Circle(60.0, 9.0, 1.0), duration=1.0), driver, plant, lambda now, cycle, scan: scans.append((now, scan)))
     for now, measured in driver.measured:
@@ -65,12 +65,12 @@ def test_states_and_scans_are_late_and_exact():
 def test_wheels_that_do_not_turn_are_not_measured():
     """The plant's outputs have 0 there, which a model with wheels would take for locked ones."""
     driver = Blind()
-    drive(HMMWV, towards(duration=0.1), driver, Plant(model="driven_bicycle", tyre=None, lidar=None))
+    drive(HMMWV, towards(duration=0.1), driver, PlantSettings(model="driven_bicycle", tyre=None, lidar=None))
     assert driver.measured and all(measured.values.keys() == set(OBSERVED) - {"roll", "roll_rate"} for _, measured in driver.measured)
 
 
 def test_a_slow_actuator_is_slow():
-    runs = {delay: drive(HMMWV.replace(actuation_delay=delay), towards(duration=0.6), Blind(steering=0.2), Plant(lidar=None))
+    runs = {delay: drive(HMMWV.replace(actuation_delay=delay), towards(duration=0.6), Blind(steering=0.2), PlantSettings(lidar=None))
             for delay in (0.0, 0.3)}
     turns = {delay: run.times[np.flatnonzero(np.abs(run.column("yaw_rate")) > 1e-3)[0]] for delay, run in runs.items()}
     assert turns[0.3] - turns[0.0] == pytest.approx(0.3, abs=0.021)
@@ -78,7 +78,7 @@ def test_a_slow_actuator_is_slow():
 
 def test_two_runs_are_equal_to_the_bit_and_the_noise_is_the_seeds():
     scenario = replace(towards(Circle(35.0, 0.3, 1.0), duration=2.4), goal=Goal(100.0, 0.0))
-    runs = [drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), Plant(seed=seed)) for seed in (3, 3, 4)]
+    runs = [drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings(seed=seed)) for seed in (3, 3, 4)]
     assert runs[0].outcomes["SOLVED"] == len(runs[0].commands) and not runs[0].collisions
     assert np.abs(runs[0].column("y")).max() > 1.0  # it drives around
     for name in ("times", "outputs", "commands"):
@@ -98,6 +98,6 @@ def test_a_scenario_of_inputs_is_no_task():
     ("hmmwv", {"tyre": "fiala"}, ("twenty_four_dof", "fiala")), ("hmmwv", {"model": "eight_dof/fiala"}, ("eight_dof/fiala", None)),
     ("hmmwv", {"model": "driven_bicycle"}, ("driven_bicycle", None)), ("hmmwv", {"model": "eight_dof"}, ("eight_dof", "tmeasy"))])
 def test_any_vehicle_is_simulated_on_what_it_has(vehicle, given, expected) -> None:
-    plant = Plant.of(load_vehicle(vehicle), **given)
+    plant = PlantSettings.of(load_vehicle(vehicle), **given)
     assert (plant.model, plant.tyre) == expected and plant.seed == given.get("seed", 1)
     Simulator(load_vehicle(vehicle), plant.model, plant.step, plant.tyre)  # all its parameters are there

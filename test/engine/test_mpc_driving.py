@@ -12,7 +12,7 @@ from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, Task
-from lfdm_ros.engine.eyes import PoseHistory
+from lfdm_ros.engine.scan_buffer import PoseHistory
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan

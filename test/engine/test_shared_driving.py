@@ -171,7 +171,7 @@ def test_scans_are_waited_for_and_looked_at_after_the_command():
         assert rig.autonomy(ms) is None and rig.pilot.awaited(ms * MS) == ["scan"]
         assert rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) is not None
         rig.pilot.after()
-    assert len(rig.pilot.eyes.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)
+    assert len(rig.pilot.scans.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)
 
 
 def test_a_clock_or_a_vehicle_that_jumps_begins_anew():

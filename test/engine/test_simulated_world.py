@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
@@ -91,7 +91,7 @@ def drive(actuator: Actuator | None, ticks: int = 30) -> list[list[float]]:
     """Outputs after each tick of a lockstep run."""
     simulator = Simulator(load_vehicle("hmmwv"))
     simulator.reset(vx=10.0)
-    gate, over, states = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5), threading.Event(), []
+    gate, over, states = CommandHold(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5), threading.Event(), []
 
     def answer(stamp: int, outputs: list[float]) -> None:
         assert stepper.command((0.2 * math.sin(0.3 * len(states)), 0.3, 0.0), stamp)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lfdm_ros.engine.command_gate import ANSWERED_ALREADY, CommandGate
+from lfdm_ros.engine.command_hold import ANSWERED_ALREADY, CommandHold
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, MOST_TICKS, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Actuator, Pose, SimulationDiverged, Simulator
@@ -24,7 +24,7 @@ class Loop:
     def __init__(self, stepping: str, **options: object) -> None:
         self.simulator = Simulator(load_vehicle("hmmwv"))
         self.simulator.reset(vx=10.0)
-        self.gate = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5)
+        self.gate = CommandHold(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5)
         self.published: list[tuple[int, list[float]]] = []
         self.stepper = Stepper(self.simulator, 10, stepping, self.gate, lambda *state: self.publish(*state), **options)  # type: ignore[arg-type]
         self.seen = threading.Condition()

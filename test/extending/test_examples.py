@@ -459,14 +459,14 @@ def test_a_node_that_takes_any_topic_by_name(outside, tmp_path):
 SENSORS = """
 from sensor_msgs.msg import Imu, LaserScan, NavSatFix
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import hears
+from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.stacks.stack import register_node
 from lfdm_ros.ros import qos
 
 class Listener(Component):
     NAME, PARAMETERS = "listener", ()
     TOPICS = {"ring_front": LaserScan, "ring_rear": LaserScan, "second_lidar": LaserScan, "antenna": NavSatFix, "imu_rear": Imu}
-    ENDPOINTS = tuple(hears(f"sensors/{name}", kind, qos.STATE, "of the test") for name, kind in TOPICS.items())
+    ENDPOINTS = tuple(subscribes(f"sensors/{name}", kind, qos.STATE, "of the test") for name, kind in TOPICS.items())
 
     def configure(self):
         self.found = {}

@@ -12,7 +12,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.ground.friction_estimator import Drive, FrictionEstimator
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import DriveSegment, GroundPrior, LearnedGround, LearnerSettings
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -42,11 +42,11 @@ def drive() -> Drive:
     return Drive(times, inputs, states)
 
 
-def stretches(drive: Drive, rows: int = 100, lead: int = 40) -> list[Stretch]:
+def stretches(drive: Drive, rows: int = 100, lead: int = 40) -> list[DriveSegment]:
     found = []
     for since in range(0, len(drive.times) - 1, rows):
         part = slice(max(since - lead, 0), since + rows + 1)
-        found.append(Stretch(Drive(drive.times[part], drive.inputs[part], {n: v[part] for n, v in drive.states.items()}),
+        found.append(DriveSegment(Drive(drive.times[part], drive.inputs[part], {n: v[part] for n, v in drive.states.items()}),
                              float(drive.times[since])))
     return found
 

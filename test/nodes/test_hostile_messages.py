@@ -124,7 +124,7 @@ def hear_all(pilot: Pilot, tracker: ObstacleTracker, heard: list[tuple[Any, ...]
     seen = tracker.obstacles()
     assert np.isfinite(seen.centres).all() and np.isfinite(seen.radii).all() and np.isfinite(seen.velocities).all()
     assert tracker.tracked <= 256 and len(seen.radii) <= 64
-    assert pilot.eyes.waiting <= 4
+    assert pilot.scans.waiting <= 4
     assert {reason for _, reason in pilot.refusals.reasons} <= REASONS
     assert sum(pilot.refusals.reasons.values()) == pilot.refusals.total
     return answers

@@ -19,8 +19,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 from lfdm_ros.bounds import Refused
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
+from lfdm_ros.ros.grid_map import known_message, read_known
 from lfdm_ros.ros.grounds import planned_on
-from lfdm_ros.ros.known_ground import known_message, read_known
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 

@@ -19,7 +19,7 @@ from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.driving import Decision, Pilot, Task
+from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
@@ -60,7 +60,7 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
     pilot.begin(Task("way", path=Path(np.array([[0.0, 0.0], [50.0, 0.0]])), speed=8.0))
     pilot.blind = "no scan for 1.20 s"
     messages = PlanMessages({"x": "m", "yaw": "rad", "vx": "m/s"})
-    decision = Decision(NOW, CYCLE, "odom", True, True)
+    decision = PilotDecision(NOW, CYCLE, "odom", True, True)
 
     command = there_and_back(messages.fill_command(decision))
     assert (command.steering, command.throttle, command.brake, nanoseconds(command.header.stamp)) == (0.1, 0.0, 0.3, NOW)
@@ -69,7 +69,7 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
     assert ackermann.drive.steering_angle == pytest.approx(0.06) and nanoseconds(ackermann.header.stamp) == NOW
     speeds = np.interp([1e-9 * NOW, 1e-9 * NOW + 0.5], PLAN.times, PLAN.states[:, PLAN.names.index("vx")])
     assert (ackermann.drive.speed, ackermann.drive.acceleration) == pytest.approx((speeds[1], abs(np.diff(speeds)[0]) / 0.5))
-    stopped = Decision(NOW, Cycle((0.1, 0.0, 0.5), Outcome.STOPPED), "odom", True, True)
+    stopped = PilotDecision(NOW, Cycle((0.1, 0.0, 0.5), Outcome.STOPPED), "odom", True, True)
     assert there_and_back(messages.fill_ackermann(stopped, 0.6)).drive.speed == 0.0
 
     status = there_and_back(messages.fill_status(decision, pilot, 2e-3, 4))
@@ -98,10 +98,10 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
 
 def test_without_a_task_there_is_no_distance_to_go() -> None:
     pilot = Pilot(Idle(), ObstacleTracker(), period=0.02)
-    status = PlanMessages({}).fill_status(Decision(NOW, Cycle((0.0, 0.0, 0.5), Outcome.STOPPED), "", True, False), pilot, 0.0, 0)
+    status = PlanMessages({}).fill_status(PilotDecision(NOW, Cycle((0.0, 0.0, 0.5), Outcome.STOPPED), "", True, False), pilot, 0.0, 0)
     assert math.isnan(status.speed_limit) and math.isnan(status.progress) and math.isnan(status.distance_to_go)
     pilot.begin(Task("there", goal=Goal(5.0, 0.0), speed=9.0))
-    status = PlanMessages({}).fill_status(Decision(NOW, CYCLE, "", True, False), pilot, 0.0, 0)
+    status = PlanMessages({}).fill_status(PilotDecision(NOW, CYCLE, "", True, False), pilot, 0.0, 0)
     assert status.speed_limit == 9.0 and math.isnan(status.progress) and status.distance_to_go == 30.0
 
 

@@ -17,7 +17,6 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER
 from lfdm_ros.parameters import Exposed, Parameter
 from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
-from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.sensors import LIDAR, LidarSettings
 from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.units import to_si
@@ -46,7 +45,7 @@ def test_each_parameter_of_a_node_is_declared_once_and_in_full() -> None:
 
 @pytest.mark.parametrize("record", [*RECORDS.values(), LEARNER], ids=[*RECORDS, "learner"])
 def test_each_setting_is_a_parameter_of_a_node_and_refuses_what_its_range_refuses(record: Exposed[Any]) -> None:
-    nodes = {p.name: p for name in ("vehicle_simulator", "mpc_controller", "ground_learner") for p in of_record(record)
+    nodes = {p.name: p for name in ("vehicle_simulator", "mpc_controller", "ground_learner") for p in record.parameters
              if p in node_class(name).PARAMETERS}
     assert set(record.by_field) == {f.name for f in fields(record.kind)} - set(record.without)
     for field, p in record.by_field.items():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lfdm_ros.sensors.state_gate import LATE_NS, MAX_AHEAD_NS, LockstepBarrier, Order, StampGate, StateGate
+from lfdm_ros.sensors.state_gate import LATE_NS, MAX_AHEAD_NS, LockstepBarrier, StampGate, StampOrder, StateGate
 
 SECOND = 1_000_000_000
 AT_ORIGIN = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0}
@@ -17,11 +17,11 @@ def gate_at(stamp_ns: int, lockstep: bool = False) -> StateGate:
 
 
 @pytest.mark.parametrize("tolerance_ns, back_ns, expected", [
-    (LATE_NS, -1, Order.NEXT), (LATE_NS, 0, Order.REPEATED), (LATE_NS, 1, Order.LATE), (LATE_NS, LATE_NS, Order.LATE),
-    (LATE_NS, LATE_NS + 1, Order.SET_BACK), (0, 1, Order.SET_BACK)])
-def test_order_of_stamps(tolerance_ns: int, back_ns: int, expected: Order) -> None:
+    (LATE_NS, -1, StampOrder.NEXT), (LATE_NS, 0, StampOrder.REPEATED), (LATE_NS, 1, StampOrder.LATE), (LATE_NS, LATE_NS, StampOrder.LATE),
+    (LATE_NS, LATE_NS + 1, StampOrder.SET_BACK), (0, 1, StampOrder.SET_BACK)])
+def test_order_of_stamps(tolerance_ns: int, back_ns: int, expected: StampOrder) -> None:
     gate = StampGate(tolerance_ns)
-    assert gate.order(5) is Order.NEXT
+    assert gate.order(5) is StampOrder.NEXT
     gate.last_ns = SECOND
     assert gate.order(SECOND - back_ns) is expected
 

@@ -7,7 +7,7 @@ import pytest
 
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.sharing.intentions import PredictedOperator
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
@@ -33,7 +33,7 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
     for person in range(1, 6):
         link = NetworkLinkSettings(delay=0.5 * latency)
         driver = RemoteDriver.over(Operator(HMMWV, OperatorSettings(), person), link, link, person)
-        run = drive(HMMWV, course, driver, Plant(model="eight_dof", step=0.005))
+        run = drive(HMMWV, course, driver, PlantSettings(model="eight_dof", step=0.005))
         given, step = run.commands[:, 0], run.times[1] - run.times[0]
         ahead = round(delay / step)
         times = step * np.arange(ahead + 1)

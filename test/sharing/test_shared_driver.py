@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Controller, Cycle, Outcome, Path, Plan, Settings
-from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.shared_driver import SharedDriver
@@ -18,7 +18,7 @@ from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 PERIOD, SPEED, POST = 0.02, 10.0, 32.0
-PLANT = Plant(model="eight_dof", tyre="fiala", step=2e-3)
+PLANT = PlantSettings(model="eight_dof", tyre="fiala", step=2e-3)
 
 
 def past(side):

@@ -7,7 +7,7 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
-from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.parameters import Parameter, ros_parameter
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.stacks.processes import node_arguments
 from lfdm_ros.stacks.stack import EXECUTABLES, NodeEntry, load_stack, node_class, parse_override, prepare_stack
@@ -175,7 +175,7 @@ def test_process_arguments_carry_names_and_parameters(tmp_path: Path) -> None:
 def test_parameter_types() -> None:
     number, whole, words = Parameter("n", 1.0, ""), Parameter("w", 1, ""), Parameter("t", [], "")
     assert number.convert(2, "n") == 2.0
-    assert words.convert([], "t") == [] and words.ros([]).type_ == words.ros(["a"]).type_
+    assert words.convert([], "t") == [] and ros_parameter(words, []).type_ == ros_parameter(words, ["a"]).type_
     for parameter, value in ((number, True), (whole, 1.5), (words, [1]), (words, "a")):
         with pytest.raises(InputError):
             parameter.convert(value, "x")

@@ -10,6 +10,7 @@ import pytest
 from rclpy.node import Node
 
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.ros.topics import interface_class
 
@@ -28,7 +29,7 @@ class Graph:
     def add(self, node_class: type[Component], active: bool = True, **parameters: Any) -> Any:
         table = {p.name: p for p in node_class.PARAMETERS}
         node = node_class(context=self.runtime.context,
-                          parameter_overrides=[table[name].ros(value) for name, value in parameters.items()])
+                          parameter_overrides=[ros_parameter(table[name], value) for name, value in parameters.items()])
         self.runtime.add(node)
         if active:
             node.bring_up("configure", "activate")

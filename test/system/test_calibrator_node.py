@@ -22,6 +22,7 @@ from lfdm_ros.msg import CalibratorStatus, VehicleState
 from lfdm_ros.nodes import calibrator
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.srv import ApplyPosterior, RollBack
 from lfdm_ros.vehicles import load_vehicle
 
@@ -236,7 +237,7 @@ def test_gates_name_their_reasons_and_can_be_moved(graph: Any, calibration: Cali
     assert [gate.name for gate in answer.gates if not gate.passed] == ["change_sd"]
     assert [gate.name for gate in calibration.status().gates if not gate.passed] == ["change_sd"]
     table = {p.name: p for p in calibrator.Calibrator.PARAMETERS}
-    assert calibration.node.set_parameters([table["gate_change_sd"].ros(21.0)])[0].successful
+    assert calibration.node.set_parameters([ros_parameter(table["gate_change_sd"], 21.0)])[0].successful
     assert calibration.apply("2").success
 
 

@@ -26,7 +26,7 @@ from lfdm_ros.hil.link import SIGNALS, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import ACTS, HEARS, PUBLISHES, SERVES
+from lfdm_ros.ros.endpoints import ACTS, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
@@ -57,14 +57,15 @@ def prepared(name: str, **options: Any) -> Stack:
 def found(tester: Node, name: str, namespace: str) -> dict[tuple[str, str], str]:
     """What the graph says that a node has: the type by (direction, name); an action's own topics and services are the action."""
     own = {(direction, topic): kind for direction, ask in (
-        (PUBLISHES, tester.get_publisher_names_and_types_by_node), (HEARS, tester.get_subscriber_names_and_types_by_node),
+        (PUBLISHES, tester.get_publisher_names_and_types_by_node), (SUBSCRIBES, tester.get_subscriber_names_and_types_by_node),
         (SERVES, tester.get_service_names_and_types_by_node)) for topic, (kind,) in ask(name, namespace) if "/_action/" not in topic}
     return own | {(ACTS, action): kind for action, (kind,) in get_action_server_names_and_types_by_node(tester, name, namespace)}
 
 
 def allowed(text: str) -> dict[str, Endpoints]:
     """The rules of a policy by the node's full name, as the schema (policy.xsd 0.2.0 of sros2) has them; anything else in it fails."""
-    kinds = {"topics": ("topic", {"publish": PUBLISHES, "subscribe": HEARS}), "services": ("service", {"reply": SERVES, "request": "asks"}),
+    kinds = {"topics": ("topic", {"publish": PUBLISHES, "subscribe": SUBSCRIBES}),
+             "services": ("service", {"reply": SERVES, "request": "asks"}),
              "actions": ("action", {"execute": ACTS, "call": "calls"})}
     rules: dict[str, Endpoints] = {}
     root = ElementTree.fromstring(text.encode())
@@ -275,7 +276,8 @@ def test_the_commands_write_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr()
     assert said.err == "lfdm policy: /state_sensor declares no ENDPOINTS: nothing but what every node has is allowed\n" and not said.out
     rules = allowed(out.read_text())
-    assert {(HEARS, "/vehicle/state"), (HEARS, "/clock")} <= rules["/recorder"] and (HEARS, "/vehicle/state") not in rules["/state_sensor"]
+    assert {(SUBSCRIBES, "/vehicle/state"), (SUBSCRIBES, "/clock")} <= rules["/recorder"]
+    assert (SUBSCRIBES, "/vehicle/state") not in rules["/state_sensor"]
     for arguments in (["policy", "nope"], ["layouts", "nope", "--out", str(tmp_path)], ["layouts", "demo", "--out", str(out)]):
         assert main(arguments) == 2 and len(capsys.readouterr().err.splitlines()) == 1
     for command in ("policy", "layouts"):

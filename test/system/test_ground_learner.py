@@ -17,7 +17,7 @@ from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.known_ground import known_message, read_known
+from lfdm_ros.ros.grid_map import known_message, read_known
 from lfdm_ros.ros.messages import VehicleMessages, nanoseconds, set_stamp
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle

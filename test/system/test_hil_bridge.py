@@ -15,7 +15,7 @@ from ports import free_port
 
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.cli.main import main
-from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import COMMANDS, CONTROLLER, VEHICLE, LinkSettings, Packet, make_link
@@ -111,7 +111,7 @@ def test_the_mirror_puts_our_controller_behind_a_link(graph: Any) -> None:
     plant = Plant(Simulator(load_vehicle("hmmwv"), dt=1e-3), 10)
     plant.reset(Pose(speed=5.0), 0.0)
     ends: list[str] = []
-    rig = Rig(plant, make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here)), CommandGate(0.5, 1.0, 0.5),
+    rig = Rig(plant, make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here)), CommandHold(0.5, 1.0, 0.5),
               Pace(LOCKSTEP, stop_time=0.5, wait_limit=60.0, free_wheel=0.2), Listeners(ended=ends.append, failed=ends.append))
     bench = threading.Thread(target=rig.run)
     bench.start()

@@ -207,7 +207,7 @@ def test_what_cannot_be_is_refused_and_counted_by_reason_and_the_vehicle_is_driv
     far = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=3.4e38, ranges=[3.4e38, 1e6] * 90)
     set_stamp(far.header.stamp, driver.time)
     driver.send(LaserScan, "scan", far, qos.STATE)
-    graph.wait(lambda: driver.node.pilot.eyes.waiting)
+    graph.wait(lambda: driver.node.pilot.scans.waiting)
     assert driver.state(x=0.3).outcome == MpcStatus.SOLVED  # as one that saw nothing
     assert driver.node.pilot.obstacles is not None and driver.node.pilot.refusals.counts["scan"] == 0
     graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {
@@ -225,7 +225,7 @@ def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -
         message = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=100.0, ranges=ranges)
         set_stamp(message.header.stamp, driver.time)
         scans.publish(message)
-        graph.wait(lambda: driver.node.pilot.eyes.seen_ns == driver.time or driver.node.pilot.eyes.waiting)
+        graph.wait(lambda: driver.node.pilot.scans.seen_ns == driver.time or driver.node.pilot.scans.waiting)
 
     driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
     graph.wait(lambda: driver.node.pilot.task.goal)

@@ -27,7 +27,7 @@ from lfdm_ros.errors import InputError, Interrupted, RunError
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros import qos, rclpy_adapter
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import given, hears, publishes, serves
+from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import Runtime, run_node
 from lfdm_ros.stacks import compose, processes
@@ -237,9 +237,9 @@ def test_a_request_for_parameters_that_makes_no_sense_is_refused(graph: Any) -> 
 def test_endpoints_are_made_as_declared_and_end_with_the_cleanup(graph: Any, monkeypatch: Any) -> None:
     loud = given("gain", 2.0)
     monkeypatch.setattr(Fragile, "ENDPOINTS", (
-        hears("loud", String, qos.TASK, "words", when=loud), publishes("said", String, qos.LATCHED, "words"),
-        serves("~/more", SetBool, "of it", when=loud), hears("either", String, qos.TASK, "words", when=loud),
-        hears("either", Empty, qos.SENSOR, "nothing")))
+        subscribes("loud", String, qos.TASK, "words", when=loud), publishes("said", String, qos.LATCHED, "words"),
+        serves("~/more", SetBool, "of it", when=loud), subscribes("either", String, qos.TASK, "words", when=loud),
+        subscribes("either", Empty, qos.SENSOR, "nothing")))
     made: list[Any] = []
 
     def configure(node: Any) -> None:

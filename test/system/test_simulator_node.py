@@ -24,7 +24,7 @@ from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import nanoseconds, set_stamp
 from lfdm_ros.srv import Reset, Step
 
@@ -235,7 +235,7 @@ class Sleeper(Component):
 
     NAME = "sleeper"
     PARAMETERS = ()
-    ENDPOINTS = (hears("vehicle/state", VehicleState, qos.NEWEST, "what is answered"),
+    ENDPOINTS = (subscribes("vehicle/state", VehicleState, qos.NEWEST, "what is answered"),
                  publishes("control/command", DriverCommand, qos.COMMAND, "throttle"))
 
     def configure(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.control import Path
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import LidarSettings
@@ -21,7 +21,7 @@ from lfdm_ros.teleop.salvucci import TwoPoint, near_distance
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
-PLANT = Plant("driven_bicycle", None, step=5e-3, lidar=LidarSettings(resolution=np.radians(1.0)))
+PLANT = PlantSettings("driven_bicycle", None, step=5e-3, lidar=LidarSettings(resolution=np.radians(1.0)))
 STEADY = dict(remnant="none", variation=0.0, period=0.025)
 
 

@@ -36,8 +36,9 @@ from lfdm_ros.hil.link import CONTROLLER, SIGNALS, VEHICLE, LinkSettings, Packet
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.guarding import Guard
+from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.stacks.stack import NodeEntry, node_class
 
 _LOCKSTEP = {"stepping": "lockstep", "lidar_rate": 10.0}
@@ -140,7 +141,7 @@ class _Detached(LifecycleNode):
 
 
 def _no_action(node: Any, *_: Any) -> Any:
-    return SimpleNamespace(guard=Guard(node.catch), destroy=lambda: None)
+    return SimpleNamespace(guard=CallbackGuard(node.catch), destroy=lambda: None)
 
 
 def _destroy(node: Any, entity: Any) -> None:
@@ -200,7 +201,7 @@ class Players:
             entry = entry.with_parameter(parameter, value, name)
         made = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action, "destroy": _destroy})
         node = made(name, context=self._context, use_global_arguments=False,
-                    parameter_overrides=[entry.table[parameter].ros(value) for parameter, value in entry.parameters.items()])
+                    parameter_overrides=[ros_parameter(entry.table[parameter], value) for parameter, value in entry.parameters.items()])
         node.get_logger().set_level(LoggingSeverity.FATAL)
         return node
 

@@ -21,7 +21,7 @@ from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Driver, Plant, Run, drive
+from lfdm_ros.engine.closed_loop import Driver, PlantSettings, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.spinning import SPIN
@@ -66,7 +66,7 @@ class Trial:
     seed: int | None = None
     controller: str = "mpc"
     settings: Settings = field(default_factory=lambda: Settings(time_budget=0.0))
-    plant: Plant = field(default_factory=Plant)
+    plant: PlantSettings = field(default_factory=PlantSettings)
     vehicle: str = "hmmwv"
     changes: tuple[str, ...] = ()
     speed: float | None = None
@@ -98,8 +98,8 @@ def controllers_settings(controller: str, base: Settings, known: Mapping[str, di
 
 def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
            vehicle: str = "hmmwv") -> list[Trial]:
-    """Obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
-    plant = Plant.of(load_vehicle(vehicle))
+    """Returns obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
+    plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for speed in speeds:
         for controller in controllers:
@@ -111,8 +111,8 @@ def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequ
 
 
 def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Every other scenario of the package that is a task."""
-    plant = Plant.of(load_vehicle(vehicle))
+    """Returns every other scenario of the package that is a task."""
+    plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml")):
         if path.stem.startswith(FIELD):
@@ -139,9 +139,9 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
 
 def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
                  base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
-    None: to a third of them."""
-    plant = Plant.of(load_vehicle(vehicle))
+    """Returns obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its
+    rivals; None: to a third of them."""
+    plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
         settings = controllers_settings(controller, base, {name: CONTROLLERS[name] for name in RIVALS})
@@ -164,10 +164,10 @@ def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> l
     return found
 
 
-def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
-    """Settings, plant and changes of the vehicle with which half of a delay [s] is the state's age, half the actuators'."""
+def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, PlantSettings, tuple[str, ...]]:
+    """Returns settings, plant and changes of the vehicle for a delay [s], half of it the age of the state, half in the actuators."""
     half = 0.5 * delay
-    plant = Plant.of(load_vehicle(vehicle), state_age=half)
+    plant = PlantSettings.of(load_vehicle(vehicle), state_age=half)
     return replace(base, compensate=compensate), plant, (f"actuation_delay={half}",) if half else ()
 
 

@@ -24,7 +24,7 @@ from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
 from lfdm_ros.control.cycle import Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.engine.closed_loop import Plant, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
@@ -145,7 +145,7 @@ def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = load_scenario(setting.scenario, item.seed if setting.seeded else None, setting.density)
     driver = make_driver(item, vehicle, notes)
-    return scenario, drive(vehicle, scenario, driver, Plant(model=CHASSIS, seed=item.seed), patience=PATIENCE), driver
+    return scenario, drive(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), patience=PATIENCE), driver
 
 
 class Notes:

@@ -28,8 +28,8 @@ from lfdm_ros.ground.ground_file import Ground, load_ground
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import KNOWN
-from lfdm_ros.ros.known_ground import read_known
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.sensors.state_gate import pose_jumped
 from lfdm_ros.simulation import Scenario, load_scenario

@@ -12,7 +12,7 @@ from lfdm_lab.studies import pictures
 from lfdm_lab.studies.driving import Climb, Trial
 from lfdm_lab.studies.resuming import KEPT, carry_out
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant
+from lfdm_ros.engine.closed_loop import PlantSettings
 from lfdm_ros.engine.run_report import ending, failures
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import binomial_interval
@@ -28,7 +28,7 @@ def trials(tmp_path):
     """Two short fields, an obstacle in the way of each."""
     path = tmp_path / "obstacle_field_short.yaml"
     path.write_text(FIELD)
-    return [Trial(str(path), seed, plant=Plant(seed=seed), track=True) for seed in (1, 2)]
+    return [Trial(str(path), seed, plant=PlantSettings(seed=seed), track=True) for seed in (1, 2)]
 
 
 def without_times(results):

@@ -9,7 +9,7 @@ import numpy as np
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import Plant, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
 from lfdm_ros.ground.ground_file import load_ground
@@ -110,7 +110,7 @@ def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
     the vehicle's own, with patches of 8 m that may be anything."""
     file, bend = load_ground(ground), load_scenario(scenario)
     table = FieldTable(file.field)
-    there, plant = VEHICLE.replace(friction_field=table.number), Plant("eighteen_dof", lidar=None)
+    there, plant = VEHICLE.replace(friction_field=table.number), PlantSettings("eighteen_dof", lidar=None)
     settings = Settings(use_limit_table=False, time_budget=0.0)
 
     first = drive(there, bend, Controller(VEHICLE, settings, None), plant)

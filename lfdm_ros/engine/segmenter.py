@@ -10,8 +10,8 @@ import numpy as np
 
 from lfdm_ros.bounds import Refusals, Refused, require
 from lfdm_ros.ground.friction_estimator import LEAD, Drive, EstimatorSettings
-from lfdm_ros.ground.learned_ground import Stretch
-from lfdm_ros.sensors.state_gate import Order, StampGate, StateGate
+from lfdm_ros.ground.learned_ground import DriveSegment
+from lfdm_ros.sensors.state_gate import StampGate, StampOrder, StateGate
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 
@@ -24,7 +24,7 @@ _PAST_NS = 2_000_000_000  # commands are remembered for: actuators are slow
 _SLOWEST = 1.0  # [m/s] more slowly, or backwards, nothing is felt
 
 
-class Stretches:
+class Segmenter:
     """Takes states and commands as they come, and gives out each stretch of the drive once it is whole.
 
     A drive that is interrupted, because states stay out, the clock goes back or the vehicle is put elsewhere, is given out up to there, and
@@ -69,35 +69,35 @@ class Stretches:
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
-    def command(self, stamp_ns: int, inputs: Sequence[float]) -> list[Stretch]:
+    def command(self, stamp_ns: int, inputs: Sequence[float]) -> list[DriveSegment]:
         """Steering, throttle and brake that were sent to the vehicle; returns as `state`."""
         try:
             for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs)):
                 require(name, value)
             order = self._command_gate.order(stamp_ns)
-            if order is Order.REPEATED:
+            if order is StampOrder.REPEATED:
                 return []
-            if order is Order.LATE:
+            if order is StampOrder.LATE:
                 raise self._command_gate.too_late(stamp_ns)
         except Refused as error:
             self._refusals.refuse("command", error)
             return []
-        if order is Order.SET_BACK:
+        if order is StampOrder.SET_BACK:
             self._commands.clear()
             self._sent = 0
         self._command_gate.last_ns = stamp_ns
         self._commands.append((stamp_ns, inputs))
         return self._settled()
 
-    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> list[Stretch]:
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> list[DriveSegment]:
         """What was measured, by the names of the models' states, NaN: not; returns the stretches that are whole now."""
-        if self._gate.order(stamp_ns) is Order.REPEATED:
+        if self._gate.order(stamp_ns) is StampOrder.REPEATED:
             return []
         why = self._gate.validate(stamp_ns, frame, values)
         if why is not None:
             self._refusals.refuse("state", why)
             return []
-        whole: list[Stretch] = []
+        whole: list[DriveSegment] = []
         interruption, last_ns = self._gate.interruption(stamp_ns, values), self._gate.last_ns
         gap = last_ns is not None and stamp_ns - last_ns > _GAP_NS
         if gap or interruption is not None:
@@ -111,7 +111,7 @@ class Stretches:
         self._states.append((stamp_ns, [values.get(name, math.nan) for name in self._names]))
         return [*whole, *self._settled()]
 
-    def end(self) -> list[Stretch]:
+    def end(self) -> list[DriveSegment]:
         """The drive ends, for now: what is left of it."""
         last_ns = self._gate.last_ns
         self._gate.forget()
@@ -121,7 +121,7 @@ class Stretches:
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
-    def _settled(self) -> list[Stretch]:
+    def _settled(self) -> list[DriveSegment]:
         """Stretches of which no command can come any more."""
         last_ns = self._gate.last_ns
         if last_ns is None:
@@ -132,7 +132,7 @@ class Stretches:
             until_ns = max(newest_ns, last_ns - _AWAITED_NS)
         return self._whole((until_ns - self._origin_ns) // SAMPLE_NS, WINDOWS)
 
-    def _whole(self, reached: int, least: int) -> list[Stretch]:
+    def _whole(self, reached: int, least: int) -> list[DriveSegment]:
         """Stretches of at least so many windows up to the even time of a number."""
         found = []
         while reached - self._given >= least * self._window:
@@ -143,7 +143,7 @@ class Stretches:
                 found.append(stretch)
         return found
 
-    def _stretch(self, first: int, since: int, end: int) -> Stretch | None:
+    def _stretch(self, first: int, since: int, end: int) -> DriveSegment | None:
         """Even times number `first` ... `end`; None: nothing can be felt from number `since` on."""
         numbers = np.arange(first, end + 1)
         table = np.array([row for _, row in self._states])
@@ -158,7 +158,7 @@ class Stretches:
         steady = np.isfinite(inputs[since - first:]).all(axis=1)
         if not any(steady[k:k + self._window + 1].all() for k in range(0, len(steady) - 1, self._window)):
             return None
-        return Stretch(Drive(at - at[0], inputs, states), float(at[since - first] - at[0]))
+        return DriveSegment(Drive(at - at[0], inputs, states), float(at[since - first] - at[0]))
 
     def _inputs_to(self, first: int, end: int) -> np.ndarray:
         """What acted at the even times number `first` ... `end` (., 3); NaN: nobody knows."""

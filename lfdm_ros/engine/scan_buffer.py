@@ -14,13 +14,13 @@ from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan, ScanSchedule
-from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, Order, StampGate
+from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 
 
-class Tracks(Protocol):
+class ObstacleSource(Protocol):
     """What is asked of `lfdm_ros.perception.ObstacleTracker`."""
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
@@ -67,7 +67,7 @@ class ScanBuffer:
     time, empty: all came.
     """
 
-    def __init__(self, tracker: Tracks, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
+    def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
                  tolerance_ns: int = 0) -> None:
         """
         Args:
@@ -105,9 +105,9 @@ class ScanBuffer:
     def offer(self, stamp_ns: int, scan: Scan) -> bool:
         """A scan has come; False: refused, or known."""
         order = self._gate.order(stamp_ns)
-        if order is Order.REPEATED:
+        if order is StampOrder.REPEATED:
             return False  # published again, with its state
-        if order is Order.LATE:
+        if order is StampOrder.LATE:
             self._refusals.refuse("scan", self._gate.too_late(stamp_ns))
             return False
         wrong = refusal("stamp", 1e-9 * stamp_ns)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lfdm_ros.bounds import NOT_FINITE, OUT_OF_RANGE, refusal
 
-# Why a command was refused, besides those; the keys of `CommandGate.rejected` and the names in /diagnostics.
+# Why a command was refused, besides those; the keys of `CommandHold.rejected` and the names in /diagnostics.
 STALE = "stale"
 FROM_THE_FUTURE = "from_the_future"
 ANSWERED_ALREADY = "answered_already"
@@ -21,7 +21,7 @@ Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake
 
 
 @dataclass
-class CommandGate:
+class CommandHold:
     """Validates commands and holds the last good one.
 
     Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`

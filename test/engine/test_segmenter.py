@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bounds import Refusals
-from lfdm_ros.engine.stretches import Stretches
-from lfdm_ros.ground.learned_ground import Stretch
+from lfdm_ros.engine.segmenter import Segmenter
+from lfdm_ros.ground.learned_ground import DriveSegment
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 
@@ -30,7 +30,7 @@ def commanded(t: float) -> tuple[float, float, float]:
     return math.sin(t), 0.5 if t > 0.5 else 0.0, 0.0
 
 
-def drive(stretches: Stretches, seconds: float, start: float = 0.0, period_ms: int = 10, **changes: Any) -> list[Stretch]:
+def drive(stretches: Segmenter, seconds: float, start: float = 0.0, period_ms: int = 10, **changes: Any) -> list[DriveSegment]:
     found = []
     for ms in range(round(1000 * start), round(1000 * (start + seconds)) + 1, period_ms):
         found += stretches.state(ms * MS, "odom", state(1e-3 * ms, **changes))
@@ -44,15 +44,15 @@ def refusals() -> Refusals:
 
 
 @pytest.fixture
-def made(refusals: Refusals) -> Stretches:
-    return Stretches(refusals, SLOW)
+def made(refusals: Refusals) -> Segmenter:
+    return Segmenter(refusals, SLOW)
 
 
-def windows(found: list[Stretch]) -> int:
+def windows(found: list[DriveSegment]) -> int:
     return sum(round((s.drive.times[-1] - s.since) / 0.2) for s in found)
 
 
-def test_a_drive_is_given_out_once_with_what_was_before(made: Stretches) -> None:
+def test_a_drive_is_given_out_once_with_what_was_before(made: Segmenter) -> None:
     found = [*drive(made, 3.47), *made.end()]
     assert windows(found) == 17  # of .2 s in 3.47 s
     since = 0.0
@@ -65,18 +65,18 @@ def test_a_drive_is_given_out_once_with_what_was_before(made: Stretches) -> None
         since += stretch.drive.times[-1] - stretch.since
 
 
-def test_inputs_are_those_behind_the_actuators(made: Stretches) -> None:
+def test_inputs_are_those_behind_the_actuators(made: Segmenter) -> None:
     whole = np.concatenate([s.drive.inputs[round(100 * s.since):-1] for s in drive(made, 3.5)])
     actuator, expected = Actuator.of(SLOW), []
     for k in range(len(whole)):
         actuator.send(0.01 * k, commanded(0.01 * k))
         expected.append(actuator.advance(0.01 * k))
     np.testing.assert_allclose(whole, expected, atol=1e-9)
-    direct = Stretches(Refusals(), None)
+    direct = Segmenter(Refusals(), None)
     np.testing.assert_allclose(drive(direct, 1.2)[0].drive.inputs, [commanded(0.01 * k) for k in range(101)], atol=1e-9)
 
 
-def test_states_that_come_unevenly_are_brought_to_even_times(made: Stretches) -> None:
+def test_states_that_come_unevenly_are_brought_to_even_times(made: Segmenter) -> None:
     rng, found, t = np.random.default_rng(1), [], 5.0
     while t < 8.0:
         ns = round(1e9 * t)
@@ -91,7 +91,7 @@ def test_states_that_come_unevenly_are_brought_to_even_times(made: Stretches) ->
 
 @pytest.mark.parametrize(("what", "again", "changes"), [
     ("states stayed out", 2.4, {}), ("clock set back", 0.0, {}), ("put elsewhere", 2.01, {"x": 500.0})])
-def test_what_interrupts_a_drive_begins_another_and_loses_nothing(made: Stretches, what: str, again: float,
+def test_what_interrupts_a_drive_begins_another_and_loses_nothing(made: Segmenter, what: str, again: float,
                                                                   changes: dict[str, float]) -> None:
     before = drive(made, 2.0)
     after = drive(made, 1.5, again, **changes)
@@ -100,17 +100,17 @@ def test_what_interrupts_a_drive_begins_another_and_loses_nothing(made: Stretche
         assert np.abs(np.diff(s.drive.states["x"])).max() < 0.2  # none goes over the gap
 
 
-def test_messages_of_one_topic_may_overtake_those_of_the_other(made: Stretches) -> None:
+def test_messages_of_one_topic_may_overtake_those_of_the_other(made: Segmenter) -> None:
     found = [s for ms in range(0, 2500, 10) for s in made.state(ms * MS, "odom", state(1e-3 * ms))]
     assert not found
     found = [s for ms in range(0, 2500, 10) for s in made.command(ms * MS, commanded(1e-3 * ms))]
-    in_turn = drive(Stretches(Refusals(), SLOW), 2.49)
+    in_turn = drive(Segmenter(Refusals(), SLOW), 2.49)
     assert len(found) == len(in_turn) == 2
     for one, other in zip(found, in_turn):
         np.testing.assert_array_equal(one.drive.inputs, other.drive.inputs)
 
 
-def test_what_cannot_be_is_refused_and_counted(made: Stretches, refusals: Refusals) -> None:
+def test_what_cannot_be_is_refused_and_counted(made: Segmenter, refusals: Refusals) -> None:
     begun = drive(made, 1.0)
     for bad in ({"vx": math.nan}, {"x": 1e300}, {"yaw_rate": math.inf}):
         assert made.state(1_005 * MS, "odom", state(1.0, **bad)) == []
@@ -127,12 +127,12 @@ def test_what_cannot_be_is_refused_and_counted(made: Stretches, refusals: Refusa
 
 def test_nothing_is_felt_where_nobody_knows_what_acts_or_nothing_moves() -> None:
     refusals = Refusals()
-    unknown = Stretches(refusals, SLOW)
+    unknown = Segmenter(refusals, SLOW)
     found = [s for ms in range(0, 3000, 10) for s in unknown.state(ms * MS, "odom", state(1e-3 * ms))]
     assert not found
-    standing = Stretches(refusals, SLOW)
-    assert not drive(standing, 3.0, vx=0.2) and not drive(Stretches(refusals, SLOW), 3.0, vx=-5.0)
-    stale = Stretches(refusals, SLOW, timeout=0.5)
+    standing = Segmenter(refusals, SLOW)
+    assert not drive(standing, 3.0, vx=0.2) and not drive(Segmenter(refusals, SLOW), 3.0, vx=-5.0)
+    stale = Segmenter(refusals, SLOW, timeout=0.5)
     found = drive(stale, 1.0)
     for ms in range(1010, 4000, 10):
         found += stale.state(ms * MS, "odom", state(1e-3 * ms))
@@ -141,7 +141,7 @@ def test_nothing_is_felt_where_nobody_knows_what_acts_or_nothing_moves() -> None
     assert not refusals.counts
 
 
-def test_an_hour_is_not_remembered(made: Stretches) -> None:
+def test_an_hour_is_not_remembered(made: Segmenter) -> None:
     """What is kept does not grow with the drive."""
     import tracemalloc
 
