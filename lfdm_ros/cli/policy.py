@@ -26,9 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm policy`; returns the exit status."""
-    from lfdm_ros.stacks.graph import undeclared
     from lfdm_ros.stacks.policy import policy
-    from lfdm_ros.stacks.stack import parse_override, prepare_stack
+    from lfdm_ros.stacks.stack import parse_override, prepare_stack, undeclared
 
     stack, _ = prepare_stack(args.stack, record=args.record, overrides=dict(parse_override(text) for text in args.overrides),
                              namespaces=args.namespace)

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args, graph) -> int:
-    rows = [(name, kind, *graph.ends(name)) for name, kind in sorted(graph.topics().items())]
+    rows = [(name, kind, *graph.endpoint_counts(name)) for name, kind in sorted(graph.topics().items())]
     if args.json:
         print(json.dumps([dict(zip(("topic", "type", "publishers", "subscribers"), row)) for row in rows], indent=2))
         return 0
@@ -64,7 +64,7 @@ def _echo(args, graph) -> int:
     from lfdm_ros.ros.message_fields import LONG, as_yaml, part
 
     messages: list = []
-    graph.hear(args.topic, messages.append)
+    graph.subscribe(args.topic, messages.append)
     shown = 0
     while not args.count or shown < args.count:
         graph.spin(lambda: bool(messages))
@@ -79,7 +79,7 @@ def _echo(args, graph) -> int:
 
 def _hz(args, graph) -> int:
     times: list[float] = []
-    graph.hear(args.topic, lambda message: times.append(time.monotonic()))
+    graph.subscribe(args.topic, lambda message: times.append(time.monotonic()))
     began = time.monotonic()
     end, heard = began + args.seconds, 0
     while time.monotonic() < end:

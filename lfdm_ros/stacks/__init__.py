@@ -1,3 +1,3 @@
-"""Nodes that run together: the stack file, their way up and down in one process, one each or under ros2 launch, and attacks on them."""
+"""Nodes that run together: stack files, bring-up and shutdown in one process, in one process each, or by ros2 launch; layouts, policy."""
 
 import lfdm_ros.ros  # noqa: F401  # looks at the middleware, before any module here imports rclpy

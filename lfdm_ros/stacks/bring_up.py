@@ -1,7 +1,7 @@
-"""How the nodes of a stack come up and go down, whoever runs them: one process, one process each, or ros2 launch.
+"""Bring-up and shutdown of the nodes of a stack: in one process, in one process each, or under ros2 launch.
 
-All are configured, then all activated, each time in the order of the list; a bag that is recorded from the first node on is whole, and
-nothing moves before whoever drives it is there.
+All are configured, then all activated, each time in the order of the list; so a bag whose recorder is first in the list is complete, and
+nothing moves before its driver is there.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from rclpy.node import Node, NodeNameNonExistentError
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.ros import qos
-from lfdm_ros.stacks.remote import STEPS, Remote
-from lfdm_ros.stacks.simulator_watch import SimulatorWatch
+from lfdm_ros.stacks.remote import STEPS, RemoteNode, SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
-# Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
-DISCOVERY = 0.5
+# Time [s] in which a node discovers running nodes, unless the machine is very busy; hence the second check before activation.
+DISCOVERY_TIME = 0.5
 MANAGER = "stack_manager"
-SILENT = 0.75  # [s] without an answer after which a node is named: within a second of its last one
-FROZEN = 30.0  # [s] after which it is ended
-_LOOK_AGAIN = 0.05  # [s]
-_NAMELESS = "_NODE_NAME_UNKNOWN_"  # as rmw calls the node of an endpoint of which it has not heard yet
-_FIND_TOPICS = 10.0  # [s] for a recorder
-# What a process says that was told to end by a signal: nothing, that it was interrupted, or that it was terminated.
+SILENT_AFTER = 0.75  # [s] without an answer until a node is reported: within a second of its last one
+FROZEN_AFTER = 30.0  # [s] until it is killed
+_POLL_PERIOD = 0.05  # [s]
+_UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # rmw's name of the node of an endpoint before its discovery
+_RECORDER_TIMEOUT = 10.0  # [s] for a recorder
+# Exit status of a process that was signalled to end: success, interrupted, or terminated.
 _SIGNALLED = (0, 128 + signal.SIGINT, -signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 T = TypeVar("T")
 
 
 def in_order(nodes: Iterable[T]) -> Iterator[tuple[str, T]]:
-    """The steps that bring nodes up: (step, node) with step "configure" or "activate"."""
+    """Yields the steps that bring nodes up: (step, node) with step "configure" or "activate"."""
     nodes = tuple(nodes)
     return ((step, node) for step in STEPS for node in nodes)
 
 
 def manager_node(context: Context) -> Node:
-    """The node through which `lfdm up --processes` asks the others."""
+    """Returns the node through which `lfdm up --processes` calls the others."""
     return Node(MANAGER, context=context, use_global_arguments=False, start_parameter_services=False)
 
 
@@ -57,20 +56,21 @@ class Manager:
     """
 
     def __init__(self, stack: Stack, node: Node, dead: Callable[[], str], frozen: Callable[[NodeEntry], None]) -> None:
-        """
+        """Creates clients of the managed nodes.
+
         Args:
             stack: its nodes have been started; those with autostart are managed.
             node: asks, and logs.
-            dead: names a node that has ended and is not started again, else "".
-            frozen: told of a node that has not answered for FROZEN; ends its process.
+            dead: returns the message of a node that has ended and is not restarted, else "".
+            frozen: callback that kills the process of a node without an answer for FROZEN_AFTER.
         """
         self._stack, self._node, self._frozen = stack, node, frozen
         self._errors: dict[str, str] = {}
         node.create_subscription(Log, "/rosout", self._on_log, qos.LOG)
         self.simulators = [SimulatorWatch(entry, node) for entry in stack.nodes if entry.executable == "vehicle_simulator"]
-        self._remotes = [Remote(entry, node, dead, self._errors) for entry in stack.nodes if entry.autostart]
+        self._remotes = [RemoteNode(entry, node, dead, self._errors) for entry in stack.nodes if entry.autostart]
         self._rising: dict[str, Generator[None, None, None]] = {}
-        self._silent: dict[str, float] = {}  # since when [s], of those that were told of
+        self._silent: dict[str, float] = {}  # start of the silence [s] of reported nodes
 
     def _on_log(self, line: Log) -> None:
         if line.level >= Log.ERROR:
@@ -92,48 +92,48 @@ class Manager:
         self._node.get_logger().info("all nodes are active")
 
     def started_again(self, entry: NodeEntry) -> None:
-        """A node has a new process; `watch` brings it up."""
+        """Registers the new process of a node; `watch` brings it up."""
         remote = next((remote for remote in self._remotes if remote.entry is entry), None)
         if remote is not None:
             self._rising[entry.full_name] = (wait for step in STEPS for wait in remote.change(step))
             self._silent.pop(entry.full_name, None)
 
     def watch(self) -> Generator[None, None, None]:
-        """Goes on for ever: brings up what was started again, and names who does not answer, and who does again.
+        """Runs until closed: brings up restarted nodes, reports silent nodes and their next answer.
 
         Raises:
             InputError: a node that was started again does not come up.
         """
         for remote in self._remotes:
-            remote.begin_to_watch()
+            remote.reset_heartbeat()
         while True:
             for remote in self._remotes:
                 name = remote.entry.full_name
                 if name in self._rising:
                     if next(self._rising[name], self) is self:
                         del self._rising[name]
-                        remote.begin_to_watch()
+                        remote.reset_heartbeat()
                         self._node.get_logger().info(f"node {name} is active again")
                 else:
-                    self._look_at(remote)
+                    self._check(remote)
             yield
 
-    def _look_at(self, remote: Remote) -> None:
-        silence, name = remote.beat(), remote.entry.full_name
-        if silence > SILENT and name not in self._silent:
+    def _check(self, remote: RemoteNode) -> None:
+        silence, name = remote.heartbeat(), remote.entry.full_name
+        if silence > SILENT_AFTER and name not in self._silent:
             self._silent[name] = time.monotonic() - silence
             self._node.get_logger().error(f"node {name} does not answer")
-        elif silence < SILENT and name in self._silent:
+        elif silence < SILENT_AFTER and name in self._silent:
             self._node.get_logger().info(f"node {name} answers again, after {time.monotonic() - self._silent.pop(name):.1f} s")
-        elif silence > FROZEN:
-            self._node.get_logger().error(f"node {name} has not answered for {FROZEN:g} s and is ended")
+        elif silence > FROZEN_AFTER:
+            self._node.get_logger().error(f"node {name} has not answered for {FROZEN_AFTER:g} s and is ended")
             self._silent.pop(name)
-            remote.begin_to_watch()
+            remote.reset_heartbeat()
             self._frozen(remote.entry)
 
 
 def resume(pid: int) -> bool:
-    """Has a process that was stopped (SIGSTOP) go on, so that it hears that it is to end, and a recorder closes its bag; True: it was."""
+    """Resumes a stopped process (SIGSTOP), so that it receives its signal to end and a recorder closes its bag; True: it was stopped."""
     with suppress(OSError):  # it has just ended
         if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":  # psutil is no dependency for one letter
             os.kill(pid, signal.SIGCONT)
@@ -141,12 +141,12 @@ def resume(pid: int) -> bool:
     return False
 
 
-def death(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:
-    """One line on a node's process that has ended otherwise than it should, else "".
+def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:
+    """Returns one line on the unexpected end of a node's process, else "".
 
     Args:
         status: exit status; negative: the signal that ended it.
-        signalled: a signal of ours has asked it to end.
+        signalled: it was signalled to end.
         stopped: it had to be resumed for that.
     """
     if status == 0 or (signalled and status in _SIGNALLED):
@@ -160,15 +160,15 @@ def death(name: str, status: int, *, signalled: bool, stopped: bool = False) -> 
 
 
 def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: bool = True) -> None:
-    """Looks for nodes of others that would drive the same vehicle or clock.
+    """Checks that no node of another run drives the same vehicle or clock.
 
     Args:
-        manager: has been in the graph for DISCOVERY.
+        manager: has been in the graph for DISCOVERY_TIME.
         started: the stack's own nodes are in the graph.
-        by_service: the nodes will be brought up by name, so that nobody else's may have the same.
+        by_service: the nodes will be brought up by name, which must then be unique in the graph.
 
     Raises:
-        InputError: there is one; names it.
+        InputError: there is one; the message names it.
     """
     own = [entry.full_name for entry in stack.nodes]
     found = [full_name(namespace, name) for name, namespace in manager.get_node_names_and_namespaces()]
@@ -185,32 +185,32 @@ def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: boo
 
 
 def _publishers(manager: Node, topic: str) -> list[str]:
-    """The nodes that publish a topic; on a busy machine a publisher may be known before its node is, for which this waits a while."""
-    end = time.monotonic() + 4.0 * DISCOVERY
+    """Returns the nodes that publish a topic. On a busy machine a publisher may be discovered before its node; waits for that."""
+    end = time.monotonic() + 4.0 * DISCOVERY_TIME
     while True:
         found = manager.get_publishers_info_by_topic(topic)
-        if all(info.node_name != _NAMELESS for info in found) or time.monotonic() > end:
+        if all(info.node_name != _UNKNOWN_NODE for info in found) or time.monotonic() > end:
             return [full_name(info.node_namespace, info.node_name) for info in found]
-        time.sleep(_LOOK_AGAIN)
+        time.sleep(_POLL_PERIOD)
 
 
 _HINT = "end it, or choose another ROS_DOMAIN_ID (a node that was killed stays listed for some 20 s)"
 
 
 def full_name(namespace: str, name: str) -> str:
-    """Of a node."""
+    """Returns the full name of a node."""
     return f"{namespace.rstrip('/')}/{name}"
 
 
-def _wait_for_recorder(recorder: Remote, manager: Node, stack: Stack) -> Generator[None, None, None]:
-    """Gives a recorder time to subscribe to all that the others will publish, before they begin."""
-    if not (yield from recorder.wait(lambda: not unheard(manager, recorder.entry, stack), _FIND_TOPICS)):
-        missing = ", ".join(sorted(unheard(manager, recorder.entry, stack)))
+def _wait_for_recorder(recorder: RemoteNode, manager: Node, stack: Stack) -> Generator[None, None, None]:
+    """Waits until a recorder has subscribed to everything that the others will publish."""
+    if not (yield from recorder.wait(lambda: not missing_subscriptions(manager, recorder.entry, stack), _RECORDER_TIMEOUT)):
+        missing = ", ".join(sorted(missing_subscriptions(manager, recorder.entry, stack)))
         manager.get_logger().warning(f"{recorder.entry.name} has not found {missing} yet; the bag may lack their first messages")
 
 
-def unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
-    """The topics of the other nodes that the recorder has not subscribed to yet, as far as the manager knows."""
+def missing_subscriptions(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
+    """Returns the topics of the other nodes without a subscription of the recorder yet, as far as the manager knows."""
     def topics(entry: NodeEntry, kind: Callable[..., Any]) -> set[str]:
         namespace = entry.full_name.rpartition("/")[0] or "/"
         try:
@@ -221,7 +221,7 @@ def unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
     chosen, excluded = ({recorder.topic(name) for name in recorder.value(key) or []} for key in ("topics", "exclude"))  # type: ignore[union-attr]
     published = set().union(*(topics(entry, manager.get_publisher_names_and_types_by_node)
                               for entry in stack.nodes if entry is not recorder))
-    # A node that is not discovered yet may publish what is wanted.
+    # An undiscovered node may publish recorded topics.
     namespace = recorder.full_name.rpartition("/")[0] or "/"
     wanted = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded, namespace)}
     return wanted - topics(recorder, manager.get_subscriber_names_and_types_by_node)

@@ -16,7 +16,7 @@ from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.ros.runtime import Runtime
-from lfdm_ros.stacks.bring_up import DISCOVERY, in_order, refuse_others
+from lfdm_ros.stacks.bring_up import DISCOVERY_TIME, in_order, refuse_others
 from lfdm_ros.stacks.stack import NodeEntry, Stack, node_class, prepare_stack
 
 
@@ -37,7 +37,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         record: folder of a bag to record all topics to.
         overrides: {"NODE.PARAMETER" or "PARAMETER": value}.
         namespaces: run it once in each of them, side by side.
-        until: asked 20 times a second.
+        until: condition that ends the run, evaluated 20 times a second.
         timeout: wall time [s] after which to end in any case.
         quiet: the nodes log warnings and errors only.
         domain_id: ROS domain; None: as the environment says.
@@ -53,8 +53,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
 
     Raises:
         InputError: a file, key, node or parameter is wrong, or a node does not start.
-        RunError: the run has ended, but something failed: a callback, a node's end, or the bag could not be written; says what, and
-            has the summary.
+        RunError: the run has ended, but a callback, a node's end or writing the bag failed; has the summary.
         Interrupted: a signal came before all nodes were active.
     """
     prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides,
@@ -70,7 +69,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
             if entry.autostart:
                 started.append(node)
         if prepared.sole_topics:
-            runtime.spin_some(DISCOVERY)
+            runtime.spin_some(DISCOVERY_TIME)
             runtime.raise_if_interrupted()
             refuse_others(prepared, runtime.nodes[0], started=False, by_service=False)
         for number, (step, node) in enumerate(in_order(started)):
@@ -98,7 +97,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
 
 
 def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
-    """The node of a stack's entry, in a runtime's context, unconfigured."""
+    """Returns the node of a stack's entry, in a runtime's context, unconfigured."""
     table = entry.table
     remappings = [part for source, target in entry.remappings.items() for part in ("-r", f"{source}:={target}")]
     return node_class(entry.executable)(

@@ -1,4 +1,4 @@
-"""A running graph from outside: its topics, what is said on them, the parameters of its nodes, its services and actions."""
+"""A running graph from outside: its topics and messages, the parameters of its nodes, its services and actions."""
 
 from __future__ import annotations
 
@@ -8,38 +8,64 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
+import rclpy
 from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters
 from rclpy.action import ActionClient, get_action_names_and_types
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from lfdm_ros.errors import InputError, RunError, quote
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.topics import find_topic, interface_class
 from lfdm_ros.stacks.bring_up import full_name
-from lfdm_ros.stacks.bystander import Bystander
 
-_SETTLED = 0.5  # [s] without news after which the graph is taken to be whole
-_DEPTH = 1000  # samples that wait while this process is busy
+_SETTLING_TIME = 0.5  # [s] without a change after which discovery counts as complete
+_DEPTH = 1000  # samples queued while this process is busy
 
 
 def hint(name: str, there: list[str]) -> str:
-    """The end of a message about a name that is not there: the nearest one, or else all."""
+    """Returns the end of a message about an unknown name: the nearest one, or else all."""
     near = get_close_matches(name, there, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(sorted(there))}"
 
 
-class Inspector(Bystander):
-    """A node that asks; a context manager.
+class ObserverNode:
+    """A node beside a running stack that subscribes and calls, in a context of its own, which signals do not end before the stack."""
+
+    def __init__(self, name: str) -> None:
+        self._context = Context()
+        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node(name, context=self._context, use_global_arguments=False, start_parameter_services=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+
+    def spin_some(self, count: int) -> None:
+        """Runs waiting callbacks, at most `count`."""
+        for _ in range(count):
+            self._executor.spin_once(timeout_sec=0.0)
+
+    def close(self) -> None:
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._executor.shutdown()
+        self._context.try_shutdown()
+
+
+class Inspector(ObserverNode):
+    """A node that queries the graph; a context manager.
 
     Args:
-        patience: how long to wait for what is not there yet, and for an answer [s].
+        timeout: of discovery and of an answer [s].
     """
 
-    def __init__(self, patience: float = 5.0) -> None:
+    def __init__(self, timeout: float = 5.0) -> None:
         super().__init__("lfdm_inspector")
-        self._patience = patience
+        self._timeout = timeout
 
     def __enter__(self) -> Inspector:
         return self
@@ -47,23 +73,24 @@ class Inspector(Bystander):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # -- What there is -------------------------------------------------------------------------------------------------------------
+    # -- Discovery ----------------------------------------------------------------------------------------------------------------
     def topics(self) -> dict[str, str]:
-        """Type of each topic by its name, of the whole graph."""
-        return self._settled(lambda: {name: types[0] for name, types in self._node.get_topic_names_and_types() if any(self.ends(name))})
+        """Returns the type of each topic of the graph by its name."""
+        return self._settled(lambda: {name: types[0] for name, types in self._node.get_topic_names_and_types()
+                                      if any(self.endpoint_counts(name))})
 
-    def ends(self, topic: str) -> tuple[int, int]:
-        """How many publish on a topic and how many subscribe to it."""
+    def endpoint_counts(self, topic: str) -> tuple[int, int]:
+        """Returns the numbers of publishers and subscriptions of a topic, without those of this node."""
         own = self._node.get_name()
         ends = self._node.get_publishers_info_by_topic(topic), self._node.get_subscriptions_info_by_topic(topic)
         return sum(end.node_name != own for end in ends[0]), sum(end.node_name != own for end in ends[1])
 
     def nodes(self) -> list[str]:
-        """Full names of the nodes."""
+        """Returns the full names of the nodes."""
         return self._settled(self._node_names)
 
     def services(self) -> dict[str, str]:
-        """Type of each service and action by its name; those that belong to parameters, lifecycle and actions are left out."""
+        """Returns the type of each service and action by its name, without those of parameters, lifecycle and actions."""
         def found() -> dict[str, str]:
             services = {name: types[0] for name, types in self._node.get_service_names_and_types()
                         if "/_action/" not in name and not types[0].startswith(("rcl_interfaces/", "type_description_interfaces/"))}
@@ -71,22 +98,22 @@ class Inspector(Bystander):
         return self._settled(found)
 
     # -- Topics ------------------------------------------------------------------------------------------------------------------------
-    def hear(self, topic: str, callback: Callable[[Any], None]) -> str:
-        """Calls back with each message of a topic, while `spin` turns; returns its type.
+    def subscribe(self, topic: str, callback: Callable[[Any], None]) -> str:
+        """Subscribes to a topic, whose messages go to `callback` during `spin`; returns its type.
 
         Raises:
-            InputError: nobody publishes on it in time, or its type is not installed.
+            InputError: no publisher within the timeout, or its type is not installed.
         """
         topic = self._full(topic)
         self._wait(lambda: self._node.count_publishers(topic) > 0)
         published = find_topic(self._node, topic)
         if published is None:
-            raise InputError(self._absent("topic", topic, [name for name in self.topics() if self.ends(name)[0]]))
+            raise InputError(self._absent("topic", topic, [name for name in self.topics() if self.endpoint_counts(name)[0]]))
         published.subscribe(self._node, callback, depth=_DEPTH)
         return published.type_name
 
     def spin(self, until: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Turns until a condition holds, or for so long [s]; returns whether it holds."""
+        """Spins until a condition holds or a time [s] is over; returns True if it holds."""
         end = None if seconds is None else time.monotonic() + seconds
         while not until():
             if end is not None and time.monotonic() > end:
@@ -96,30 +123,31 @@ class Inspector(Bystander):
 
     # -- Parameters --------------------------------------------------------------------------------------------------------------------
     def parameters(self, node: str) -> list[str]:
-        """Names of a node's parameters. Raises InputError: no such node; RunError: no answer."""
-        return sorted(self._ask(node, "list_parameters", ListParameters, ListParameters.Request()).result.names)
+        """Returns the names of a node's parameters. Raises InputError: no such node; RunError: no answer."""
+        return sorted(self._request_of(node, "list_parameters", ListParameters, ListParameters.Request()).result.names)
 
     def values(self, node: str, names: Iterable[str]) -> dict[str, Any]:
-        """Values of some parameters; None: it has none of that name. Raises as `parameters`."""
+        """Returns the values of parameters, None for unknown names. Raises as `parameters`."""
         names = list(names)
-        found = self._ask(node, "get_parameters", GetParameters, GetParameters.Request(names=names)).values
+        found = self._request_of(node, "get_parameters", GetParameters, GetParameters.Request(names=names)).values
         return dict(zip(names, map(parameter_value_to_python, found)))
 
     def describe(self, node: str, names: Iterable[str]) -> list[ParameterDescriptor]:
-        """Descriptions of some parameters. Raises as `parameters`."""
-        return list(self._ask(node, "describe_parameters", DescribeParameters, DescribeParameters.Request(names=list(names))).descriptors)
+        """Returns the descriptions of parameters. Raises as `parameters`."""
+        request = DescribeParameters.Request(names=list(names))
+        return list(self._request_of(node, "describe_parameters", DescribeParameters, request).descriptors)
 
     def set(self, node: str, name: str, value: Any) -> None:
-        """Sets a parameter. Raises InputError: the node refuses it, with its reason; else as `parameters`."""
+        """Sets a parameter. Raises InputError where the node refuses it, with its reason; else as `parameters`."""
         present = self.values(node, [name])[name]
         if isinstance(present, float) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-        result = self._ask(node, "set_parameters", SetParameters, request).results[0]
+        result = self._request_of(node, "set_parameters", SetParameters, request).results[0]
         if not result.successful:
             raise InputError(f"{node} {name}: {result.reason}")
 
-    def _ask(self, node: str, service: str, kind: Any, request: Any) -> Any:
+    def _request_of(self, node: str, service: str, kind: Any, request: Any) -> Any:
         node = self._full(node)
         if not self._wait(lambda: node in self._node_names()):
             raise InputError(self._absent("node", node, self.nodes()))
@@ -127,36 +155,36 @@ class Inspector(Bystander):
 
     # -- Services and actions ----------------------------------------------------------------------------------------------------------
     def call(self, name: str, values: Any, feedback: Callable[[Any], None]) -> Any:
-        """The answer of a service, or an action's result; feedback: called with what the action says on its way.
+        """Returns the response of a service or the result of an action, whose feedback goes to `feedback`.
 
         Raises:
             InputError: no such service or action, or values that do not fit.
-            RunError: no answer, a goal that was refused or has failed.
+            RunError: no answer, or a goal that was refused or failed.
         """
         name, types = self._full(name), self.services()
         if name not in types and not self._wait(lambda: name in self.services()):
             raise InputError(self._absent("service or action", name, list(types)))
         kind = interface_class(self.services()[name])
         if hasattr(kind, "Goal"):
-            return self._pursue(kind, name, filled(kind.Goal, values), feedback)
+            return self._run_action(kind, name, filled(kind.Goal, values), feedback)
         return self._answer(kind, name, filled(kind.Request, values))
 
     def _answer(self, kind: Any, service: str, request: Any) -> Any:
         client = self._node.create_client(kind, service)
         try:
             if not self._wait(client.service_is_ready):
-                raise RunError([f"{service}: nobody answers within {self._patience:g} s"], {})
-            return self._result(client.call_async(request), f"{service}: no answer within {self._patience:g} s")
+                raise RunError([f"{service}: no server within {self._timeout:g} s"], {})
+            return self._result(client.call_async(request), f"{service}: no answer within {self._timeout:g} s")
         finally:
             self._node.destroy_client(client)
 
-    def _pursue(self, kind: Any, name: str, goal: Any, feedback: Callable[[Any], None]) -> Any:
+    def _run_action(self, kind: Any, name: str, goal: Any, feedback: Callable[[Any], None]) -> Any:
         client = ActionClient(self._node, kind, name)
         try:
             if not self._wait(client.server_is_ready):
-                raise RunError([f"{name}: nobody answers within {self._patience:g} s"], {})
+                raise RunError([f"{name}: no server within {self._timeout:g} s"], {})
             handle = self._result(client.send_goal_async(goal, feedback_callback=lambda message: feedback(message.feedback)),
-                                  f"{name}: no answer within {self._patience:g} s")
+                                  f"{name}: no answer within {self._timeout:g} s")
             if not handle.accepted:
                 raise RunError([f"{name}: the goal was refused"], {})
             ended = handle.get_result_async()
@@ -172,7 +200,7 @@ class Inspector(Bystander):
             client.destroy()
 
     def _result(self, future: Future, failure: str) -> Any:
-        if not self.spin(future.done, self._patience):
+        if not self.spin(future.done, self._timeout):
             raise RunError([failure], {})
         return future.result()
 
@@ -181,21 +209,21 @@ class Inspector(Bystander):
         return name if name.startswith("/") else f"/{name}"
 
     def _node_names(self) -> list[str]:
-        """Full names of the nodes there are now, this one left out."""
+        """Returns the full names of the discovered nodes without this one."""
         return sorted({full_name(space, name) for name, space in self._node.get_node_names_and_namespaces()}
                       - {self._node.get_fully_qualified_name()})
 
     def _absent(self, what: str, name: str, there: list[str]) -> str:
-        return f"no {what} {quote(name)} within {self._patience:g} s" + (
+        return f"no {what} {quote(name)} within {self._timeout:g} s" + (
             hint(name, there) if there else "; nothing is running, or under another ROS_DOMAIN_ID")
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
-        return self.spin(condition, self._patience)
+        return self.spin(condition, self._timeout)
 
     def _settled(self, look: Callable[[], Any]) -> Any:
-        """What is there once nothing has been added for a while, or the patience is over."""
+        """Returns what `look` finds once it has not changed for a while, or the timeout is over."""
         found, since, began = look(), time.monotonic(), time.monotonic()
-        while time.monotonic() - since < _SETTLED and time.monotonic() - began < self._patience:
+        while time.monotonic() - since < _SETTLING_TIME and time.monotonic() - began < self._timeout:
             self._executor.spin_once(timeout_sec=0.1)
             now = look()
             if now != found or not now:

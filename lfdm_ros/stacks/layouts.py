@@ -1,20 +1,31 @@
-"""Files for tools that look at a stack, one set for each namespace that its vehicles are in."""
+"""Files for tools that show a stack, one set for each namespace of its vehicles: RViz, Lichtblick (Foxglove's format), PlotJuggler."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from lfdm_ros.ros.endpoints import PUBLISHES
-from lfdm_ros.ros.messages import MAP_FRAME, ODOM_FRAME
-from lfdm_ros.stacks import lichtblick, plotjuggler, rviz
-from lfdm_ros.stacks.graph import Connection, connections
-from lfdm_ros.stacks.stack import Stack
+from lfdm_ros.ros.endpoints import PUBLISHES, SUBSCRIBES
+from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME
+from lfdm_ros.stacks import rviz
+from lfdm_ros.stacks.stack import Connection, Stack, connections
 
 _TRANSFORMS = "tf2_msgs/msg/TFMessage"
+_OURS = "lfdm_ros/msg/"
+
+# Types that the scene of Lichtblick draws.
+_DRAWN = ("sensor_msgs/msg/LaserScan", "nav_msgs/msg/Path", "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped",
+          "nav_msgs/msg/OccupancyGrid", "visualization_msgs/msg/MarkerArray")
+_STREAMER = "ROS2 Topic Subscriber"
+_COLOURS = ("#1f77b4", "#d62728", "#1ac938", "#ff7f0e", "#f14cc1", "#9467bd", "#17becf", "#bcbd22")
 
 
 def layouts(stack: Stack, name: str) -> dict[str, str]:
-    """Content by the file's name, which begins with `name`; without files of tools for which the stack has nothing.
+    """Returns file contents by file name, which begins with `name`; without files of tools for which the stack has nothing.
 
     Raises:
         InputError: as `connections`.
@@ -24,14 +35,165 @@ def layouts(stack: Stack, name: str) -> dict[str, str]:
     for namespace in namespaces:
         own = replace(stack, nodes=tuple(entry for entry in stack.nodes if entry.full_name.rpartition("/")[0] == namespace))
         base = f"{name}{namespace.replace('/', '_')}"
-        files |= {f"{base}{suffix}": content for suffix, content in _of_vehicle(own, connections(own)).items() if content}
+        files |= {f"{base}{suffix}": content for suffix, content in _vehicle_files(own, connections(own)).items() if content}
     return files
 
 
-def _of_vehicle(stack: Stack, graph: list[Connection]) -> dict[str, str]:
-    """Content by what is appended to the files' names."""
+def _vehicle_files(stack: Stack, graph: list[Connection]) -> dict[str, str]:
+    """Returns file contents by the end of the file name."""
     transforms = any(c.type_name == _TRANSFORMS and c.direction == PUBLISHES for c in graph)
     localised = any(entry.executable == "vehicle_frames" and entry.value("map_is_odom") for entry in stack.nodes)
     frame = MAP_FRAME if localised else ODOM_FRAME
-    return {".rviz": rviz.configuration(graph, frame, transforms), "_lichtblick.json": lichtblick.layout(graph, frame, transforms),
-            "_plotjuggler.xml": plotjuggler.layout(graph)}
+    return {".rviz": rviz.configuration(graph, frame, transforms), "_lichtblick.json": lichtblick_layout(graph, frame, transforms),
+            "_plotjuggler.xml": plotjuggler_layout(graph)}
+
+
+# ---- curves by the type of the message ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves on one axis: (message type, field) each, for every topic of that type."""
+
+    title: str
+    curves: tuple[tuple[str, str], ...]
+
+
+def _plot(title: str, kind: str, *fields: str) -> Plot:
+    return Plot(title, tuple((_OURS + kind, field) for field in fields))
+
+
+# Pages of plots by subject.
+PAGES: dict[str, tuple[Plot, ...]] = {
+    "driving": (
+        _plot("speed [m/s]", "VehicleState", "vx"),
+        _plot("yaw rate [rad/s]", "VehicleState", "yaw_rate"),
+        _plot("lateral acceleration [m/s²]", "VehicleState", "ay"),
+        _plot("steering [1]", "DriverCommand", "steering"),
+        _plot("throttle and brake [1]", "DriverCommand", "throttle", "brake")),
+    "autonomy": (
+        _plot("times of a cycle [s]", "MpcStatus", "cycle_time", "solve_time", "state_age"),
+        _plot("distance to go [m]", "MpcStatus", "distance_to_go"),
+        _plot("outcome of a cycle", "MpcStatus", "outcome")),
+    "sharing": (
+        _plot("k and threat [1]", "SharedControlStatus", "k", "k_wanted", "threat"),
+        _plot("risk: probabilities [1]", "SharedControlStatus", *(f"probabilities[{i}]" for i in range(4))),
+        _plot("ages [s]", "SharedControlStatus", "operator_age", "autonomy_age", "plan_age", "scan_age"),
+        _plot("latency of the link, up and down [s]", "LinkStatus", "latency[0]", "latency[1]")),
+    "bench": (
+        _plot("largest lateness of the loop [s]", "HilStatus", "worst_lateness"),
+        _plot("misses and what went unanswered", "HilStatus", "misses", "unanswered"),
+        _plot("simulated seconds a second", "SimulatorStatus", "speed_factor_reached"),
+        _plot("overruns", "SimulatorStatus", "overruns")),
+    "calibration": (
+        _plot("progress [1]", "CalibratorStatus", "progress"),
+        _plot("effective sample size", "CalibratorStatus", "ess")),
+}
+# Text fields, shown as state transitions.
+STATES = tuple((_OURS + kind, field) for kind, field in (
+    ("MpcStatus", "outcome_name"), ("SharedControlStatus", "state"), ("HilStatus", "link_state")))
+
+
+def pages(graph: list[Connection]) -> Iterator[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]:
+    """Yields (page, [(plot, [(topic, field)])]) for the topics that the nodes publish."""
+    for page, plots in PAGES.items():
+        drawn = [(plot.title, curves) for plot in plots if (curves := topic_fields(graph, plot.curves))]
+        if drawn:
+            yield page, drawn
+
+
+def topic_fields(graph: list[Connection], curves: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """Returns (topic, field) for each published topic of the types of `curves`."""
+    topics = dict.fromkeys((c.type_name, c.name) for c in graph if c.direction == PUBLISHES)
+    return [(name, field) for kind, name in topics for plotted, field in curves if kind == plotted]
+
+
+# ---- Lichtblick ------------------------------------------------------------------------------------------------------------------------
+
+
+def lichtblick_layout(graph: list[Connection], frame: str, transforms: bool) -> str:
+    """Returns the layout for Lichtblick; arguments as those of `rviz.configuration`."""
+    panels: dict[str, Any] = {}
+
+    def panel(kind: str, name: str, **settings: Any) -> str:
+        panels[f"{kind}!{name}"] = settings
+        return f"{kind}!{name}"
+
+    tabs = [{"title": page, "layout": _split("column", [
+        panel("Plot", f"{page}{i}", title=title, paths=[_path(*curve) for curve in curves], showLegend=True, isSynced=True,
+              xAxisVal="timestamp") for i, (title, curves) in enumerate(plots)])} for page, plots in pages(graph)]
+    states = topic_fields(graph, STATES)
+    if states:
+        tabs.append({"title": "states", "layout": panel(
+            "StateTransitions", "states", paths=[_path(*state) for state in states], isSynced=True)})
+    tabs.append({"title": "health", "layout": _split("column", [
+        panel("DiagnosticSummary", "health", topicToRender="/diagnostics", minLevel=0, pinnedIds=[], hardwareIdFilter="", sortByLevel=True),
+        panel("RosOut", "log", topicToRender="/rosout", minLogLevel=2, searchTerms=[])])})
+    plots = panel("Tab", "plots", activeTabIdx=0, tabs=tabs)
+    scene = _scene(graph, frame, transforms)
+    return json.dumps({
+        "configById": panels, "globalVariables": {}, "userNodes": {}, "playbackConfig": {"speed": 1},
+        "layout": _split("row", [panel("3D", "scene", **scene), plots]) if scene else plots}, indent=2) + "\n"
+
+
+def _scene(graph: list[Connection], frame: str, transforms: bool) -> dict[str, Any]:
+    """Returns the settings of the 3D panel; empty where there is nothing to draw."""
+    published = {c.name: c for c in graph if c.direction == PUBLISHES}
+    drawn = [c.name for c in published.values() if c.type_name in _DRAWN]
+    if not drawn:
+        return {}
+    layers: dict[str, Any] = {"grid": {"layerId": "foxglove.Grid", "instanceId": "grid", "label": "Grid", "visible": True,
+                                       "frameLocked": True, "size": 400, "divisions": 40, "order": 1}}
+    for name, c in published.items():
+        if c.endpoint.name == "robot_description":
+            layers["vehicle"] = {"layerId": "foxglove.Urdf", "instanceId": "vehicle", "label": "vehicle", "visible": True, "order": 2,
+                                 "sourceType": "topic", "topic": name}
+    goals = [c.name for c in graph if c.direction == SUBSCRIBES and c.endpoint.name == "goal_pose"]
+    return {
+        "followTf": BODY_FRAME if transforms else frame, "followMode": "follow-position",
+        "cameraState": {"perspective": False, "distance": 60, "phi": 0, "thetaOffset": 90, "target": [0, 0, 0], "targetOffset": [0, 0, 0],
+                        "targetOrientation": [0, 0, 0, 1], "fovy": 45, "near": 0.5, "far": 5000},
+        "topics": {name: {"visible": True} for name in drawn}, "layers": layers, "transforms": {}, "scene": {},
+        **({"publish": {"type": "pose", "poseTopic": goals[0]}} if goals else {})}
+
+
+def _path(topic: str, field: str) -> dict[str, Any]:
+    return {"value": f"{topic}.{field}", "label": f"{topic[1:]} {field}", "enabled": True, "timestampMethod": "receiveTime"}
+
+
+def _split(direction: str, parts: list[Any]) -> Any:
+    """Returns parts of equal size as nested halves, the form of layouts."""
+    if len(parts) == 1:
+        return parts[0]
+    return {"direction": direction, "first": parts[0], "second": _split(direction, parts[1:]), "splitPercentage": 100.0 / len(parts)}
+
+
+# ---- PlotJuggler -----------------------------------------------------------------------------------------------------------------------
+
+
+def plotjuggler_layout(graph: list[Connection]) -> str:
+    """Returns the layout for PlotJuggler; "" where there is nothing to plot."""
+    shown = list(pages(graph))
+    if not shown:
+        return ""
+    root = Element("root")
+    tabs = SubElement(root, "tabbed_widget", {"parent": "main_window", "name": "Main Window"})
+    for page, plots in shown:
+        container = SubElement(SubElement(tabs, "Tab", tab_name=page, containers="1"), "Container")
+        sizes = ";".join([f"{1.0 / len(plots):.6f}"] * len(plots))
+        parts = SubElement(container, "DockSplitter", orientation="-", count=str(len(plots)), sizes=sizes)
+        for title, curves in plots:
+            area = SubElement(parts, "DockArea", name=title)
+            plot = SubElement(area, "plot", mode="TimeSeries", style="Lines", flip_x="false", flip_y="false")
+            SubElement(plot, "limitY")
+            for (topic, field), colour in zip(curves, cycle(_COLOURS)):
+                SubElement(plot, "curve", name=f"{topic}/{field}", color=colour)
+    SubElement(tabs, "currentTabIndex", index="0")
+    SubElement(root, "use_relative_time_offset", enabled="1")
+    plugin = SubElement(SubElement(root, "Plugins"), "plugin", ID=_STREAMER)
+    topics = dict.fromkeys(topic for _, plots in shown for _, curves in plots for topic, _ in curves)
+    SubElement(plugin, "selected_topics", value=";".join(topics))
+    SubElement(root, "previouslyLoaded_Datafiles")
+    SubElement(root, "previouslyLoaded_Streamer", name=_STREAMER)
+    indent(root)
+    return "<?xml version='1.0' encoding='UTF-8'?>\n" + tostring(root, encoding="unicode") + "\n"

@@ -1,4 +1,4 @@
-"""The SROS2 policy of a stack: what each of its nodes may publish, hear, offer and ask, and nothing else (schema 0.2.0)."""
+"""The SROS2 policy of a stack: the topics, services and actions that each node may use, and nothing else (schema 0.2.0)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from xml.etree import ElementTree
 
 from lfdm_ros.ros.endpoints import ACTS, OF_NODES, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.stacks.bring_up import MANAGER
-from lfdm_ros.stacks.graph import connections
-from lfdm_ros.stacks.simulator_watch import STATUS
-from lfdm_ros.stacks.stack import NodeEntry, Stack
+from lfdm_ros.stacks.remote import SIMULATOR_STATUS
+from lfdm_ros.stacks.stack import NodeEntry, Stack, connections
 
 VERSION = "0.2.0"
-_WHOLE = "/"  # enclave of who is told nothing else: of the process that is started by hand
+_ROOT = "/"  # the default enclave: of the process that is started by hand
 _REQUESTS = "requests"
-# What a profile lists: direction of the endpoints, list, one of it, attribute.
+# Elements of a profile: direction of the endpoints, list, one of it, attribute.
 _RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
           (_REQUESTS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
 
 
 def policy(stack: Stack, *, processes: bool) -> str:
-    """The policy as XML.
+    """Returns the policy as XML.
 
     Args:
-        processes: each node is in a process and an enclave of its own, and the process that starts and watches them in `/`; else all are in
-            one process, whose enclave `/` has a profile for each.
+        processes: each node has a process and an enclave of its own, and the managing process the enclave `/`; else all are in one
+            process, whose enclave `/` has a profile for each.
 
     Raises:
         InputError: as `connections`.
@@ -33,11 +32,11 @@ def policy(stack: Stack, *, processes: bool) -> str:
     enclaves = ElementTree.SubElement(root, "enclaves")
     allowed = _allowed(stack)
     if processes:
-        _profile(_enclave(enclaves, _WHOLE), f"/{MANAGER}", _of_manager(stack.nodes))
+        _profile(_enclave(enclaves, _ROOT), f"/{MANAGER}", _manager_rules(stack.nodes))
         for name, rules in allowed.items():
             _profile(_enclave(enclaves, name), name, rules)
     else:
-        profiles = _enclave(enclaves, _WHOLE)
+        profiles = _enclave(enclaves, _ROOT)
         for name, rules in allowed.items():
             _profile(profiles, name, rules)
     ElementTree.indent(root)
@@ -45,23 +44,23 @@ def policy(stack: Stack, *, processes: bool) -> str:
 
 
 def _allowed(stack: Stack) -> dict[str, set[tuple[str, str]]]:
-    """(direction, name) of what each node has, by the node's full name."""
+    """Returns (direction, name) of the endpoints of each node, by the node's full name."""
     allowed: dict[str, set[tuple[str, str]]] = {entry.full_name: set() for entry in stack.nodes}
     for connection in connections(stack):
         allowed[connection.node.full_name].add((connection.direction, connection.name))
     return allowed
 
 
-def _of_manager(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
-    """What the process needs that brings the nodes up and watches them: bring_up.py."""
+def _manager_rules(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
+    """Returns the permissions of the process that brings the nodes up and watches them: bring_up.py."""
     own = NodeEntry(MANAGER, MANAGER)
     return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (SUBSCRIBES, "/rosout"),
-            *((SUBSCRIBES, entry.topic(STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
+            *((SUBSCRIBES, entry.topic(SIMULATOR_STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
             *((_REQUESTS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
 
 
 def _enclave(enclaves: ElementTree.Element, path: str) -> ElementTree.Element:
-    """The profiles of a new enclave."""
+    """Adds an enclave; returns its list of profiles."""
     return ElementTree.SubElement(ElementTree.SubElement(enclaves, "enclave", path=path), "profiles")
 
 

@@ -17,8 +17,8 @@ from rclpy.node import Node
 
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros.runtime import PARENT, Runtime
-from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, manager_node, refuse_others, resume
-from lfdm_ros.stacks.simulator_watch import SimulatorWatch
+from lfdm_ros.stacks.bring_up import DISCOVERY_TIME, Manager, describe_exit, manager_node, refuse_others, resume
+from lfdm_ros.stacks.remote import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
@@ -26,7 +26,7 @@ _STOP = 30.0  # [s] for a node to end after SIGINT: a recorder writes what it ha
 
 
 def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
-    """What a node's executable gets after its name; writes its parameters to `parameters_file`."""
+    """Returns the arguments of a node's executable; writes its parameters to `parameters_file`."""
     parameters_file.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(entry.parameters)}}), encoding="utf-8")
     renames = {"__node": entry.name, **({"__ns": f"/{entry.namespace.strip('/')}"} if entry.namespace else {}), **entry.remappings}
     arguments = ["--ros-args"]
@@ -40,8 +40,7 @@ def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
 def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     """Runs a stack until one of its nodes ends, a signal comes, or `timeout` [s] of wall time is over; then all end.
 
-    Whoever loses a node loses the run: without its simulator, its controller or its recorder it is not what was asked for; unless the
-    stack says of that node how often it is started again. The nodes end by themselves if this process does.
+    The loss of a node ends the run, unless the stack's `respawn` restarts that node. The nodes end by themselves if this process does.
 
     Returns:
         reason, wall_seconds, restarts by node, and of a vehicle_simulator, as its last status says, what `run_stack` returns of it (of
@@ -49,7 +48,7 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
 
     Raises:
         InputError: a node does not come up, or another run is on the same topics.
-        RunError: the run has ended, and nodes have otherwise than they should; names each.
+        RunError: nodes ended unexpectedly; names each.
         Interrupted: a signal came before all nodes were active.
     """
     children: list[_Child] = []
@@ -61,9 +60,9 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
             try:
                 summary, simulators = serve(stack, timeout, node, runtime, Path(folder), children)
             finally:
-                runtime.begin_end()  # however often a signal comes, each is told to end, the recorder last
+                runtime.begin_end()  # despite further signals each node is ended in order, the recorder last
                 deaths += [line for line in [child.end() for child in reversed(children)] if line]
-                runtime.spin_some(_SERVE)  # for the simulators' last words
+                runtime.spin_some(_SERVE)  # for the simulators' last status
                 runtime.executor.remove_node(node)
                 node.destroy_node()
     except InputError as error:
@@ -85,7 +84,7 @@ def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, fol
     def ended() -> str:
         return next((child.ended for child in children if child.ended), "")
 
-    runtime.spin_some(DISCOVERY)
+    runtime.spin_some(DISCOVERY_TIME)
     runtime.raise_if_interrupted()
     refuse_others(stack, node, started=False)
     for entry in stack.nodes:
@@ -100,7 +99,7 @@ def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, fol
 
     def over() -> bool:
         for child in children:
-            if again := child.started_again():
+            if again := child.restart():
                 node.get_logger().error(again)
                 manager.started_again(child.entry)
         next(watch)
@@ -117,7 +116,7 @@ class _Child:
 
     def __init__(self, entry: NodeEntry, parameters_file: Path) -> None:
         self.entry = entry
-        self.restarts = self.respawn = 0  # how often it was started again, and may be
+        self.restarts = self.respawn = 0  # number of restarts, and the most allowed
         self._command = [sys.executable, "-m", "lfdm_ros.starting", *entry.program, PARENT, str(os.getpid()),
                          *node_arguments(entry, parameters_file)]
         self._start()
@@ -128,18 +127,18 @@ class _Child:
 
     @property
     def ended(self) -> str:
-        """How it has ended of itself; "": it runs, or is to be started again."""
+        """A line on its end; "" while it runs or is to be restarted."""
         status = self._process.poll()
-        return "" if status is None or self._dead else self._death(status) or f"{self.entry.name} ended"
+        return "" if status is None or self._dead else self._exit_line(status) or f"{self.entry.name} ended"
 
     @property
     def _dead(self) -> str:
-        """How it died, where it is to be started again."""
+        """A line on its end where it is to be restarted, else ""."""
         status = self._process.poll()
-        return self._death(status) if status is not None and self.restarts < self.respawn else ""
+        return self._exit_line(status) if status is not None and self.restarts < self.respawn else ""
 
-    def started_again(self) -> str:
-        """Starts the process again if it died and the stack wants that; a line then, else ""."""
+    def restart(self) -> str:
+        """Restarts the process if it died and may be; returns a line then, else ""."""
         died = self._dead
         if died:
             self.restarts += 1
@@ -148,22 +147,22 @@ class _Child:
         return died
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """Kills the process."""
         self._process.kill()
         self._process.wait()
 
     def end(self) -> str:
-        """Ends the process; a line if it ended otherwise than it should, now or before."""
+        """Ends the process; returns a line if it ended unexpectedly, now or before."""
         if self._process.poll() is not None:
-            return self._death(self._process.returncode)
+            return self._exit_line(self._process.returncode)
         self._process.send_signal(signal.SIGINT)
         stopped, end = False, time.monotonic() + _STOP
         while time.monotonic() < end:
             stopped |= resume(self._process.pid)
             with suppress(subprocess.TimeoutExpired):
-                return death(self.entry.name, self._process.wait(_SERVE), signalled=True, stopped=stopped)
+                return describe_exit(self.entry.name, self._process.wait(_SERVE), signalled=True, stopped=stopped)
         self.kill()
         return f"node {self.entry.name} did not end within {_STOP:g} s and was killed"
 
-    def _death(self, status: int) -> str:
-        return death(self.entry.name, status, signalled=False)
+    def _exit_line(self, status: int) -> str:
+        return describe_exit(self.entry.name, status, signalled=False)

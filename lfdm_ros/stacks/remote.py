@@ -1,4 +1,4 @@
-"""A node in a process of its own, asked and watched through its lifecycle services."""
+"""Nodes in processes of their own, as their manager sees them: lifecycle services, and the status of a simulator."""
 
 from __future__ import annotations
 
@@ -11,42 +11,50 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.node import Node
 from rclpy.task import Future
 
+from lfdm_ros.engine.pacing import speed_summary
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import SimulatorStatus
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.stacks.stack import NodeEntry
 
-_ANSWER = 180.0  # [s] for a node to start and to configure: the first use of a model compiles it, on a busy machine too
+_CONFIGURE_TIMEOUT = 180.0  # [s] to start and to configure: the first use of a model compiles it, on a busy machine too
 _RETRY = 3.0  # [s] without an answer
-_BEAT = 0.2  # [s] between questions whether a node is alive
-_HELD_UP = 0.5  # [s]: who has not asked for so long was held up itself, and knows nothing of the others
+_HEARTBEAT_PERIOD = 0.2  # [s]
+_OWN_DELAY = 0.5  # [s] between heartbeats beyond which this process was delayed itself, and knows nothing of the others
+SIMULATOR_STATUS = "simulator/status"
+_SUMMARY_FIELDS = ("overruns", "not_driven", "collisions", "first_collision", "least_clearance", "lifted_wheels_most")
 STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
          "activate": (Transition.TRANSITION_ACTIVATE, State.PRIMARY_STATE_ACTIVE)}
 
 
-class Remote:
+class RemoteNode:
     """A node in another process, seen through its lifecycle services."""
 
     def __init__(self, entry: NodeEntry, manager: Node, dead: Callable[[], str], errors: Mapping[str, str]) -> None:
-        """
+        """Creates the clients.
+
         Args:
-            errors: the last error that each node has logged, by its full name.
+            dead: returns the message of a node that has ended, else "".
+            errors: the last logged error of each node, by its full name.
         """
         self.entry, self._dead, self._errors = entry, dead, errors
         self._change = manager.create_client(ChangeState, f"{entry.full_name}/change_state")
         self._get = manager.create_client(GetState, f"{entry.full_name}/get_state")
-        self._sign: Future | None = None  # the answer that is to come
+        self._pending: Future | None = None  # the next answer
         self._requested_at = 0.0
-        self._answered = self._beaten = time.monotonic()
+        self._answered = self._beat = time.monotonic()
 
     def change(self, step: str) -> Generator[None, None, None]:
-        """Makes a transition.
+        """Calls a transition.
 
         Raises:
-            InputError: it failed, or took longer than any configuration does.
+            InputError: it failed, or took too long.
         """
         transition, goal = STEPS[step]
         if not (yield from self._reach()):
-            raise InputError(f"node {self.entry.name} did not start within {_ANSWER:g} s")
-        end = time.monotonic() + _ANSWER
+            raise InputError(f"node {self.entry.name} did not start within {_CONFIGURE_TIMEOUT:g} s")
+        end = time.monotonic() + _CONFIGURE_TIMEOUT
         request = ChangeState.Request(transition=Transition(id=transition))
         call = self._change.call_async(request)
         # DDS may lose a request or its answer while the two have not fully discovered each other: then the node's state tells.
@@ -55,7 +63,7 @@ class Remote:
             if state == goal:
                 return
             if time.monotonic() > end:
-                raise InputError(f"node {self.entry.name} did not {step} within {_ANSWER:g} s")
+                raise InputError(f"node {self.entry.name} did not {step} within {_CONFIGURE_TIMEOUT:g} s")
             if state is not None and not call.done():
                 call = self._change.call_async(request)
         if not call.result().success and (yield from self._state()) != goal:
@@ -64,13 +72,13 @@ class Remote:
             raise InputError(f"node {self.entry.name}: {self._errors.get(self.entry.full_name, f'{step} failed, see its log')}")
 
     def _reach(self) -> Generator[None, None, bool]:
-        """Waits until the node can be asked; False: it has not come.
+        """Waits until the node answers; False: it has not come up.
 
-        Services are not ready, for rmw_fastrtps, while it knows more ends of requests than of answers under their name, whoever's they are.
-        A node of that name that was killed while it was coming or going can leave that behind for 20 s, in which one that is there answers
-        all the same. So it is asked now and then.
+        For rmw_fastrtps a service is not ready while it knows more request than reply endpoints of its name. A node of that name that was
+        killed during discovery leaves this state behind for 20 s, in which the running one answers all the same. So it is called now and
+        then.
         """
-        end = time.monotonic() + _ANSWER
+        end = time.monotonic() + _CONFIGURE_TIMEOUT
         calls: list[Any] = []
 
         def answers() -> bool:
@@ -83,17 +91,17 @@ class Remote:
         return True
 
     def _state(self) -> Generator[None, None, int | None]:
-        """The id of the node's lifecycle state; None without an answer."""
+        """Returns the id of the node's lifecycle state; None without an answer."""
         state = self._get.call_async(GetState.Request())
         return int(state.result().current_state.id) if (yield from self.wait(state.done, _RETRY)) else None
 
-    def wait(self, done: Callable[[], bool], patience: float) -> Generator[None, None, bool]:
-        """Waits until `done`, or `patience` [s] is over, which is False.
+    def wait(self, done: Callable[[], bool], timeout: float) -> Generator[None, None, bool]:
+        """Waits until `done`, or until a timeout [s], which is False.
 
         Raises:
             InputError: a node's process has ended.
         """
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while not done():
             if died := self._dead():
                 raise InputError(died)
@@ -102,20 +110,42 @@ class Remote:
             yield
         return True
 
-    def beat(self) -> float:
-        """Asks the node now and then whether it is alive, without waiting; returns for how long it has not answered [s]."""
+    def heartbeat(self) -> float:
+        """Requests the node's state now and then, without waiting; returns the time since its last answer [s]."""
         now = time.monotonic()
-        if now - self._beaten > _HELD_UP:
-            self._answered += now - self._beaten
-        self._beaten = now
-        if self._sign is not None and self._sign.done():
-            self._answered, self._sign = now, None
-        if now - self._requested_at >= (_BEAT if self._sign is None else 2.0 * _BEAT):  # DDS may lose one
-            if self._sign is not None:
-                self._get.remove_pending_request(self._sign)
-            self._requested_at, self._sign = now, self._get.call_async(GetState.Request())
+        if now - self._beat > _OWN_DELAY:
+            self._answered += now - self._beat
+        self._beat = now
+        if self._pending is not None and self._pending.done():
+            self._answered, self._pending = now, None
+        if now - self._requested_at >= (_HEARTBEAT_PERIOD if self._pending is None else 2.0 * _HEARTBEAT_PERIOD):  # DDS may lose one
+            if self._pending is not None:
+                self._get.remove_pending_request(self._pending)
+            self._requested_at, self._pending = now, self._get.call_async(GetState.Request())
         return now - self._answered
 
-    def begin_to_watch(self) -> None:
-        """From now on silence counts."""
-        self._answered = self._beaten = time.monotonic()
+    def reset_heartbeat(self) -> None:
+        """Starts the time of silence anew."""
+        self._answered = self._beat = time.monotonic()
+
+
+class SimulatorWatch:
+    """The last status of a stack's simulator."""
+
+    def __init__(self, entry: NodeEntry, node: Node) -> None:
+        self.namespace = entry.full_name.rpartition("/")[0] or "/"
+        self._status: SimulatorStatus | None = None
+        node.create_subscription(SimulatorStatus, entry.topic(SIMULATOR_STATUS), self._on_status, qos.STATUS)
+
+    def _on_status(self, status: SimulatorStatus) -> None:
+        self._status = status
+
+    def summary(self, wall: float) -> dict[str, Any]:
+        """Returns the summary as of `run_stack`, after a wall time [s]."""
+        status = self._status
+        if status is None:
+            return {}
+        simulated = 1e-9 * nanoseconds(status.header.stamp)
+        return {"simulated_seconds": simulated, **speed_summary(simulated, wall, status.speed_factor_asked, status.held_back),
+                **{name: getattr(status, name) for name in _SUMMARY_FIELDS},
+                "commands_rejected": {"refused": status.commands_rejected}}

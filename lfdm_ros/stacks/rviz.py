@@ -1,4 +1,4 @@
-"""RViz's configuration of a stack: a display for each topic that it can draw, the frames that there are, and the goal tool."""
+"""RViz configuration of a stack: a display for each topic that it can draw, the frames, and the goal tool."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from lfdm_ros.ros.endpoints import PUBLISHES, SUBSCRIBES
 from lfdm_ros.ros.messages import BODY_FRAME
-from lfdm_ros.stacks.graph import Connection
+from lfdm_ros.stacks.stack import Connection
 
 _DEFAULT = "rviz_default_plugins/"
 _COLOURS = ("25; 180; 60", "220; 120; 30", "60; 120; 230", "200; 60; 160")
-_QUEUE = 10  # messages that may wait for their transforms
+_QUEUE = 10  # messages queued for their transforms
 
 Settings = dict[str, Any]
 
@@ -37,7 +37,7 @@ def _pose(colour: str) -> Settings:
     return {"Color": colour, "Shape": "Arrow", "Shaft Length": 3.0, "Head Length": 1.0}
 
 
-# RViz's class and settings of a colour, by the type of what is published.
+# RViz's display class and its settings for a colour, by message type.
 _DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
     "sensor_msgs/msg/LaserScan": ("LaserScan", _scan),
     "nav_msgs/msg/Path": ("Path", _path),
@@ -49,12 +49,12 @@ _DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
 
 
 def configuration(graph: list[Connection], frame: str, transforms: bool) -> str:
-    """The file's content; "" where there is nothing to draw.
+    """Returns the configuration; "" where there is nothing to draw.
 
     Args:
-        graph: of the nodes of one vehicle.
-        frame: that everything is drawn in.
-        transforms: the nodes publish those between frames.
+        graph: endpoints of the nodes of one vehicle.
+        frame: fixed frame.
+        transforms: the nodes publish transforms between frames.
     """
     published = {c.name: c for c in graph if c.direction == PUBLISHES}
     displays = [_display(c, colour) for c, colour in zip((c for c in published.values() if c.type_name in _DISPLAYS), cycle(_COLOURS))]
@@ -91,7 +91,7 @@ def _display(connection: Connection, colour: str) -> Settings:
 
 
 def _topic(name: str, profile: QoSProfile | None) -> Settings:
-    """A topic and how it is to be heard, by how it is published."""
+    """Returns a topic with the QoS of its publisher."""
     latched = profile is not None and profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
     reliable = profile is not None and profile.reliability == ReliabilityPolicy.RELIABLE
     return {"Value": name, "Depth": 5, "History Policy": "Keep Last", "Durability Policy": "Transient Local" if latched else "Volatile",

@@ -8,8 +8,8 @@
         namespace: ""                       # optional
         parameters: {stepping: lockstep}    # optional; checked against the node's own table
         remappings: {odom: odometry}        # optional
-        autostart: true                     # optional: configured and activated by whoever runs the stack
-        respawn: 0                          # optional: how often its process is started again if it dies; not where all share one
+        autostart: true                     # optional: configured and activated with the stack
+        respawn: 0                          # optional: number of restarts of its process if it dies; not where all share one
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from typing import Any
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.parameters import renaming
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import Endpoint, in_force
+from lfdm_ros.ros.endpoints import OF_COMPONENTS, PUBLISHES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
                "operator_model", "teleop_link", "joystick", "keyboard", "dashboard", "vehicle_frames", "command_adapter", "hil_bridge",
                "ground_learner")
+RECORDER = "recorder"
 CLOCK = "/clock"
 _STACK_KEYS = ("description", "parameters", "processes", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
-_MOST_RESPAWNS = 1000
-# Parameters that name a folder which is one node's alone; a bag is in one.
+_MAX_RESPAWNS = 1000
+# Parameters that name a folder of one node alone; a bag is in one.
 _FOLDERS = {"calibrator": ("watch_directory", "out_directory", "store"), "recorder": ("bag",)}
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart", "respawn")
 
@@ -51,7 +53,7 @@ def register_node(node: type[Component]) -> None:
     """Makes a node known by its NAME: to stack files, `lfdm up` and launch files.
 
     Raises:
-        InputError: no `Component`, a NAME that is taken or is no name, or a parameter whose default it would refuse itself.
+        InputError: no `Component`, a NAME that is taken or invalid, or a parameter whose default is invalid.
     """
     if not (isinstance(node, type) and issubclass(node, Component) and isinstance(getattr(node, "NAME", None), str)):
         raise InputError(f"{node!r} is no node; derive it from lfdm_ros.ros.component.Component, with NAME and PARAMETERS")
@@ -65,13 +67,13 @@ def register_node(node: type[Component]) -> None:
 
 
 def executables() -> tuple[str, ...]:
-    """What a stack may name: the nodes that ship with the package, and those that other packages name in their entry points."""
+    """Returns the names of all nodes: of this package, and of entry points of other packages."""
     plugins.load({"lfdm_ros.nodes": register_node})
     return (*EXECUTABLES, *_outside)
 
 
 def node_class(executable: str) -> type[Component]:
-    """The node of a name: from outside, or that which a module of lfdm_ros.nodes defines."""
+    """Returns the class of a node by its name: a registered one, or that of a module of lfdm_ros.nodes."""
     if executable not in EXECUTABLES and executable in executables():
         return _outside[executable]
     module = importlib.import_module(f"lfdm_ros.nodes.{executable}")
@@ -93,7 +95,7 @@ class NodeEntry:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The module that runs it in a process of its own, and the arguments of that."""
+        """The module that runs it in a process of its own, and its arguments."""
         own = self.executable in EXECUTABLES
         return (f"lfdm_ros.nodes.{self.executable}",) if own else ("lfdm_ros.stacks.any_node", self.executable)
 
@@ -103,7 +105,7 @@ class NodeEntry:
         return _absolute(self.name, self.namespace)
 
     def topic(self, name: str) -> str:
-        """The name in the graph of a topic that the node's code calls `name`."""
+        """Returns the name in the graph of a topic that the node's code calls `name`."""
         renamed = {self._resolved(source): target for source, target in self.remappings.items()}
         resolved = self._resolved(name)
         return self._resolved(renamed.get(resolved, resolved))
@@ -113,12 +115,12 @@ class NodeEntry:
 
     @property
     def table(self) -> dict[str, Parameter]:
-        """The parameters that the node declares."""
+        """The declared parameters of the node, by name."""
         return by_name(node_class(self.executable).PARAMETERS)
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """What the node declares that it has with its parameters. Raises InputError: a file that these name cannot be read."""
+        """The declared endpoints of the node with its parameters. Raises InputError where a file that these name cannot be read."""
         return in_force(node_class(self.executable).ENDPOINTS, self.value)
 
     def takes(self, parameter: str) -> bool:
@@ -126,7 +128,7 @@ class NodeEntry:
         return parameter in self.table or parameter in node_class(self.executable).RENAMED
 
     def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
-        """The entry with one parameter set.
+        """Returns the entry with one parameter set.
 
         Raises:
             InputError: no such parameter, or the value does not fit; `where` leads the message.
@@ -146,7 +148,7 @@ class NodeEntry:
         return moved(now) if now else kind.REMOVED.get(name, "")
 
     def value(self, name: str) -> Value:
-        """The parameter's value in this stack."""
+        """Returns the value of a parameter in this stack."""
         return self.parameters.get(name, self.table[name].default)
 
 
@@ -159,8 +161,8 @@ class Stack:
     processes: bool = False
 
     def with_override(self, assignment: str, value: Any, where: str) -> Stack:
-        """The stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, as it is or with its
-        namespace.
+        """Returns the stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, or its name
+        with namespace.
 
         Raises:
             InputError: no such node or parameter, or the value does not fit.
@@ -179,7 +181,7 @@ class Stack:
 
     @property
     def sole_topics(self) -> dict[str, list[str]]:
-        """The topics of which there may be one publisher, and which nodes of the stack are that."""
+        """The topics that admit one publisher, and the nodes of the stack that publish them."""
         publishers: dict[str, list[str]] = {}
         for entry in self.nodes:
             soles = (endpoint for endpoint in node_class(entry.executable).ENDPOINTS if endpoint.sole)
@@ -188,13 +190,13 @@ class Stack:
         return publishers
 
     def with_default(self, parameter: str, value: Value) -> Stack:
-        """The stack with a parameter set in every node that declares it and does not set it itself."""
+        """Returns the stack with a parameter set in every node that declares it and does not set it itself."""
         return replace(self, nodes=tuple(
             entry.with_parameter(parameter, value, parameter) if parameter in entry.table and parameter not in entry.parameters else entry
             for entry in self.nodes))
 
     def ending_with_scenario(self) -> Stack:
-        """The stack in which a node that drives a scenario ends the run with it, unless the stack says otherwise (on_finish)."""
+        """Returns the stack in which a node that drives a scenario ends the run with it, unless the stack sets on_finish."""
         def drives_scenario(entry: NodeEntry) -> bool:
             return {"on_finish", "scenario"} <= entry.table.keys() and ("task" not in entry.table or entry.value("task") == "scenario")
 
@@ -206,12 +208,12 @@ class Stack:
         return any(entry.takes(parameter) for entry in self.nodes)
 
     def hint(self, parameter: str) -> str:
-        """The end of a message about a parameter that no node has."""
+        """Returns the end of a message about an unknown parameter."""
         return next((f"; {hint}" for hint in (entry.hint(parameter) for entry in self.nodes) if hint), "")
 
-    def recorded(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
-        """The stack with a recorder of all topics, first in the list, so that it hears everything: its own into this bag, if it has one."""
-        # Whole, for the recorder may run in another folder than who asked for it.
+    def with_recorder(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
+        """Returns the stack with a recorder of all topics into a bag, first in the list to miss nothing: its own recorder if it has one."""
+        # Absolute, since the recorder may run in another working directory.
         whole = {"bag": os.path.abspath(bag)}
         for own in self.nodes:
             if own.executable == "recorder" and not own.parameters.get("topics"):
@@ -221,8 +223,8 @@ class Stack:
         name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
         return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
 
-    def apart(self, namespace: str) -> Stack:
-        """The stack with folders of its own, called as the namespace, for what its nodes keep and watch: below those that it names."""
+    def with_own_folders(self, namespace: str) -> Stack:
+        """Returns the stack with folders of its own for the files of its nodes: named as the namespace, below those of the stack."""
         def own(entry: NodeEntry) -> NodeEntry:
             given = {name: str(entry.parameters[name]) for name in _FOLDERS.get(entry.executable, ()) if entry.parameters.get(name)}
             return replace(entry, parameters={**entry.parameters, **{
@@ -231,14 +233,62 @@ class Stack:
 
         return replace(self, nodes=tuple(own(entry) for entry in self.nodes))
 
-    def below(self, namespace: str) -> Stack:
-        """The stack with a namespace in front of those that are not absolute. A simulated vehicle has its time there too: another one's
-        clock is not its own."""
+    def in_namespace(self, namespace: str) -> Stack:
+        """Returns the stack with a namespace before those that are not absolute. The clock of a simulated vehicle moves there too: each
+        vehicle has a clock of its own."""
         clock = {CLOCK: _absolute(CLOCK[1:], namespace)} if namespace.strip("/") and self.declares("stop_time") else {}
         return replace(self, nodes=tuple(
             replace(entry, namespace=_absolute(entry.namespace, namespace),
                     remappings=entry.remappings if entry.namespace.startswith("/") else {**clock, **entry.remappings})
             for entry in self.nodes))
+
+
+# ---- endpoints of a stack in the graph ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Connection:
+    """An endpoint of a node with its name in the graph."""
+
+    node: NodeEntry
+    endpoint: Endpoint
+    name: str
+
+    @property
+    def direction(self) -> str:
+        return self.endpoint.direction
+
+    @property
+    def type_name(self) -> str:
+        return self.endpoint.type_name
+
+
+def connections(stack: Stack) -> list[Connection]:
+    """Returns the connections of all nodes of a stack, once configured.
+
+    Raises:
+        InputError: a vehicle or scenario of the stack that decides on endpoints cannot be read.
+    """
+    found = [Connection(entry, endpoint, entry.topic(endpoint.name_for(entry.value))) for entry in stack.nodes
+             for endpoint in (*entry.endpoints, *in_force(OF_COMPONENTS, entry.value))]
+    return found + [heard for entry in stack.nodes if entry.executable == RECORDER for heard in _recorded(entry, found)]
+
+
+def _recorded(recorder: NodeEntry, found: list[Connection]) -> list[Connection]:
+    """Returns the subscriptions of a recorder: its `topics`, or those that nodes of the stack publish in its namespace."""
+    topics, exclude = ({recorder.topic(name) for name in recorder.value(key) or []} for key in ("topics", "exclude"))  # type: ignore[union-attr]
+    namespace = recorder.full_name.rpartition("/")[0] or "/"
+    published = {c.name: c.endpoint.kind for c in found if c.direction == PUBLISHES}
+    wanted = topics or {name for name in published if is_wanted(name, topics, exclude, namespace)}
+    return [Connection(recorder, Endpoint(SUBSCRIBES, name, published.get(name), "recorded"), name) for name in sorted(wanted)]
+
+
+def undeclared(stack: Stack) -> list[str]:
+    """Returns the registered nodes that declare no endpoints."""
+    return [entry.full_name for entry in stack.nodes if not node_class(entry.executable).ENDPOINTS and entry.executable != RECORDER]
+
+
+# ---- stack files and the command line -----------------------------------------------------------------------------------------------
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
@@ -265,13 +315,13 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         if len(publishers) > 1:
             raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")
     for name, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
-        # What a node says itself goes before what all are given.
-        silent = tuple(e for e in stack.nodes if name not in e.parameters)
+        # A node's own value takes precedence.
+        unset = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
             raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
                              + (stack.hint(name) or suggest(name, (known for entry in stack.nodes for known in entry.table))))
         stack = replace(stack, nodes=tuple(
-            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and e.takes(name) else e
+            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in unset and e.takes(name) else e
             for e in stack.nodes))
     return stack
 
@@ -282,9 +332,9 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
     """Applies what the command line adds to a stack file.
 
     Args:
-        namespaces: where the stack runs, once in each; bags of several are named BAG_NAMESPACE, and what nodes keep and watch is in a
-            folder NAMESPACE below the one that the stack names. None: in that of the graph.
-        option: how messages write an option.
+        namespaces: of the copies of the stack; bags of several are named BAG_NAMESPACE, and files of nodes are in a folder NAMESPACE
+            below the one that the stack names. None: the root.
+        option: form of an option in messages.
 
     Returns:
         the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
@@ -304,19 +354,19 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
     simulated = stack.declares("stop_time")
     if duration is not None and simulated:
         stack = stack.with_override("stop_time", float(duration), option.format("duration"))
-        # Simulated time that stands still never ends: where nobody says otherwise, a run that is to end does so without a driver too.
+        # Simulated time that stands still never ends: by default a run with a duration ends without a driver too.
         stack = stack.with_default("answer_timeout", _ANSWER_TIMEOUT)
     for name in namespaces:
         if not re.fullmatch(r"/?[A-Za-z]\w*(/[A-Za-z]\w*)*", name) or namespaces.count(name) > 1:
             raise InputError(f"{option.format('namespace')} {quote(name)}: give each once, letters, digits and _, beginning with a letter")
     copies = []
     for name in namespaces or ("",):
-        own = stack.apart(name) if len(namespaces) > 1 else stack
+        own = stack.with_own_folders(name) if len(namespaces) > 1 else stack
         if record is not None:
             bag = Path(record)
-            own = own.recorded(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
+            own = own.with_recorder(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
                                sim_time=simulated)
-        copies.append(own.below(name) if name else own)
+        copies.append(own.in_namespace(name) if name else own)
     stack = replace(stack, nodes=tuple(entry for copy in copies for entry in copy.nodes))
     for name, value in of_copies.items():
         stack = stack.with_override(name, value, f"{option.format('set')} {name}")
@@ -324,7 +374,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """NODE.PARAMETER=VALUE as given to --set; the value is YAML.
+    """Parses NODE.PARAMETER=VALUE of --set; the value is YAML.
 
     Raises:
         InputError: not of that form.
@@ -336,7 +386,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _absolute(name: str, namespace: str) -> str:
-    """A name in the graph: as it is where it begins with /, else below the namespace."""
+    """Returns a name in the graph: absolute names as they are, others below the namespace."""
     return name if name.startswith("/") else "/" + "/".join(part for part in (*namespace.split("/"), *name.split("/")) if part)
 
 
@@ -353,8 +403,8 @@ def _entry(data: Any, where: str) -> NodeEntry:
     if not isinstance(autostart, bool):
         raise InputError(f"{where}: autostart: {quote(autostart)} is not true or false")
     respawn = data.get("respawn", 0)
-    if not isinstance(respawn, int) or isinstance(respawn, bool) or not 0 <= respawn <= _MOST_RESPAWNS:
-        raise InputError(f"{where}: respawn: {quote(respawn)} is no whole number from 0 to {_MOST_RESPAWNS}")
+    if not isinstance(respawn, int) or isinstance(respawn, bool) or not 0 <= respawn <= _MAX_RESPAWNS:
+        raise InputError(f"{where}: respawn: {quote(respawn)} is no whole number from 0 to {_MAX_RESPAWNS}")
     remappings = _by_name(data.get("remappings") or {}, f"{where}: remappings")
     if not all(isinstance(value, str) for value in remappings.values()):
         raise InputError(f"{where}: remappings: give FROM: TO, both names")

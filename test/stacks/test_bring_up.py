@@ -19,7 +19,7 @@ from children import children, command
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks import bring_up, remote
-from lfdm_ros.stacks.bring_up import Manager, death, in_order, refuse_others, resume, unheard
+from lfdm_ros.stacks.bring_up import Manager, describe_exit, in_order, missing_subscriptions, refuse_others, resume
 from lfdm_ros.stacks.stack import load_stack
 
 
@@ -50,7 +50,7 @@ def test_all_are_configured_before_any_is_activated_in_the_order_of_the_list() -
     (130, True, ""), (-signal.SIGINT, True, ""), (143, True, ""), (1, True, "node n ended with status 1, see its log"),
 ])
 def test_a_death_is_named(status: int, signalled: bool, words: str) -> None:
-    assert death("n", status, signalled=signalled) == words
+    assert describe_exit("n", status, signalled=signalled) == words
 
 
 def test_a_process_that_is_stopped_is_resumed_to_end_and_named() -> None:
@@ -62,8 +62,8 @@ def test_a_process_that_is_stopped_is_resumed_to_end_and_named() -> None:
         assert resume(child.pid)
         assert child.wait(120) == -signal.SIGTERM  # else it waits for ever
     assert not resume(child.pid)
-    assert death("n", child.returncode, signalled=True, stopped=True).startswith("node n was stopped (SIGSTOP) when the run ended")
-    assert death("n", -signal.SIGKILL, signalled=True, stopped=True) == "node n was killed by signal 9 (Killed)"
+    assert describe_exit("n", child.returncode, signalled=True, stopped=True).startswith("node n was stopped (SIGSTOP) when the run ended")
+    assert describe_exit("n", -signal.SIGKILL, signalled=True, stopped=True) == "node n was killed by signal 9 (Killed)"
 
 
 NAMES = ["/input_player", "/vehicle_simulator"]
@@ -214,7 +214,7 @@ def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[
 
     stack = load_stack({"nodes": [{"executable": "recorder", "namespace": "car", "parameters": parameters},
                                   {"executable": "input_player"}]})
-    assert unheard(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
+    assert missing_subscriptions(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["its child", "with a prefix between"])

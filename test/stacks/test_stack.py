@@ -158,9 +158,9 @@ def test_topics_as_they_are_named_in_the_graph(namespace: str, remappings: dict[
 
 def test_a_stack_below_a_namespace() -> None:
     stack = load_stack({"nodes": [{"executable": "recorder", "namespace": name} for name in ("", "car", "/far")]})
-    assert [entry.full_name for entry in stack.below("/fleet").nodes] == ["/fleet/recorder", "/fleet/car/recorder", "/far/recorder"]
-    assert all(not entry.remappings for entry in stack.below("/fleet").nodes)
-    assert [entry.full_name for entry in stack.below("").nodes] == [entry.full_name for entry in stack.nodes]
+    assert [entry.full_name for entry in stack.in_namespace("/fleet").nodes] == ["/fleet/recorder", "/fleet/car/recorder", "/far/recorder"]
+    assert all(not entry.remappings for entry in stack.in_namespace("/fleet").nodes)
+    assert [entry.full_name for entry in stack.in_namespace("").nodes] == [entry.full_name for entry in stack.nodes]
 
 
 def test_process_arguments_carry_names_and_parameters(tmp_path: Path) -> None:
@@ -211,5 +211,5 @@ def test_a_stack_that_records_itself_does_so_where_it_is_asked_to():
     for topics, names in (([], ["recorder", "state_sensor"]), (["/clock"], ["stack_recorder", "state_sensor", "recorder"])):
         own = {"executable": "recorder", "parameters": {"bag": "own", "topics": topics}}
         stack = load_stack({"nodes": [{"executable": "state_sensor"}, own]})
-        recorded = stack.recorded("asked", sim_time=True)
+        recorded = stack.with_recorder("asked", sim_time=True)
         assert [entry.name for entry in recorded.nodes] == names and recorded.nodes[0].parameters["bag"] == str(Path("asked").absolute())

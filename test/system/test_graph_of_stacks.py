@@ -30,10 +30,9 @@ from lfdm_ros.ros.endpoints import ACTS, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
-from lfdm_ros.stacks.graph import RECORDER, connections
 from lfdm_ros.stacks.layouts import layouts
 from lfdm_ros.stacks.policy import policy
-from lfdm_ros.stacks.stack import Stack, prepare_stack
+from lfdm_ros.stacks.stack import RECORDER, Stack, connections, prepare_stack
 
 STACKS = sorted(path.stem for path in (share_directory() / "config" / "stacks").glob("*.yaml"))
 # What a run in this process leaves alone, and what takes time.

@@ -208,7 +208,7 @@ def test_our_nodes_are_the_device_under_test(tmp_path: Path, name: str) -> None:
     mirror = mirror.with_override("hil_bridge.udp_peer_port", here, "").with_override("command_timeout", 60.0, "")
     bench = load_stack({"nodes": [{"executable": "hil_bridge", "parameters": {
         "link": "udp", "mode": "lockstep", "udp_port": here, "udp_peer_port": there, "scenario": scenario, "stop_time": 3.0,
-        "wait_limit": 60.0}}]}).below("bench")
+        "wait_limit": 60.0}}]}).in_namespace("bench")
     summary = run_stack(replace(mirror, nodes=(*mirror.nodes, *bench.nodes)), record=tmp_path / "bag", timeout=180.0)
     vehicle, controller = summary["namespaces"]["/bench"], summary
     assert summary["reason"] == "simulated 3 s" and vehicle["unanswered"] == 0 and vehicle["collisions"] == 0

@@ -20,7 +20,7 @@ from children import children, command
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
-from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
+from lfdm_ros.stacks.launching import ARGUMENTS, refuse_unknown, stack_from_arguments
 from lfdm_ros.stacks.stack import Stack, load_stack
 
 FILES = sorted((share_directory() / "launch").glob("*.launch.py"))
@@ -40,12 +40,12 @@ def test_each_launch_file_has_its_stack(path: Path) -> None:
 
 
 def test_without_arguments_the_stack_is_as_it_is_written() -> None:
-    assert stack_of(given()) == load_stack("simulator")
+    assert stack_from_arguments(given()) == load_stack("simulator")
 
 
 def test_arguments_reach_every_node_that_has_the_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    stack = stack_of(given(stack="autonomy", vehicle="sedan", scenario="moving_obstacle", speed="2", record="drive",
+    stack = stack_from_arguments(given(stack="autonomy", vehicle="sedan", scenario="moving_obstacle", speed="2", record="drive",
                            set="vehicle_simulator.publish_rate=50; stepping=lockstep"))
     assert values(stack, "vehicle") == ["sedan"] * 4
     assert values(stack, "scenario") == ["moving_obstacle"] * 2
@@ -56,7 +56,7 @@ def test_arguments_reach_every_node_that_has_the_parameter(tmp_path: Path, monke
 
 
 def test_arguments_of_the_bridge_to_hardware() -> None:
-    stack = stack_of(given(stack="hil", vehicle="sedan", namespace="bench", record="drive",
+    stack = stack_from_arguments(given(stack="hil", vehicle="sedan", namespace="bench", record="drive",
                            set="mode=lockstep; can_interface=socketcan; hil_bridge.can_channel=can0"))
     recorder, bridge = stack.nodes
     assert bridge.full_name == "/bench/hil_bridge" and recorder.executable == "recorder"
@@ -73,7 +73,7 @@ def test_arguments_of_the_bridge_to_hardware() -> None:
 ])
 def test_arguments_that_do_not_fit_are_named(arguments: dict[str, str], words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
-        stack_of(given(**arguments))
+        stack_from_arguments(given(**arguments))
 
 
 def test_unknown_arguments_are_refused_where_the_file_is_what_was_launched() -> None:

@@ -13,7 +13,7 @@ from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.calibration.store import PosteriorStore
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
-from lfdm_ros.stacks.launch_arguments import ARGUMENTS, stack_of
+from lfdm_ros.stacks.launching import ARGUMENTS, stack_from_arguments
 from lfdm_ros.stacks.processes import run_processes
 from lfdm_ros.stacks.stack import load_stack, prepare_stack
 
@@ -74,14 +74,14 @@ def test_two_different_vehicles_in_processes_of_their_own(scenario: str, tmp_pat
 
 def test_namespaces_of_the_command_line_and_of_launch() -> None:
     given = dict.fromkeys(ARGUMENTS, "") | {"stack": "simulator", "namespace": "a, fleet/b"}
-    stack = stack_of(given)
+    stack = stack_from_arguments(given)
     assert stack == prepare_stack("simulator", namespaces=("a", "fleet/b"))[0]
     assert {entry.namespace for entry in stack.nodes} == {"/a", "/fleet/b"}
     assert {topic: len(names) for topic, names in stack.sole_topics.items()} == dict.fromkeys(
         [f"{n}/{t}" for n in ("/a", "/fleet/b") for t in ("clock", "vehicle/state", "control/command")], 1)
     # What has no simulated time has no clock of its own; what is written for a node stays.
-    assert all(not entry.remappings for entry in load_stack("calibration").below("a").nodes)
-    kept = load_stack({"nodes": [{"executable": "vehicle_simulator", "remappings": {"/clock": "/clock"}}]}).below("a").nodes[0]
+    assert all(not entry.remappings for entry in load_stack("calibration").in_namespace("a").nodes)
+    kept = load_stack({"nodes": [{"executable": "vehicle_simulator", "remappings": {"/clock": "/clock"}}]}).in_namespace("a").nodes[0]
     assert kept.topic("/clock") == "/clock" and stack.nodes[0].topic("/clock") == "/a/clock"
     for wrong in (("a", "a"), ("1a",), ("",), ("a b",)):
         with pytest.raises(InputError, match="--namespace"):

@@ -31,7 +31,7 @@ from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import INTERRUPTED
 from lfdm_ros.srv import Reset
-from lfdm_ros.stacks.bystander import Bystander
+from lfdm_ros.stacks.inspection import ObserverNode
 
 MOST_GROWTH = 0.05
 _LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
@@ -158,7 +158,7 @@ def segments_of(pids: Iterable[int]) -> set[str]:
 # ---- the run -----------------------------------------------------------------------------------------------------------------
 
 
-class _Watcher(Bystander):
+class _Watcher(ObserverNode):
     """Hears the simulated clock and how fast the vehicle is, and puts it back to the start."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class _Watcher(Bystander):
     def look(self, seconds: float) -> None:
         """Takes what is new, once, after a time: not every message wakes it."""
         time.sleep(seconds)
-        self.take(10)
+        self.spin_some(10)
         if self.time - self._moved > _REST and self._reset.service_is_ready():
             self._reset.call_async(Reset.Request())
             self._moved = self.time

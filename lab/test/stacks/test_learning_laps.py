@@ -34,8 +34,8 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.sensors.state_gate import pose_jumped
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.srv import Reset
-from lfdm_ros.stacks.bystander import Bystander
 from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.stacks.inspection import ObserverNode
 from lfdm_ros.vehicles import Footprint, load_vehicle
 
 VEHICLE = "hmmwv"
@@ -59,7 +59,7 @@ class Lap:
     known: FrictionPosteriorMap | None
 
 
-class _Keeper(Bystander):
+class _Keeper(ObserverNode):
     """Puts the vehicle back at the end of each lap, once what it has felt there is known."""
 
     def __init__(self, scenario: Scenario, laps: int) -> None:
@@ -87,7 +87,7 @@ class _Keeper(Bystander):
 
     def look(self) -> bool:
         """Whether all laps are driven; asked again and again."""
-        self.take(20)
+        self.spin_some(20)
         if self._asked is not None and not self._asked.done():
             return False
         self._asked, state = None, self._state
