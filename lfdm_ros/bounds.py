@@ -1,7 +1,7 @@
-"""What a vehicle, its sensors and its tasks can be: a range for each quantity that comes from outside, and one way to refuse the rest.
+"""Ranges of the quantities of vehicles, sensors and tasks that come from outside, and the errors for values beyond them.
 
-Messages, services, scenario files and parameters are checked against this one table. A range is wide, and says why it ends where it does:
-it keeps out what no vehicle can be, not what is unusual. What is inside must be answered in bounded time.
+Messages, services, scenario files and parameters are checked against this one table. Ranges are wide, each with the reason of its ends:
+they exclude impossible values, not unusual ones. Input within them must be processed in bounded time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 
-# How much may be asked for: least and most. More than these no machine ends with.
+# Least and most of a calibration: with more no machine comes to an end.
 DRAWS, CHAINS, SEEDS = (10, 100_000), (1, 256), (0, 2**63 - 1)
 
-# Why something was refused: what the counts in /diagnostics are by.
+# Reasons of refusals, by which /diagnostics counts them.
 NOT_FINITE = "not_finite"
 OUT_OF_RANGE = "out_of_range"
 TOO_MANY = "too_many"  # elements
 MALFORMED = "malformed"  # parts that do not fit together
 FRAME = "frame"  # of coordinates
 STAMP = "stamp"  # late, or ahead of the clock
-UNUSABLE = "unusable"  # anything else; the text says what
+UNUSABLE = "unusable"  # anything else, as the text says
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ _SIZES = ("beams", "points", "obstacles", "wheels")
 
 
 def _entry(name: str) -> str:
-    """Where a quantity stands in the table."""
+    """Returns the key of a quantity in the table."""
     return "omega" if name.startswith("omega_") else name
 
 
 class Refused(InputError):
-    """Input that is refused; `reason` is one of the names above."""
+    """Refused input; `reason` is one of the names above."""
 
     def __init__(self, text: str, reason: str = UNUSABLE) -> None:
         super().__init__(text)
@@ -109,10 +109,10 @@ class Refused(InputError):
 
 
 def refusal(name: str, value: float, label: str = "") -> Refused | None:
-    """Why a value cannot be that of the quantity `name`, in one line; None: it can.
+    """Returns the refusal of a value of the quantity `name`; None for a valid value.
 
     Args:
-        label: what the line calls it instead of `name`.
+        label: replaces `name` in the message.
     """
     bound = BOUNDS[_entry(name)]
     if bound.lower <= value <= bound.upper:  # false for NaN
@@ -125,7 +125,7 @@ def refusal(name: str, value: float, label: str = "") -> Refused | None:
 
 
 def require(name: str, value: float, label: str = "") -> float:
-    """The value, if it can be that of the quantity `name`; raises Refused."""
+    """Returns a value of the quantity `name`; raises Refused outside of its range."""
     refused = refusal(name, value, label)
     if refused is not None:
         raise refused
@@ -133,7 +133,7 @@ def require(name: str, value: float, label: str = "") -> float:
 
 
 def require_requested(draws: int, chains: int, seed: int) -> None:
-    """Raises Refused unless a calibration may be asked for these; 0: as the recipe says."""
+    """Raises Refused for invalid requests of a calibration; 0: as the recipe says."""
     for name, value, (least, _) in (("draws", draws, DRAWS), ("chains", chains, CHAINS), ("seed", seed, SEEDS)):
         require(name, value)
         if 0 < value < least:
@@ -176,9 +176,9 @@ def require_array(name: str, values: np.ndarray, label: str) -> None:
 
 @dataclass
 class Refusals:
-    """What a node refused: how many of each kind of input, of these how many for which reason, and the last one in words.
+    """Counts of a node's refused inputs by kind and by reason, and the last refusal in words.
 
-    report: takes each refusal, in one line.
+    report: callback for each refusal, in one line.
     """
 
     report: Callable[[str], None] = lambda text: None
@@ -195,7 +195,7 @@ class Refusals:
 
         Args:
             kind: of the input: "state", "scan".
-            why: in one line; of an error its own reason counts.
+            why: in one line; an error brings its own reason.
         """
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.reasons[kind, getattr(why, "reason", reason)] += 1
@@ -207,7 +207,7 @@ class Refusals:
         return sum(self.counts.values())
 
     def diagnosis(self) -> dict[str, int | str]:
-        """For /diagnostics: refused.KIND, refused.KIND.REASON of what was refused, last_refusal. Nothing where no input is counted."""
+        """Returns values for /diagnostics: refused.KIND, refused.KIND.REASON, last_refusal; empty where no input is counted."""
         if not self.counts:
             return {}
         return {**{f"refused.{kind}": count for kind, count in self.counts.items()},

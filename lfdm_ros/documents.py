@@ -1,11 +1,11 @@
-"""Reading of files that people write, YAML and JSON: every failure is an InputError that names file and key.
+"""Reading of hand-written files, YAML and JSON: every failure is an InputError that names file and key.
 
-A document is data of a person's size, not a program. It has at most LARGEST characters, also once its aliases are written out, DEEPEST
-levels of nesting, and no integer beyond 1e308, so that what reads it may walk over it, convert it and quote it without care. Dates are
-texts, and tags other than those of YAML's core are refused.
+A document has at most MAX_LENGTH characters, also with its aliases written out, MAX_DEPTH levels of nesting, and no integer beyond
+1e308, so that its readers may walk over it, convert it and quote it without care. Dates are texts, and tags other than those of YAML's core
+are refused.
 
-By hand, not by pydantic or msgspec: a mistake is one line with file, key, unit and fix, which their errors would have to be translated into
-one by one; and the bounds above concern what is read before there is anything to validate.
+By hand, not by pydantic or msgspec: a mistake is one line with file, key, unit and fix, into which their errors would have to be translated
+one by one; and the bounds above apply while reading, before there is anything to validate.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.resources import find_config
 from lfdm_ros.units import to_si
 
-LARGEST = 1_000_000
-DEEPEST = 50
-LARGEST_WRITTEN = 100_000_000  # bytes of a file that a program wrote
-_LONGEST_INTEGER = 400  # characters, in any base
+MAX_LENGTH = 1_000_000
+MAX_DEPTH = 50
+MAX_GENERATED_LENGTH = 100_000_000  # bytes of a file written by a program
+_MAX_INTEGER_LENGTH = 400  # characters, in any base
 
 _CORE = ("null", "bool", "int", "float", "str", "seq", "map")
 _TAG = "tag:yaml.org,2002:"
@@ -36,7 +36,7 @@ _TAG = "tag:yaml.org,2002:"
 _Reader: Any = yaml.SafeLoader
 if yaml.__with_libyaml__:
     class _LibyamlReader(yaml.composer.Composer, yaml.CSafeLoader):
-        """The events come from libyaml, in a fifth of the time; nodes are composed here, where `_Loader` counts them."""
+        """Events from libyaml, in a fifth of the time; nodes are composed here, where `_Loader` counts them."""
 
         def __init__(self, text: str) -> None:
             yaml.CSafeLoader.__init__(self, text)
@@ -46,7 +46,7 @@ if yaml.__with_libyaml__:
 
 
 class _Loader(_Reader):
-    """PyYAML's safe loader within the bounds above; whatever it meets, it raises a YAMLError."""
+    """PyYAML's safe loader within the bounds above; raises only YAMLError."""
 
     yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items()
                          if tag is None or tag in [_TAG + kind for kind in _CORE]}
@@ -57,7 +57,7 @@ class _Loader(_Reader):
         super().__init__(text)
         self._depth = self._size = 0
         # A long text is one thing, aliases that make it longer another. Of nodes one may be empty for each that is not.
-        self._largest = LARGEST if len(text) <= LARGEST else 2 * len(text)
+        self._largest = MAX_LENGTH if len(text) <= MAX_LENGTH else 2 * len(text)
         self._sizes: dict[str, int] = {}  # of anchors, aliases written out
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -69,8 +69,8 @@ class _Loader(_Reader):
         if self._size > self._largest:
             raise yaml.composer.ComposerError(None, None, f"with its aliases written out it has more than {self._largest} characters",
                                               event.start_mark)
-        if self._depth >= DEEPEST:
-            raise yaml.composer.ComposerError(None, None, f"more than {DEEPEST} levels", event.start_mark)
+        if self._depth >= MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, f"more than {MAX_DEPTH} levels", event.start_mark)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -81,7 +81,7 @@ class _Loader(_Reader):
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         tag = node.tag.removeprefix(_TAG)
         integer = tag == "int" and isinstance(node, yaml.ScalarNode)
-        if integer and len(node.value) > _LONGEST_INTEGER:
+        if integer and len(node.value) > _MAX_INTEGER_LENGTH:
             raise yaml.constructor.ConstructorError(None, None, f"a number of {len(node.value)} digits", node.start_mark)
         try:
             value = super().construct_object(node, deep)
@@ -92,8 +92,8 @@ class _Loader(_Reader):
         return value
 
 
-def parse_yaml(text: str, where: str, largest: int = LARGEST) -> Any:
-    """The document in a text.
+def parse_yaml(text: str, where: str, largest: int = MAX_LENGTH) -> Any:
+    """Returns the document in a text.
 
     Raises:
         InputError: it is not YAML, or beyond the bounds of this module; `where` leads the message.
@@ -116,7 +116,7 @@ def parse_yaml(text: str, where: str, largest: int = LARGEST) -> Any:
 
 
 def parse_json(text: str, where: str, pairs: Callable[[Sequence[tuple[str, Any]]], Any] | None = None) -> Any:
-    """The document in a text; `pairs` makes its objects.
+    """Returns the document in a text; `pairs` makes its objects.
 
     Raises:
         InputError: it is not JSON, or beyond the bounds of this module; `where` leads the message.
@@ -126,19 +126,19 @@ def parse_json(text: str, where: str, pairs: Callable[[Sequence[tuple[str, Any]]
     except InputError:
         raise
     except RecursionError:
-        raise InputError(f"{where}: not readable JSON: more than {DEEPEST} levels") from None
+        raise InputError(f"{where}: not readable JSON: more than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise InputError(f"{where}: not readable JSON: {quote(str(error))[1:-1]}") from None
     level: list[Any] = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         level = [child for node in level if isinstance(node, (list, dict)) for child in (node.values() if isinstance(node, dict) else node)]
         if not level:
             return value
-    raise InputError(f"{where}: not readable JSON: more than {DEEPEST} levels")
+    raise InputError(f"{where}: not readable JSON: more than {MAX_DEPTH} levels")
 
 
-def read_text(path: Path, kind: str, largest: int = LARGEST) -> str:
-    """The text of a file of at most `largest` bytes; `kind` is what the message calls it.
+def read_text(path: Path, kind: str, largest: int = MAX_LENGTH) -> str:
+    """Returns the text of a file of at most `largest` bytes; `kind` names it in messages.
 
     Raises:
         InputError: it cannot be read, is no text or too long.
@@ -154,8 +154,8 @@ def read_text(path: Path, kind: str, largest: int = LARGEST) -> str:
     raise InputError(f"{path}: not readable {kind}: {problem}")
 
 
-def read_yaml(path: Path, largest: int = LARGEST) -> tuple[Any, str]:
-    """The document of a file and its text, of at most `largest` characters.
+def read_yaml(path: Path, largest: int = MAX_LENGTH) -> tuple[Any, str]:
+    """Returns the document of a file and its text, of at most `largest` characters.
 
     Raises:
         InputError: the file cannot be read, is not YAML, or beyond the bounds of this module.
@@ -165,8 +165,8 @@ def read_yaml(path: Path, largest: int = LARGEST) -> tuple[Any, str]:
 
 
 def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], called: str) -> tuple[Any, str]:
-    """The content of a file of config/`kind`, by name or path, or what was given in place of one; and what messages name it by, which
-    without a file is `called`.
+    """Returns the content of a file of config/`kind`, by name or path, or a given mapping; and its name in messages, which without a file
+    is `called`.
 
     Raises:
         InputError: as `find_config` and `read_yaml`.
@@ -178,19 +178,19 @@ def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], cal
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file that a program wrote.
+    """Returns the object in a JSON file written by a program.
 
     Raises:
         InputError: the file cannot be read, holds no JSON object, or is beyond the bounds of this module.
     """
-    content = parse_json(read_text(path, "JSON", LARGEST_WRITTEN), str(path))
+    content = parse_json(read_text(path, "JSON", MAX_GENERATED_LENGTH), str(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no JSON object")
     return content
 
 
 def _integer(digits: str) -> int:
-    value = int(digits) if len(digits) <= _LONGEST_INTEGER else None
+    value = int(digits) if len(digits) <= _MAX_INTEGER_LENGTH else None
     if value is None or _too_large(value):
         raise ValueError("a number beyond 1e308")
     return value
@@ -201,7 +201,7 @@ def _too_large(value: int) -> bool:
 
 
 def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, Any]:
-    """`node` as a mapping that has all required keys and no others than those and the optional ones.
+    """Returns `node` as a mapping with all required keys and no others than those and the optional ones.
 
     Raises:
         InputError: it is not.
@@ -220,10 +220,10 @@ def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Itera
 
 
 def number(value: Any, where: str) -> float:
-    """A finite number.
+    """Returns a finite number.
 
     Raises:
-        InputError: it is something else; a boolean is.
+        InputError: anything else, booleans too.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -sys.float_info.max <= value <= sys.float_info.max:
         raise InputError(f"{where}: expected a finite number, found {quote(value)}")
@@ -231,7 +231,7 @@ def number(value: Any, where: str) -> float:
 
 
 def integer(value: Any, where: str, least: int, most: int = 2**63 - 1) -> int:
-    """A whole number from `least` to `most`.
+    """Returns a whole number from `least` to `most`.
 
     Raises:
         InputError: it is something else.
@@ -243,7 +243,7 @@ def integer(value: Any, where: str, least: int, most: int = 2**63 - 1) -> int:
 
 
 def text(value: Any, where: str) -> str:
-    """A text that is not empty.
+    """Returns a text that is not empty.
 
     Raises:
         InputError: it is something else.
@@ -254,7 +254,7 @@ def text(value: Any, where: str) -> str:
 
 
 def quantity(node: Any, unit: str, where: str) -> tuple[float, str]:
-    """A number written {value: ..., unit: ..., source: ...}, in `unit`, and its source.
+    """Returns a number written {value: ..., unit: ..., source: ...}, in `unit`, and its source.
 
     Raises:
         InputError: it is written otherwise, is not finite, or its unit does not fit.
@@ -264,7 +264,7 @@ def quantity(node: Any, unit: str, where: str) -> tuple[float, str]:
 
 
 def quantities(node: Any, unit: str, where: str) -> tuple[list[float], str]:
-    """As `quantity`, with a list of numbers as the value."""
+    """Returns a list of numbers as `quantity` returns one, and its source."""
     entry = _quantity(node, unit, where)
     if not isinstance(entry["value"], list):
         raise InputError(f"{where}: expected a list of numbers, found {quote(entry['value'])}")

@@ -1,7 +1,7 @@
-"""What this package needs of a machine, checked one by one: `make` asks before it sets up, `lfdm doctor` on demand.
+"""Checks of the machine: by `make` before the setup, by `lfdm doctor` on demand.
 
 As a script, `python lfdm_ros/environment.py` makes the checks that need nothing installed, and prints each failure as one
-line with its fix. For that it uses only the standard library, and syntax that Pythons too old for the rest can still read.
+line with its fix. For that it uses only the standard library, and syntax that older Pythons can still read.
 """
 
 import importlib
@@ -35,18 +35,18 @@ class Check(NamedTuple):
 
 
 def ros_from_wheels() -> bool:
-    """True where rclpy is a wheel in this Python environment, False where it belongs to a ROS 2 installation (or is missing)."""
+    """Returns True where rclpy is a wheel in this Python environment, False where it belongs to a ROS 2 installation or is missing."""
     spec = util.find_spec("rclpy")
     return spec is not None and Path(spec.origin or "/").is_relative_to(sys.prefix)
 
 
 def from_source() -> bool:
-    """True where this is the source tree, which `make` sets up; False where a wheel, or a ROS 2 workspace, was installed."""
+    """Returns True in the source tree, which `make` sets up; False where a wheel, or a ROS 2 workspace, was installed."""
     return Path(__file__).resolve().parent.parent.joinpath("Makefile").is_file()
 
 
 def reinstall() -> str:
-    """How to mend the environment."""
+    """Returns the command that repairs the environment."""
     if from_source():
         return "make clean install"
     lock = Path(sys.prefix, "share", "lfdm_ros", "requirements.txt")
@@ -57,7 +57,7 @@ def reinstall() -> str:
 
 
 def check_python() -> Check:
-    """The interpreter's version."""
+    """Checks the interpreter's version."""
     first, last = (".".join(map(str, version)) for version in PYTHONS)
     detail = "Python {}.{}.{}".format(*sys.version_info[:3])
     if PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
@@ -69,7 +69,7 @@ def check_python() -> Check:
 
 
 def check_platform() -> Check:
-    """The ROS wheels exist for Linux on x86-64 with glibc 2.28 or later."""
+    """Checks the platform: the ROS wheels exist for Linux on x86-64 with glibc 2.28 or later."""
     libc, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ") if sys.platform == "linux" else ("", "", "")
     machine = os.uname().machine if hasattr(os, "uname") else "unknown"
     detail = "{} {} {} {}".format(sys.platform, machine, libc, version).strip()
@@ -81,7 +81,7 @@ def check_platform() -> Check:
 
 
 def check_venv_module() -> Check:
-    """Debian and Ubuntu split venv and pip's bootstrap off into a package of their own."""
+    """Checks for venv and pip: Debian and Ubuntu split venv and pip's bootstrap off into a package of their own."""
     missing = [name for name in ("venv", "ensurepip") if util.find_spec(name) is None]
     if not missing:
         return Check("venv module", "ok", "venv and ensurepip are there")
@@ -90,7 +90,7 @@ def check_venv_module() -> Check:
 
 
 def check_compiler() -> Check:
-    """The messages' type support is C and C++."""
+    """Checks for a compiler: the messages' type support is C and C++."""
     wanted = [(os.environ.get("CC", "cc"), "C"), (os.environ.get("CXX", "c++"), "C++")]
     missing = ["{} compiler ({})".format(kind, name) for name, kind in wanted if not shutil.which(name.split()[0])]
     if not missing:
@@ -100,7 +100,7 @@ def check_compiler() -> Check:
 
 
 def check_headers() -> Check:
-    """The messages' Python modules are compiled against Python's own headers."""
+    """Checks for Python's headers, against which the messages' modules are compiled."""
     header = Path(sysconfig.get_paths()["include"], "Python.h")
     if header.is_file():
         return Check("python headers", "ok", str(header.parent))
@@ -109,7 +109,7 @@ def check_headers() -> Check:
 
 
 def check_tools() -> Check:
-    """make and git; cmake and ninja come as wheels."""
+    """Checks for make and git; cmake and ninja come as wheels."""
     missing = [name for name in ("make", "git") if not shutil.which(name)]
     if not missing:
         return Check("make, git", "ok", "found")
@@ -117,7 +117,7 @@ def check_tools() -> Check:
 
 
 def check_sourced_ros() -> Check:
-    """Another ROS in the shell puts its rclpy, messages and libraries before those of the wheels."""
+    """Checks that no other ROS is sourced, which would put its rclpy, messages and libraries before those of the wheels."""
     prefixes = [path for path in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
                 if path and Path(path) != Path(sys.prefix)]
     modules = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and Path(path, "rclpy").is_dir()]
@@ -129,7 +129,7 @@ def check_sourced_ros() -> Check:
 
 
 def check_rmw() -> Check:
-    """RMW_IMPLEMENTATION must name a middleware that is there."""
+    """Checks that RMW_IMPLEMENTATION names an installed middleware."""
     chosen = os.environ.get("RMW_IMPLEMENTATION", "")
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) + [sys.prefix]
     index = "share/ament_index/resource_index/packages"
@@ -143,7 +143,7 @@ def check_rmw() -> Check:
 
 
 def check_prefix() -> Check:
-    """Where ROS comes from: wheels in a virtual environment, or a ROS 2 installation."""
+    """Reports the origin of ROS: wheels in a virtual environment, or a ROS 2 installation."""
     if util.find_spec("rclpy") is None:
         return Check("ROS 2", "fail", "rclpy is not installed for {}".format(sys.executable),
                      "{}, or source your ROS 2 installation".format("make install" if from_source() else reinstall()))
@@ -156,13 +156,13 @@ def check_prefix() -> Check:
 
 
 def read_lock(path: Path) -> List[Tuple[str, str, str]]:
-    """The (name, version, environment marker) entries of a requirements lock."""
+    """Returns the (name, version, environment marker) entries of a requirements lock."""
     entry = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
     return [(name, version, marker or "") for name, version, marker in entry.findall(path.read_text(encoding="utf-8"))]
 
 
 def check_lock(path: Path) -> Check:
-    """Installed versions against the lock; a ROS 2 installation has its own versions."""
+    """Checks installed versions against the lock; a ROS 2 installation has its own versions."""
     from importlib import metadata
 
     if not ros_from_wheels():
@@ -190,7 +190,7 @@ def check_lock(path: Path) -> Check:
 
 
 def check_imports(names: Iterable[str] = IMPORTS) -> Check:
-    """The libraries of the core, imported for real."""
+    """Checks the libraries of the core by importing them."""
     found: Dict[str, str] = {}
     for name in names:
         try:
@@ -202,7 +202,7 @@ def check_imports(names: Iterable[str] = IMPORTS) -> Check:
 
 
 def check_messages() -> Check:
-    """The generated messages and their compiled type support."""
+    """Checks the generated messages and their compiled type support."""
     for module, name in MESSAGES:
         try:
             message = getattr(importlib.import_module(module), name)
@@ -216,7 +216,7 @@ def check_messages() -> Check:
 
 
 def check_discovery() -> Check:
-    """Which other ROS nodes can be heard."""
+    """Reports the range of discovery of other ROS nodes."""
     domain = os.environ.get("ROS_DOMAIN_ID", "") or "0"
     reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "") or "SUBNET"
     if not domain.isdigit() or int(domain) > 232:
@@ -235,7 +235,7 @@ def check_discovery() -> Check:
 
 
 def check_shared_memory(path: str = "/dev/shm") -> Check:
-    """Fast DDS passes messages through shared memory; a full one makes publishers fail."""
+    """Checks the shared memory: Fast DDS passes messages through shared memory; a full one makes publishers fail."""
     if "UDP" in os.environ.get("FASTDDS_BUILTIN_TRANSPORTS", ""):
         return Check("shared memory", "ok", "not used (FASTDDS_BUILTIN_TRANSPORTS)")
     fix = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4, or enlarge {}".format(path)
@@ -258,7 +258,7 @@ BEFORE_INSTALL: Tuple[Callable[[], Check], ...] = (
 def probe_index(python: str, lock: Path) -> Check:
     """Fetches the smallest locked package with the pip of a new environment, so with the user's own pip configuration.
 
-    A missing network is told in seconds and in one line, where an install would try and complain for minutes.
+    A missing network is reported in seconds and in one line, where an install would retry for minutes.
     """
     name, version = next((name, version) for name, version, marker in read_lock(lock) if name == "iniconfig")
     with tempfile.TemporaryDirectory() as folder:
@@ -276,7 +276,7 @@ def probe_index(python: str, lock: Path) -> Check:
 
 
 def _runs(command: str) -> bool:
-    """True if the command starts: version managers put commands on PATH that only say that they are not installed."""
+    """Checks that a command starts: version managers put commands on PATH that only report a missing installation."""
     if not shutil.which(command):
         return False
     return subprocess.run([command, "-S", "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
@@ -287,7 +287,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def main(argv: List[str]) -> int:
-    """`environment.py` checks before an install; `environment.py PYTHON LOCK` probes the index with that Python's pip."""
+    """Runs the checks before an install; with arguments PYTHON LOCK probes the index with that Python's pip."""
     checks = [probe_index(argv[0], Path(argv[1]))] if argv else [check() for check in BEFORE_INSTALL]
     failures = [check for check in checks if check.status == "fail"]
     for check in failures:

@@ -1,7 +1,4 @@
-"""Exceptions that the command line knows: input that cannot be used, a run in which something failed, a signal to end.
-
-And how messages quote what was given.
-"""
+"""Exceptions of the command line: invalid input, a failed run, a signal to end; and quoting of values in messages."""
 
 from __future__ import annotations
 
@@ -12,28 +9,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 QUOTED = 200  # characters of a value that a message quotes at most
-_LONGEST = 1500  # of a message: room for a list of all that is allowed
+_MAX_MESSAGE = 1500  # characters: room for a list of all allowed names
 _FEW = 12  # names that are listed beside the nearest one
 
 
 class InputError(ValueError):
-    """Bad input from a person or a file; the message is one line that names the file, key or line, and the fix.
+    """Invalid input; the message is one line that names the file, key or line, and the fix.
 
-    The command line prints it on stderr and exits with status 2. Whatever a message is put together from, it stays one line of no more
-    than 1500 characters: a longer one loses its middle.
+    The command line prints it on stderr and exits with status 2. A message is always one line of at most 1500 characters: a longer one
+    loses its middle.
     """
 
     def __init__(self, message: str = "") -> None:
         line = " ".join(str(message).split())
-        super().__init__(line if len(line) <= _LONGEST else f"{line[:_LONGEST - 303]}...{line[-300:]}")
+        super().__init__(line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE - 303]}...{line[-300:]}")
 
 
 class RunError(RuntimeError):
-    """Something failed in a run that has ended since, with all its bags closed. The command line exits with status 1.
+    """A failure in a run, which has ended with all its bags closed. The command line exits with status 1.
 
     Attributes:
         failures: one line each.
-        summary: what the run came to nevertheless.
+        summary: of the run up to its end.
     """
 
     def __init__(self, failures: Sequence[str], summary: Mapping[str, Any]) -> None:
@@ -70,13 +67,13 @@ class _Repr(reprlib.Repr):
 
 
 def quote(value: Any) -> str:
-    """`repr(value)` on one line, of at most 200 characters, for a message."""
+    """Returns `repr(value)` on one line, of at most 200 characters, for a message."""
     text = _Repr().repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED - 3]}..."
 
 
 def suggest(name: object, known: Iterable[str], lead: str = "") -> str:
-    """The end of a message about an unknown name: the nearest known ones, and after `lead` all of them where they are few or none is near.
+    """Returns the end of a message about an unknown name: the nearest known ones, and after `lead` all where they are few or none is near.
 
     " (did you mean 'vx'?); choose one of: vx, vy" for suggest("vxx", ("vx", "vy"), "choose one of: ").
     """

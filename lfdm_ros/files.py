@@ -1,4 +1,4 @@
-"""Files that are whole or not there, also on a disk that fills up."""
+"""Files written whole or not at all, also on a full disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK = 1 << 20  # bytes of a file that are hashed together
 
 
 def content_digest(paths: Iterable[Path]) -> str:
-    """SHA-256 of the contents of files, one after the other, in hexadecimal. Raises OSError as the disk does."""
+    """Returns the SHA-256 of the contents of files, one after the other, in hexadecimal. Raises OSError."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -23,9 +23,9 @@ def content_digest(paths: Iterable[Path]) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to; at the end it takes the place of `path`. What fails leaves nothing behind and `path` as it was.
+    """Yields a path beside `path` to write to, which replaces `path` at the end. A failure leaves nothing behind and `path` unchanged.
 
-    A device or a pipe, which has no place to take, is written as it is; a link stays one. An OSError of what is written names `path`.
+    A device or a pipe, which cannot be replaced, is written directly; a link stays one. An OSError names `path`.
     """
     given, path = path, path.resolve()
     whole = path.is_file() or not path.exists()
@@ -44,13 +44,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text, whole or not at all. Raises OSError as the disk does."""
+    """Writes a text, whole or not at all. Raises OSError."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def reason(error: Exception) -> str:
-    """Why the disk refused, in a few words and without the name of the file; of several files the first."""
+    """Returns the reason of an error of the disk in a few words, without the name of the file; of several files the first."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
         return str(error.args[0][0][-1])
     return getattr(error, "strerror", None) or str(error)

@@ -11,7 +11,7 @@ _TRIES, _PAUSE = 5, 0.1  # [s]
 
 
 def arviz() -> Any:
-    """ArviZ. At its first import of a day it writes a file that says so, and fails where another process does the same at that moment."""
+    """Imports ArviZ, again where it fails: its first import of a day writes a file, which collides with other processes."""
     for left in reversed(range(_TRIES)):
         try:
             return importlib.import_module("arviz")

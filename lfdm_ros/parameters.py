@@ -1,7 +1,7 @@
-"""What can be set, declared once: value, unit, range, description, and whether it may change while it is in use.
+"""Declarations of parameters: value, unit, range, description, and whether it may change while it is in use.
 
-A record of settings is a frozen dataclass that inherits `Declared` and whose fields are made by `setting`; a node adds parameters of its
-own. Checks, YAML, ROS parameters, the command line and the documentation all come from these declarations.
+A record of settings is a frozen dataclass that inherits `Declared`, with fields made by `setting`; a node adds parameters of its own.
+Checks, YAML, ROS parameters, the command line and the documentation all come from these declarations.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Parameter:
     Attributes:
         name: as in YAML.
         default: bool, int, float, str or list of str.
-        description: what it is.
+        description: its meaning.
         lower, upper: closed range of a number.
-        choices: the texts allowed, or a function that names them: it is asked when a value is checked, not when this is declared, so that
-            plug-ins may still come; empty: any.
+        choices: the texts allowed, or a function that returns them, called when a value is checked, so that plug-ins may be loaded later;
+            empty: any.
         live: may change while it is in use. Others may change only before their node is configured.
         unit: of a number; empty: none.
         former: texts of the former release; each is taken for the one that it maps to, with a line that says so, or refused by that line.
@@ -99,7 +99,7 @@ def _of_former(value: str, former: Mapping[str, str], allowed: Iterable[str], wh
 
 def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
             choices: Choices = (), former: Mapping[str, str] | None = None) -> Any:
-    """A field of a `Declared` record; see `Parameter`."""
+    """Makes a field of a `Declared` record; see `Parameter`."""
     return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
                                             "choices": choices, "former": former or {}})
 
@@ -107,7 +107,7 @@ def setting(default: Any, unit: str, description: str, lower: float = -math.inf,
 class Declared:
     """A frozen dataclass whose fields are `setting`s: it refuses values of another type, out of range or not among the choices."""
 
-    ABOUT: ClassVar[str] = "setting "  # how messages begin
+    ABOUT: ClassVar[str] = "setting "  # begin of messages
 
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ class Exposed(Generic[T]):
     without: tuple[str, ...] = ()
 
     def name(self, field_name: str) -> str:
-        """The parameter of a field."""
+        """Returns the name of the parameter of a field."""
         return self.names.get(field_name, self.prefix + field_name)
 
     @property
@@ -147,7 +147,7 @@ class Exposed(Generic[T]):
         return tuple(self.by_field.values())
 
     def record(self, value: Callable[[str], Any], **fixed: Any) -> T:
-        """The record of the parameters' values, as `value` gives them by name, but for `fixed` fields.
+        """Returns the record of the parameters' values, which `value` returns by name, but for `fixed` fields.
 
         Raises:
             InputError: they do not fit together.

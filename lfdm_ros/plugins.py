@@ -1,6 +1,6 @@
-"""What other packages and files add: tyres, powertrains, chassis, models and more, loaded once, when something is first looked up.
+"""Plug-ins of other packages and files: tyres, powertrains, chassis, models and more, loaded once, at the first look-up.
 
-An installed package names an object, or a function that registers what it likes, in an entry point:
+An installed package names an object, or a function that registers several, in an entry point:
 
     [project.entry-points."lfdm_ros.tyres"]
     brush = "my_tyres:BRUSH"
@@ -25,14 +25,14 @@ from lfdm_ros.errors import InputError, quote, suggest
 VARIABLE = "LFDM_PLUGINS"
 T = TypeVar("T")
 
-_begun: set[str] = set()  # groups, and the variable: what a plug-in looks up while it is loaded does not load it again
+_loaded: set[str] = set()  # groups, and the variable: a look-up by a plug-in while it is loaded does not load it again
 
 
 _makers: list[Callable[..., Any]] = []
 
 
 def makers() -> tuple[Callable[..., Any], ...]:
-    """The functions behind all that was registered from outside so far."""
+    """Returns the functions of all registered plug-ins."""
     return tuple(_makers)
 
 
@@ -40,12 +40,12 @@ class Registry(Mapping[str, T]):
     """Entries by name in the order in which they were registered; plug-ins are loaded before the first look."""
 
     def __init__(self, load_plugins: Callable[[], None], *entries: Any):
-        """`entries`, which have a name, ship with the package."""
+        """Registers the named `entries` of this package."""
         self._load = load_plugins
         self.registered: dict[str, T] = {entry.name: entry for entry in entries}
 
     def add(self, entry: Any, maker: Callable[..., Any]) -> None:
-        """Takes an entry from outside; `maker`: the function in it that does the work, whose source results depend on."""
+        """Adds an entry from outside; `maker`: its function on whose source results depend."""
         self.registered[entry.name] = entry
         _makers.append(maker)
 
@@ -66,18 +66,20 @@ class Door(Registry[T]):
     """A registry that other packages add to by an entry-point group: objects of one class, each with a name."""
 
     def __init__(self, noun: str, group: str, kind: Any, maker: str, *entries: T):
-        """Args:
+        """Registers the entries of this package.
+
+        Args:
             noun: of messages, as "sensor".
-            maker: attribute of an entry with the function that does the work, whose source results depend on.
+            maker: attribute of an entry with the function on whose source results depend.
         """
         super().__init__(lambda: load({group: self.register}), *entries)
         self._noun, self._kind, self._maker = noun, kind, maker
 
     def register(self, entry: T) -> None:
-        """Makes an entry known by its name.
+        """Registers an entry by its name.
 
         Raises:
-            InputError: of another class, or a name that is taken or is none.
+            InputError: another class, or a name that is taken or invalid.
         """
         if not isinstance(entry, self._kind):
             package = ".".join(self._kind.__module__.split(".")[:2])
@@ -90,28 +92,28 @@ class Door(Registry[T]):
         self.add(entry, getattr(entry, self._maker))
 
     def find(self, name: str, where: str = "") -> T:
-        """The entry of a name; `where` leads the message. Raises InputError for an unknown one."""
+        """Returns the entry of a name. Raises InputError for an unknown one; `where` leads the message."""
         if name not in self:
             raise InputError(f"{where and where + ': '}{self._noun} {quote(name)} is unknown{suggest(name, self, 'choose one of: ')}")
         return self[name]
 
 
 def load(groups: Mapping[str, Callable[[Any], None]]) -> None:
-    """Loads what LFDM_PLUGINS lists and the entry points of `groups`, the first time; an object is given to its group's function.
+    """Imports the modules of LFDM_PLUGINS and the entry points of `groups`, once; objects go to the function of their group.
 
-    An installed plug-in that fails is left out with a warning that says why, as it may be of no concern to who runs this.
+    An installed plug-in that fails is left out with a warning and its reason, since it may not concern this run.
 
     Raises:
         InputError: a file or module of LFDM_PLUGINS fails; names it.
     """
-    if VARIABLE not in _begun:
-        _begun.add(VARIABLE)
+    if VARIABLE not in _loaded:
+        _loaded.add(VARIABLE)
         for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
             _import(name)
     for group, register in groups.items():
-        if group in _begun:
+        if group in _loaded:
             continue
-        _begun.add(group)
+        _loaded.add(group)
         for entry in entry_points(group=group):
             try:
                 found = entry.load()
@@ -119,7 +121,7 @@ def load(groups: Mapping[str, Callable[[Any], None]]) -> None:
                     register(found)
                 else:
                     found()
-            except Exception as error:  # whatever foreign code raises
+            except Exception as error:  # plug-ins may raise anything
                 warnings.warn(f"plug-in {entry.name} = {entry.value} of {group} is left out: {error}", RuntimeWarning, stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""Where the files that ship with the package are: vehicles, stacks, recipes, mappings and message definitions."""
+"""Files of the package: vehicles, stacks, recipes, mappings and message definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def share_directory() -> Path:
-    """The folder that holds config/, launch/ and msg/.
+    """Returns the folder of config/, launch/ and msg/.
 
     In the source tree that is the project's root; installed, it is share/lfdm_ros of the prefix (colcon or Python environment).
 
@@ -30,7 +30,7 @@ def share_directory() -> Path:
 
 
 def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
-    """Finds a YAML file that ships with the package, or one given as a path.
+    """Finds a YAML file of the package, or one given as a path.
 
     Args:
         kind: the folder below config/, for example "vehicles".

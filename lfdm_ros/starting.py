@@ -8,9 +8,9 @@ import signal
 import sys
 
 
-def same_numbers() -> None:
-    """Has NumPy, before this process or a child imports it, compute angles, exponentials, logarithms and powers as on processors without
-    AVX-512: its code for that differs in the last bit. So a drive is the same on every x86-64 of level 3 (docs/compiler.md).
+def disable_avx512() -> None:
+    """Disables NumPy's code for AVX-512, before this process or a child imports NumPy: its angles, exponentials, logarithms and powers
+    differ in the last bit. So a drive is the same on every x86-64 of level 3 (docs/compiler.md).
 
     Where NPY_DISABLE_CPU_FEATURES is set it stays.
     """
@@ -20,7 +20,7 @@ def same_numbers() -> None:
 def start(module: str, node: bool = True) -> int:
     """Imports a module and runs its `main()`.
 
-    The import takes seconds, in which there is nothing to end: a signal then ends the process at once, without a word.
+    The import takes seconds, in which there is nothing to shut down: a signal then ends the process silently at once.
 
     Args:
         node: a signal during the import is an exit status of 0, as launch expects; else 130 for SIGINT, 143 for SIGTERM.
@@ -28,7 +28,7 @@ def start(module: str, node: bool = True) -> int:
     Returns:
         the exit status.
     """
-    same_numbers()
+    disable_avx512()
     handlers = {number: signal.signal(number, lambda number, frame: os._exit(0 if node else 128 + number))
                 for number in (signal.SIGINT, signal.SIGTERM)}
     program = importlib.import_module(module)
@@ -36,17 +36,17 @@ def start(module: str, node: bool = True) -> int:
         signal.signal(number, handler)
     try:
         return int(program.main() or 0)
-    except KeyboardInterrupt:  # when it had ended already
+    except KeyboardInterrupt:  # after its end
         return 0 if node else 130
     finally:
-        # The interpreter's own end is not worth a traceback. It may wait for a bag on a disk that hangs, and `kill` then ends it; a node
-        # is ended for good by who has started it.
+        # No traceback at the interpreter's own end. It may wait for a bag on a disk that hangs, and `kill` then ends it; a node is
+        # killed by its parent.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN if node else signal.SIG_DFL)
 
 
 def lfdm() -> int:
-    """The command `lfdm`."""
+    """Runs the command `lfdm`."""
     return start("lfdm_ros.cli.main", node=False)
 
 

@@ -1,4 +1,4 @@
-"""Units as people write them in files: products of names and small powers, each name through pint.
+"""Units of files: products of names and small powers, each name through pint.
 
     kg*m^2    rad/s/(N*m)**0.5    N m s^-1    m/s²    1/s
 
@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError, quote
 # Written "1" in declarations; pint calls it dimensionless.
 _DIMENSIONLESS = ("", "1", "-")
 
-_LONGEST, _MOST_NAMES, _HIGHEST_POWER = 80, 12, 9.0
+_MAX_LENGTH, _MAX_NAMES, _MAX_POWER = 80, 12, 9.0
 _TOKEN = re.compile(r"\*\*|[*/^()·⋅]|[-+]?\d+(?:\.\d+)?|[^\W\d]\w*|[%°]\w*")
 _SUPERSCRIPT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _PLAIN = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
@@ -59,11 +59,11 @@ def unit_scale(unit: str) -> tuple[float, float, Any]:
 
 
 def _powers(unit: str) -> list[tuple[str, float]]:
-    """The names of a unit and their powers. Raises ValueError for what is not of the form above."""
+    """Returns the names of a unit and their powers. Raises ValueError for another form."""
     if unit in _DIMENSIONLESS:
         return []
-    if len(unit) > _LONGEST:
-        raise ValueError(f"it has more than {_LONGEST} characters")
+    if len(unit) > _MAX_LENGTH:
+        raise ValueError(f"it has more than {_MAX_LENGTH} characters")
     plain = _SUPERSCRIPT.sub(lambda match: f"^{match[0].translate(_PLAIN)}", unit)
     tokens = _TOKEN.findall(plain)
     if "".join(tokens) != "".join(plain.split()):
@@ -72,13 +72,13 @@ def _powers(unit: str) -> list[tuple[str, float]]:
     powers, token = _product(next(rest), rest)
     if token:
         raise ValueError(_FORM)
-    if len(powers) > _MOST_NAMES or any(abs(power) > _HIGHEST_POWER for _, power in powers):
-        raise ValueError(f"give at most {_MOST_NAMES} names, with powers up to {_HIGHEST_POWER:g}")
+    if len(powers) > _MAX_NAMES or any(abs(power) > _MAX_POWER for _, power in powers):
+        raise ValueError(f"give at most {_MAX_NAMES} names, with powers up to {_MAX_POWER:g}")
     return powers
 
 
 def _product(token: str, rest: Iterator[str]) -> tuple[list[tuple[str, float]], str]:
-    """Factors from `token` on, from left to right, and the token after them."""
+    """Returns the factors from `token` on, from left to right, and the token after them."""
     powers: list[tuple[str, float]] = []
     side = 1.0
     while True:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from lfdm_ros.bags.reader import open_bag
-from lfdm_ros.documents import LARGEST_WRITTEN, parse_json
+from lfdm_ros.documents import MAX_GENERATED_LENGTH, parse_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground, load_ground
 
@@ -34,8 +34,8 @@ def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Gro
         texts = [str(source.decode(cdr, connection.msgtype).data) for connection, _, cdr in source.raw(connections)]
     if not texts:
         raise InputError(f"{bag}: {TOPIC} has no message; name the ground")
-    if len(texts[-1]) > LARGEST_WRITTEN:
-        raise InputError(f"{bag}: {TOPIC}: longer than {LARGEST_WRITTEN} characters")
+    if len(texts[-1]) > MAX_GENERATED_LENGTH:
+        raise InputError(f"{bag}: {TOPIC}: longer than {MAX_GENERATED_LENGTH} characters")
     if seed is not None:
         raise InputError(f"{bag}: its ground is as it was recorded; leave the seed out")
     document = parse_json(texts[-1], f"{bag}: {TOPIC}")

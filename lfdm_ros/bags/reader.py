@@ -193,7 +193,7 @@ class Bag:
         if not path.exists():
             return "not closed properly (no metadata.yaml)"
         try:
-            content = documents.read_yaml(path, documents.LARGEST_WRITTEN)[0]["rosbag2_bagfile_information"]
+            content = documents.read_yaml(path, documents.MAX_GENERATED_LENGTH)[0]["rosbag2_bagfile_information"]
             self.storage = str(content["storage_identifier"])
             self.custom = {str(k): str(v) for k, v in (content.get("custom_data") or {}).items()}
             topics = [topic["topic_metadata"] for topic in content["topics_with_message_count"]]

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from lfdm_ros.cli.progress import progress
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError
 
 EPILOG = """examples:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = record.add_mutually_exclusive_group(required=True)
     which.add_argument("--topics", nargs="+", metavar="TOPIC", help="topics to record")
     which.add_argument("--all", action="store_true", help="record every topic, also those that appear later")
-    record.add_argument("--duration", type=float, metavar="S", help="stop after so many seconds")
+    record.add_argument("--duration", type=float, metavar="S", help="stop after S seconds")
     _add_storage(record)
 
     info = add("info", "show what is in a bag, also one that was not closed properly", "lfdm bag info drive --json")
@@ -98,7 +98,7 @@ def _import(args: argparse.Namespace) -> int:
 def _import_one(args: argparse.Namespace, source: Path, mapping: Path, out: Path) -> None:
     from lfdm_ros.bags import import_recording
 
-    with progress(f"importing {source}"):
+    with show_progress(f"importing {source}"):
         counts = import_recording(source, mapping, out, args.recording, args.storage,
                                   warn=lambda line: print(f"lfdm bag import: warning: {line}", file=sys.stderr))
     for topic, count in counts.items():

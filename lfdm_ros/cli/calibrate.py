@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
     calibrate_new.add_arguments(parser)
-    parser.add_argument("--check", action="store_true", help="only say what the bags can teach the recipe, and what to drive; nothing is "
+    parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
@@ -99,13 +99,13 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     if args.progress_json:
-        # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.
+        # A parent that reads the reports ends the run by SIGINT, which background programs of a shell and their children ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.continued is not None and not args.scheduler:
         from lfdm_ros.calibration.continuation import check_continues_from
 
         check_continues_from(args.continued)
-    if not (args.progress_json or args.scheduler):  # who reads the reports, or another machine, looks at the bags itself
+    if not (args.progress_json or args.scheduler):  # the parent, or another machine, checks the bags itself
         print_notes(args.bag)
     show = ProgressJson() if args.progress_json else HumanLine()
     settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler,
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_field(args: argparse.Namespace) -> int:
-    """The values of a friction field, from places where it was seen."""
+    """Infers the values of a friction field from a survey."""
     from lfdm_ros.calibration.field_calibration import calibrate_field, load_field_recipe
 
     refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))
@@ -158,7 +158,7 @@ def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def print_notes(bags: Sequence[str]) -> None:
-    """Says on stderr how bags had to be recovered and which of their values may be wrong, before minutes are spent on them."""
+    """Prints on stderr how bags were recovered and which of their values may be wrong, before minutes are spent on them."""
     from lfdm_ros.bags import bags_in, open_bag
 
     for path in (path for given in bags for path in bags_in(Path(given))):
@@ -168,7 +168,7 @@ def print_notes(bags: Sequence[str]) -> None:
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
-    """Options of a sampler, NAME=VALUE each.
+    """Parses options of a sampler, NAME=VALUE each.
 
     Raises:
         InputError: one is written otherwise.

@@ -1,4 +1,4 @@
-"""Call a service of a running graph, or send an action a goal, and show the answer.
+"""Call a service of a running graph, or send a goal to an action, and show the answer.
 
 For machines without `ros2`; where it is installed, `ros2 service call` and `ros2 action send_goal` do the same."""
 
@@ -8,7 +8,7 @@ import argparse
 import sys
 
 EPILOG = """examples, beside `lfdm up hil` or `lfdm up calibration` in another terminal:
-  lfdm call                                             the services and actions that there are
+  lfdm call                                             all services and actions
   lfdm call hil_bridge/inject_fault "{fault: bias, signal: yaw_rate, value: 0.1, duration: 2.0}"
   lfdm call calibrate "{recipe: hmmwv, bags: [/data/a, /data/b], out: /data/result}"    an action: feedback on stderr, Ctrl-C cancels"""
 

@@ -22,7 +22,7 @@ class Command:
 
 
 class _Commands(Mapping[str, Command]):
-    """The package's own commands without a look for others; entry points are read for a name that is none of these, and for a list."""
+    """Commands by name. Entry points are read for a name that is none of the package's own, and for a list."""
 
     def __init__(self, own: Mapping[str, str]) -> None:
         self._commands = {name: Command(name, summary, f"lfdm_ros.cli.{name}") for name, summary in own.items()}
@@ -53,9 +53,9 @@ class _Commands(Mapping[str, Command]):
 COMMANDS = _Commands({
     "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
     "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
-    "list": "list the scenarios, vehicles, grounds, recipes or stacks there are",
+    "list": "list the named scenarios, vehicles, grounds, recipes or stacks",
     "models": "list models; with a name its states, inputs, parameters and units",
-    "vehicle": "write a vehicle file, import one of the C++ library LFDM, show what one has, check its suspension",
+    "vehicle": "write a vehicle file, import one of the C++ library LFDM, show one, check its suspension",
     "simulate": "run a vehicle model on a file of driver inputs",
     "plot": "draw a run, from a CSV or a recording, beside another one",
     "soil": "list the named soils, and how a wheel stands and pulls on them",

@@ -14,24 +14,24 @@ EPILOG = """example:
 
 Names are those of this version: make the script again after an update."""
 
-# Where an option or a positional argument takes a name, by what it is called: the folder of config/ that has the names.
+# Folder of config/ with the names that an option or a positional argument accepts.
 _NAMES = {"scenario": "scenarios", "vehicle": "vehicles", "ground": "grounds", "recipe": "calibration", "stack": "stacks", "soil": "soils",
           "soils": "soils"}
 _BASH = """_lfdm() {{
-  local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" known=""
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" names=""
   if [ "$COMP_CWORD" -eq 1 ]; then
-    known="{commands}"
+    names="{commands}"
   else
     case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}} $prev" in
 {values}
     esac
-    if [ -z "$known" ]; then
+    if [ -z "$names" ]; then
       case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
 {options}
       esac
     fi
   fi
-  COMPREPLY=( $(compgen -W "$known" -- "$cur") )
+  COMPREPLY=( $(compgen -W "$names" -- "$cur") )
 }}
 complete -o default -F _lfdm lfdm
 """
@@ -53,13 +53,13 @@ def run(args: argparse.Namespace) -> int:
         importlib.import_module(found.module).add_arguments(parser)
         for path, own in _parsers(command, parser):
             whole, words = path if " " in path else f"{path} *", list[str]()
-            for action in own._actions:  # which argparse has no public name for
+            for action in own._actions:  # argparse has no public name for them
                 if action.help == argparse.SUPPRESS:
                     continue
                 words += action.option_strings or _choices(action)
                 if action.option_strings and action.nargs != 0 and (known := _choices(action)):
-                    values += [f'      "{whole} {option}") known="{" ".join(known)}" ;;' for option in action.option_strings]
-            options.append(f'        "{whole}") known="{" ".join(words)}" ;;')
+                    values += [f'      "{whole} {option}") names="{" ".join(known)}" ;;' for option in action.option_strings]
+            options.append(f'        "{whole}") names="{" ".join(words)}" ;;')
     # A pattern with its own second word stands before the one that takes any.
     script = _BASH.format(commands=" ".join(COMMANDS), values=_cases(values), options=_cases(options))
     print((_ZSH if args.shell == "zsh" else "") + script, end="")

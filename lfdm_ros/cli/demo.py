@@ -3,7 +3,7 @@
 A vehicle whose parameters are drawn from the priors drives three manoeuvres in lockstep, faster than real time; its noisy
 measurements are recorded to bags; the calibrator infers the parameters from the bags alone; a fourth manoeuvre, never fitted,
 shows how well the calibrated vehicle predicts. Before and after, an operator behind a slow link shares the vehicle with the controller:
-what they risked, and what happened."""
+their risk, and the outcome."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import numpy as np
 from lfdm_ros.errors import InputError, Interrupted
 
 TEST_SCENARIO = "sine_steer"
-# A vehicle that spins or tips over in a manoeuvre says little about its parameters: beyond these [rad], draw again.
-LARGEST_SIDESLIP, LARGEST_ROLL = 0.2, 0.15
+# A vehicle that spins or tips over in a manoeuvre tells little about its parameters: beyond these [rad], draw again.
+MAX_SIDESLIP, MAX_ROLL = 0.2, 0.15
 
 EPILOG = """example:
   lfdm demo
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli import demo_shared as shared
 
     store = args.out / "store"
-    _say("3/6  sharing the vehicle with an operator behind a link, as long as nobody knows its parameters")
+    _say("3/6  sharing the vehicle with an operator behind a link, by the vehicle file")
     shares = [shared.share(shared.BEFORE, hidden_file, store, args.out / "recordings" / "shared_before", args.seed)]
     _say("4/6  calibrating from the bags")
     from lfdm_ros.calibration import calibrate, predict
@@ -110,7 +110,7 @@ def _say(line: str) -> None:
 
 
 def _make_room(out: Path) -> None:
-    # Only what an earlier demo left is replaced.
+    # Only results of an earlier demo are replaced.
     if out.exists() and any(out.iterdir()) and not (out / "hidden_vehicle.yaml").is_file():
         raise InputError(f"{out} is not empty and not of an earlier demo; give another folder")
     shutil.rmtree(out, ignore_errors=True)
@@ -139,7 +139,7 @@ def _drives(vehicle: Any, model: str, name: str) -> bool:
     simulator.reset(vx=scenario.initial.speed)
     _, outputs = rollout(simulator, scenario.profile, scenario.duration)
     vx, vy, roll = (np.abs(outputs[:, simulator.output_index[name]]) for name in ("vx", "vy", "roll"))
-    return bool((np.arctan2(vy, np.maximum(vx, 1.0)) < LARGEST_SIDESLIP).all() and (roll < LARGEST_ROLL).all())
+    return bool((np.arctan2(vy, np.maximum(vx, 1.0)) < MAX_SIDESLIP).all() and (roll < MAX_ROLL).all())
 
 
 def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:

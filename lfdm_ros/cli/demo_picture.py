@@ -1,4 +1,4 @@
-"""The picture that the demo draws: what was hidden, what is believed before and after, and a prediction."""
+"""The picture of the demo: hidden truth, prior and posterior of the parameters, and a prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of the demo: an operator behind a slow link and the controller share the hidden vehicle, before and after it was calibrated."""
+"""Shared control in the demo: an operator behind a slow link and the controller share the hidden vehicle, before and after calibration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 SCENARIO, STATUS = "nato_lane_change", "shared_control/status"
 BEFORE, AFTER = "before", "after"
-LONGEST = 30.0  # [s] of a drive; it ends at the goal
+MAX_DURATION = 30.0  # [s] of a drive; it ends at the goal
 
 
 @dataclass(frozen=True, eq=False)
-class Drive:
-    """One drive. times, k and risk: of each decision (n,), risk the largest probability that one of the ways of failing happens within the
-    horizon if the operator is left alone, and autonomy's (n, 2); x, y: where the vehicle went (m,) [m]; posterior: in force at the end, 0
-    the vehicle file; summary: of the run."""
+class SharedDrive:
+    """One drive. times, k and risk: of each decision (n,), risk (n, 2) the largest probability of a failure within the horizon by the
+    operator alone and by autonomy; x, y: path of the vehicle (m,) [m]; posterior: version in force at the end, 0 for the vehicle file;
+    summary: of the run."""
 
     name: str
     times: np.ndarray
@@ -30,7 +30,7 @@ class Drive:
 
     @property
     def outcome(self) -> str:
-        """In words."""
+        """The outcome in words."""
         if self.summary["collisions"]:
             return f"hits {self.summary['first_collision']}"
         if self.summary["lifted_wheels_most"]:
@@ -38,9 +38,9 @@ class Drive:
         return "arrives" if self.summary["task_done"] else "does not arrive"
 
 
-def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> Drive:
-    """Runs the stack of shared control on the graph with the hidden vehicle. What the others believe of it is the vehicle file, or the
-    posterior in force in the store.
+def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> SharedDrive:
+    """Runs the stack of shared control on the graph with the hidden vehicle. The other nodes use the vehicle file, or the posterior in
+    force in the store.
 
     Raises:
         InputError, RunError, Interrupted: as `run_stack`.
@@ -49,7 +49,7 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> Drive:
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
 
-    summary = run_stack("shared_control", speed=0.0, duration=LONGEST, quiet=True, overrides={
+    summary = run_stack("shared_control", speed=0.0, duration=MAX_DURATION, quiet=True, overrides={
         "scenario": SCENARIO, "vehicle_simulator.vehicle": str(hidden), "recorder.bag": str(bag), "calibrator.watch_directory": "",
         "calibrator.store": str(store), "operator_model.seed": seed, "mpc_controller.on_finish": "shutdown"})
     if status := exit_status(summary["reason"]):
@@ -57,44 +57,44 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> Drive:
     return read(name, bag, summary)
 
 
-def read(name: str, bag: Path, summary: dict[str, Any]) -> Drive:
-    """What the bag says of a drive."""
+def read(name: str, bag: Path, summary: dict[str, Any]) -> SharedDrive:
+    """Reads a drive from its bag."""
     from lfdm_ros.bags import open_bag, read_series
 
     rows, posterior = [], 0
     with open_bag(bag) as opened:
         for connection, stamp, cdr in opened.raw(opened.select(STATUS)):
-            said = opened.decode(cdr, connection.msgtype)
-            risk = [max((p for what, p in zip(said.probability_names, said.probabilities) if what.startswith(who)), default=np.nan)
+            status = opened.decode(cdr, connection.msgtype)
+            risk = [max((p for what, p in zip(status.probability_names, status.probabilities) if what.startswith(who)), default=np.nan)
                     for who in ("operator", "autonomy")]
-            rows.append((1e-9 * stamp, said.k, *risk))
-            posterior = int(said.posterior_version)
+            rows.append((1e-9 * stamp, status.k, *risk))
+            posterior = int(status.posterior_version)
     table = np.array(rows).reshape(-1, 4)
-    way = read_series(bag, "vehicle/state", ["x", "y"]).values
-    return Drive(name, table[:, 0], table[:, 1], table[:, 2:], way[:, 0], way[:, 1], posterior, summary)
+    path = read_series(bag, "vehicle/state", ["x", "y"]).values
+    return SharedDrive(name, table[:, 0], table[:, 1], table[:, 2:], path[:, 0], path[:, 1], posterior, summary)
 
 
 def apply(store: Path, result: Path) -> str:
-    """Puts a calibration in force in a store as the calibrator does by itself in AUTO; what the gates refuse, by hand. In one line."""
+    """Puts a calibration in force in a store as the calibrator does in AUTO, or by hand where the gates refuse it; returns a line."""
     from lfdm_ros.calibration.gates import GateLimits
     from lfdm_ros.calibration.store import APPLIED, PosteriorStore
     from lfdm_ros.engine.applying import AUTO, Applier
 
-    kept = PosteriorStore(store).writer()
+    writer = PosteriorStore(store).writer()
     try:
-        applier = Applier(kept, policy=lambda: AUTO, limits=GateLimits, speed=lambda: 0.0, changed=lambda version: None)
-        version = kept.add(result)
-        said = applier.offer(version)
-        if kept.in_force() is None:
-            kept.put_in_force(version.number, APPLIED, "the demo asked for it")
-            said += "; applied by hand"
-        return said
+        applier = Applier(writer, policy=lambda: AUTO, limits=GateLimits, speed=lambda: 0.0, changed=lambda version: None)
+        version = writer.add(result)
+        line = applier.offer(version)
+        if writer.in_force() is None:
+            writer.put_in_force(version.number, APPLIED, "the demo asked for it")
+            line += "; applied by hand"
+        return line
     finally:
-        kept.close()
+        writer.close()
 
 
-def table(drives: list[Drive]) -> str:
-    """Before and after, in lines."""
+def table(drives: list[SharedDrive]) -> str:
+    """Returns a table of the drives before and after."""
     rows = [("outcome", [drive.outcome for drive in drives]),
             ("least clearance [m]", [f"{drive.summary['least_clearance']:.2f}" for drive in drives]),
             ("mean share of autonomy k", [f"{drive.k.mean():.2f}" for drive in drives]),
@@ -107,8 +107,8 @@ def table(drives: list[Drive]) -> str:
     return "\n".join(lines + [f"{name:26}" + "".join(f"{text:>{width}}" for text in texts) for name, texts in rows])
 
 
-def draw(path: Path, drives: list[Drive]) -> None:
-    """Writes a PNG: the ways between the cones; risk and k over time."""
+def draw(path: Path, drives: list[SharedDrive]) -> None:
+    """Writes a PNG: the paths between the cones; risk and k over time."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.reports import save_png

@@ -20,7 +20,7 @@ EPILOG = "example: lfdm doctor --json"
 
 
 def check_kernel_cache() -> Check:
-    """The folder that keeps compiled models from one process to the next."""
+    """Checks the cache folder of compiled models."""
     try:
         from lfdm_ros.compiler import cache_directory
     except ImportError as error:
@@ -33,7 +33,7 @@ def check_kernel_cache() -> Check:
 
 
 def check_reference_data() -> Check:
-    """The recorded vehicles; tests that need them skip without, so this is never a failure."""
+    """Looks for the recordings of vehicles; tests without them are skipped, so this is never a failure."""
     chosen = os.environ.get("LFDM_REFERENCE_DATA")
     folder = Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
     if folder.is_dir():
@@ -42,7 +42,7 @@ def check_reference_data() -> Check:
 
 
 def checks() -> list[Check]:
-    """All checks that apply here; on a ROS 2 installation those of the wheels do not."""
+    """Runs all checks that apply; those of wheels do not on a ROS 2 installation."""
     from_wheels = environment.ros_from_wheels()
     found = [environment.check_prefix()]
     if from_wheels:

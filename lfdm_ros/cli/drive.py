@@ -1,5 +1,5 @@
 """Let the controller, or a simulated operator behind a link, drive a scenario in closed loop with a simulated vehicle, actuator and LIDAR,
-without ROS, and say what happened.
+without ROS, and report the outcome.
 
 The vehicle is simulated by a larger model than the controller predicts with. The same command gives the same run to the bit."""
 
@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lfdm_ros.cli.former import add_former
-from lfdm_ros.cli.progress import progress
+from lfdm_ros.cli.common import add_former, show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
@@ -31,13 +30,13 @@ EPILOG = """example:
   lfdm drive slalom --model eighteen_dof --set model=eight_dof --json
   lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
-Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor stop before what blocks its way)."""
+Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor stop before an obstacle that blocks its way)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, or a YAML file")
     parser.add_argument("--seed", type=int, metavar="S", help="of the scenario's course and the LIDAR's noise (default: the scenario's, 1)")
-    parser.add_argument("--driver", choices=("controller", "operator"), default="controller", help="who drives (default %(default)s)")
+    parser.add_argument("--driver", choices=("controller", "operator"), default="controller", help="driver (default %(default)s)")
     parser.add_argument("--driver-seed", type=int, metavar="S", help="of the operator and its link: another person (default: --seed, or 1)")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SEC", help="of the operator's link, there and back; half of it each "
                         "way (default 0)")
@@ -62,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_figure_argument(parser, "the run")
     parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")
-    parser.add_argument("--json", action="store_true", help="print what happened as JSON")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -126,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         if film is not None:
             film.note(now, cycle, scan)
 
-    with progress(f"driving {scenario.name}", lambda: f"{reached[0]:.1f} s of at most {scenario.duration:g} s driven"):
+    with show_progress(f"driving {scenario.name}", lambda: f"{reached[0]:.1f} s of at most {scenario.duration:g} s driven"):
         found = drive(driven, scenario, driver, plant, note)
     what = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
             "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
@@ -144,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     if args.animation is not None and film is not None and film.frames:
         from lfdm_ros.engine.run_pictures import animate
 
-        with progress(f"drawing {args.animation}"):
+        with show_progress(f"drawing {args.animation}"):
             animate(args.animation, scenario, found, vehicle.footprint, film)
     return 1 if failures([what]) else 0
 
@@ -186,7 +185,7 @@ def _print(name: str, what: dict[str, Any]) -> None:
 
 
 def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:
-    """Fields of the records that NAME=VALUE change, by the names of their parameters.
+    """Returns the fields of the records that NAME=VALUE change, by the names of their parameters.
 
     Raises:
         InputError: no such parameter, or a value of another type.

@@ -1,4 +1,4 @@
-"""write what RViz, Lichtblick (Foxglove) and PlotJuggler need to show a stack"""
+"""write files for RViz, Lichtblick (Foxglove) and PlotJuggler that show a stack"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""names that the other commands take, with a line each"""
+"""names that the other commands accept, with a line each"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPILOG = """example:
   lfdm list scenarios
   lfdm list vehicles --json
 
-Models are listed by `lfdm models`, soils by `lfdm soil`. Where a name is taken, a path to a file of one's own is too."""
+Models are listed by `lfdm models`, soils by `lfdm soil`. Where a name is accepted, a path to your own file is too."""
 
 KINDS = {"scenarios": "scenarios", "vehicles": "vehicles", "grounds": "grounds", "recipes": "calibration", "stacks": "stacks"}  # in config/
 _WIDTH = 130
@@ -23,7 +23,7 @@ _WIDTH = 130
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm list`."""
-    parser.add_argument("kind", choices=KINDS, help="of which there are names")
+    parser.add_argument("kind", choices=KINDS, help="kind of the names")
     parser.add_argument("--json", action="store_true", help="a list of {name, description, path}")
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(path: Path) -> str:
-    """One line on a file of config/: its description, or the first sentence of its leading comment, without what follows a semicolon.
+    """Returns a line on a file of config/: its description, or the first sentence of its leading comment, up to a semicolon.
 
     Raises:
         InputError: it cannot be read.

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
         return getattr(error, "status", 130)
     except BrokenPipeError as error:
-        if _is_read():  # by whom our output goes to: another pipe broke, such as a worker's
+        if _is_read():  # another pipe broke, such as a worker's
             print(f"lfdm {argv[0] if argv else ''}: {reason(error)}: a process that works for this one has ended", file=sys.stderr)
             return 1
         sys.stderr.close()  # `lfdm models | head`
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_read() -> bool:
-    """Whether somebody reads our output still."""
+    """Checks that standard output is still read."""
     try:
         sys.stdout.flush()
         poll = select.poll()

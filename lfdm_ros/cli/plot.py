@@ -26,11 +26,11 @@ A field of a recording is TOPIC:FIELD, or FIELD of vehicle/state or else of meas
 DEFAULT = ("vx", "ay", "yaw_rate", "roll")
 STATES = ("vehicle/state", "measured/state")  # topics in which a bare field is looked for
 _COLOURS = ("#0b6fa4", "#c26a00")
-_MOST_ROWS = 2_000_000
+_MAX_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Trace:
+class PlotTrace:
     """One field of one source: time (n,) [s] and value (n,)."""
 
     time: np.ndarray
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm plot`."""
     parser.add_argument("source", metavar="RUN.csv|BAG", type=Path)
     parser.add_argument("--fields", nargs="+", metavar="FIELD", help=f"columns, or fields of messages (default: of {', '.join(DEFAULT)} "
-                        "those that there are, and the way from above)")
+                        "those that there are, and the path from above)")
     parser.add_argument("--compare", metavar="OTHER", type=Path, help="another CSV or recording, in the same axes; it may lack fields")
     add_figure_argument(parser, "the picture (required)")
 
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
-    """The fields that a CSV or a recording has.
+def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
+    """Returns the fields of a CSV or a recording by name.
 
     Raises:
         InputError: it cannot be read, or lacks a field though all are needed.
@@ -74,11 +74,11 @@ def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Tra
     return (_read_csv if path.suffix.lower() == ".csv" else _read_bag)(path, fields, all_needed)
 
 
-def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
+def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
     try:
         with path.open(encoding="utf-8") as file:
             names = [name.strip() for name in file.readline().split(",")]
-            table = np.genfromtxt(file, delimiter=",", max_rows=_MOST_ROWS, ndmin=2)
+            table = np.genfromtxt(file, delimiter=",", max_rows=_MAX_ROWS, ndmin=2)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not readable as a CSV: {error}") from None
     if "time" not in names or table.shape[1] != len(names):
@@ -87,10 +87,10 @@ def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
     for field in fields if all_needed else ():
         if field not in names:
             raise InputError(f"{path} has no column '{field}'{suggest(field, names, 'it has ')}")
-    return {field: Trace(time, table[:, names.index(field)]) for field in fields if field in names}
+    return {field: PlotTrace(time, table[:, names.index(field)]) for field in fields if field in names}
 
 
-def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
+def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
     from lfdm_ros.bags import existing_fields, open_bag, read_series
 
     with open_bag(path) as bag:
@@ -100,7 +100,7 @@ def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
     for field in fields:
         topic, _, leaf = field.rpartition(":")
         by_topic.setdefault(topic or state, []).append(leaf)
-    traces: dict[str, Trace] = {}
+    traces: dict[str, PlotTrace] = {}
     for topic, leaves in by_topic.items():
         if not all_needed:
             if topic.lstrip("/") not in topics:
@@ -110,12 +110,12 @@ def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
             series = read_series(path, topic, leaves)
             for column, leaf in enumerate(leaves):
                 name = next(field for field in fields if field in (leaf, f"{topic}:{leaf}"))
-                traces[name] = Trace(series.time, series.values[:, column])
+                traces[name] = PlotTrace(series.time, series.values[:, column])
     return traces
 
 
-def draw(runs: dict[str, dict[str, Trace]], fields: list[str], way: bool) -> Figure:
-    """A panel a field over time, the runs in the same axes; with `way` x and y are the way from above, to scale."""
+def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) -> Figure:
+    """Draws a panel for each field over time, the runs in the same axes; with `way` x and y are the path from above, to scale."""
     from matplotlib.figure import Figure
 
     panels = [field for field in fields if not (way and field in ("x", "y"))]

@@ -1,4 +1,4 @@
-"""write the SROS2 policy of a stack: what each node may publish, hear, offer and ask"""
+"""write the SROS2 policy of a stack: topics, services and actions that each node may use"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from lfdm_ros.cli.progress import progress
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError
 from lfdm_ros.reports import add_figure_argument, require_figure
 
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ground", default="", metavar="NAME", help="the bag was recorded on this ground (config/grounds, a YAML file, a "
                         "bag); recorded: on the one that it holds (default: a level road)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the noise in the predictive (default: 1)")
-    parser.add_argument("--no-model-error", action="store_true", help="intervals of parameters and noise alone, not widened by what the "
-                        "model was seen to miss out of sample")
+    parser.add_argument("--no-model-error", action="store_true", help="intervals of parameters and noise alone, not widened by the "
+                        "model error out of sample")
     add_figure_argument(parser, "the responses against the data")
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for the results")
 
@@ -47,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
     if args.posterior or args.like:
         from lfdm_ros.calibration.results import check_finished
 
-        if told := check_finished(args.posterior or args.like):  # at once: it may not be what was meant
-            print(f"warning: {told}", file=sys.stderr)
+        if warning := check_finished(args.posterior or args.like):
+            print(f"warning: {warning}", file=sys.stderr)
     print_notes([args.bag])
     from lfdm_ros.calibration import predict
 
-    with progress("predicting"):
+    with show_progress("predicting"):
         summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, like_result=args.like,
                           window=args.window, topic=args.topic, seed=args.seed, model_error=not args.no_model_error, figure=args.figure,
                           ground=args.ground)
@@ -80,8 +80,8 @@ def _print(summary: dict[str, Any]) -> None:
 
 
 def _others(row: dict[str, float]) -> str:
-    said = [f"{words} {row[key]:.4g}" for key, words in (("before", "as it was"), ("kinematic", "kinematic")) if key in row]
-    return f"  {', '.join(said)}" if said else ""
+    parts = [f"{words} {row[key]:.4g}" for key, words in (("before", "as it was"), ("kinematic", "kinematic")) if key in row]
+    return f"  {', '.join(parts)}" if parts else ""
 
 
 def _coverage(summary: dict[str, Any], channel: str) -> str:

@@ -1,4 +1,4 @@
-"""Run a vehicle model on a file of driver inputs and write what it does as CSV."""
+"""Run a vehicle model on a file of driver inputs and write its motion as CSV."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.cli.former import add_former
-from lfdm_ros.cli.progress import progress
+from lfdm_ros.cli.common import add_former, show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
 
-MOST_STEPS, MOST_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
+MAX_STEPS, MAX_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
 
 COLUMNS = ("x", "y", "vx", "vy", "ax", "ay", "roll", "pitch", "yaw", "roll_rate", "pitch_rate", "yaw_rate",
            "omega_fl", "omega_fr", "omega_rl", "omega_rr", "gear", "engine_speed")
@@ -54,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_work(until: float, dt: float, output_step: float) -> None:
-    """Refuses what would take hours or more memory than there is, before anything is asked for. Raises InputError."""
-    for name, step, most, what in (("--dt", dt, MOST_STEPS, "steps"), ("--output-step", output_step, MOST_ROWS, "rows")):
+    """Raises InputError for runs that would take hours or exhaust the memory."""
+    for name, step, most, what in (("--dt", dt, MAX_STEPS, "steps"), ("--output-step", output_step, MAX_ROWS, "rows")):
         if not 0.0 < step < math.inf:
             raise InputError(f"{name} {step:g}: give more than 0")
         if until > most * step:
@@ -100,11 +99,11 @@ def run(args: argparse.Namespace) -> int:
               "its results may be wrong", file=sys.stderr)
     simulator.reset(vx=args.initial_speed)
     try:
-        with progress("compiling or loading the model"):
+        with show_progress("compiling or loading the model"):
             rollout(simulator, profile, args.output_step, args.output_step)
         simulator.reset(vx=args.initial_speed)
         loaded = time.perf_counter()
-        with progress(f"simulating {until:g} s"):
+        with show_progress(f"simulating {until:g} s"):
             times, outputs = rollout(simulator, profile, until, args.output_step)
     except SimulationDiverged as error:
         advice = "look at `lfdm vehicle check`" if isinstance(error, OutOfReach) else f"try a smaller --dt than {args.dt:g}"

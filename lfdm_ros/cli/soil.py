@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.cli.former import add_former
+from lfdm_ros.cli.common import add_former
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.soil_wheel import Motion, Outcome, Settled, SoilWheel, settle
 from lfdm_ros.ground.soils import Soil, load_soil, soil_names
@@ -28,7 +28,7 @@ EPILOG = """examples:
 
 
 @dataclass(frozen=True)
-class Case:
+class WheelOnSoil:
     """A wheel on a soil."""
 
     wheel: SoilWheel
@@ -40,8 +40,8 @@ class Case:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("soils", nargs="*", metavar="SOIL", help="names, or YAML files; none: list those there are")
-    parser.add_argument("--vehicle", default="hmmwv", help="whose front tyre it is (default %(default)s)")
+    parser.add_argument("soils", nargs="*", metavar="SOIL", help="names, or YAML files; none: list the named ones")
+    parser.add_argument("--vehicle", default="hmmwv", help="vehicle of the front tyre (default %(default)s)")
     parser.add_argument("--radius", type=float, help="radius of the wheel [m] (default: the vehicle's)")
     parser.add_argument("--width", type=float, help="width of the wheel [m] (default: the vehicle's)")
     parser.add_argument("--stiffness", type=float, help="vertical stiffness of the tyre [N/m] (default: the vehicle's)")
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _case(args: argparse.Namespace, soil: Soil) -> Case:
+def _case(args: argparse.Namespace, soil: Soil) -> WheelOnSoil:
     p = load_vehicle(args.vehicle).parameters
 
     def given(option: str, parameter: str) -> float:
@@ -89,10 +89,10 @@ def _case(args: argparse.Namespace, soil: Soil) -> Case:
 
     stiffness = np.inf if args.rigid else given("stiffness", "tyre_vertical_stiffness_front")
     load = static_loads(SimpleNamespace(**p))[0] if args.load is None else args.load
-    return Case(SoilWheel(given("radius", "wheel_radius"), given("width", "tyre_width"), stiffness), soil, load)
+    return WheelOnSoil(SoilWheel(given("radius", "wheel_radius"), given("width", "tyre_width"), stiffness), soil, load)
 
 
-def _record(case: Case) -> dict[str, Any]:
+def _record(case: WheelOnSoil) -> dict[str, Any]:
     rows = []
     for slip in SLIPS:
         at = case.at(slip)
@@ -101,7 +101,7 @@ def _record(case: Case) -> dict[str, Any]:
     return {"soil": case.soil.name, "load": case.load, "rows": rows}
 
 
-def _show(case: Case) -> None:
+def _show(case: WheelOnSoil) -> None:
     wheel = case.wheel
     kind = f"{wheel.stiffness / 1e3:.4g} kN/m" if np.isfinite(wheel.stiffness) else "rigid"
     print(f"{case.soil.name}: {case.soil.description}\n"
@@ -113,7 +113,7 @@ def _show(case: Case) -> None:
         print(f"  {slip:5.2f} {forces}  {at.outcome.value}")
 
 
-def _draw(path: Path, cases: list[Case]) -> None:
+def _draw(path: Path, cases: list[WheelOnSoil]) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")

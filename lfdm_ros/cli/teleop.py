@@ -1,8 +1,8 @@
-"""Drive with the keys of this terminal, or with a joystick on the topic joy, beside a stack that waits for a person.
+"""Drive with the keys of this terminal, or with a joystick on the topic joy, beside a stack that waits for a driver.
 
-It shows speed, pedals, who drives and why, and what was refused. Arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straight;
-r: forwards or reverse; q: quit. Without a key, or with the joystick's button let go, the vehicle brakes. The terminal is as it was when it
-ends."""
+It shows speed, pedals, the driver in control and the reason, and refused inputs. Arrows or w a s d: throttle, brake, steer; space: stop;
+c: wheel straight; r: forwards or reverse; q: quit. Without a key, or with the joystick's button released, the vehicle brakes. The terminal
+is restored at the end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import sys
 EPILOG = """examples, beside `lfdm up teleop` or `lfdm up shared_human` in another terminal:
   lfdm teleop
   lfdm teleop --joystick --set steering_axis=3 --set hold_button=5      beside `ros2 run joy joy_node`
-  lfdm teleop --topic control/command                                  a vehicle that hears control/command, driven by nobody else"""
+  lfdm teleop --topic control/command                                  a vehicle on control/command without another driver"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm teleop`."""
-    parser.add_argument("--topic", default="teleop/command", help="to which the commands go (default %(default)s)")
+    parser.add_argument("--topic", default="teleop/command", help="topic of the commands (default %(default)s)")
     parser.add_argument("--joystick", action="store_true", help="sensor_msgs/Joy on the topic joy instead of the keys")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="overrides",
                         help="a parameter of the nodes keyboard, joystick, dashboard (docs/parameters.md); repeat")
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
-    # Where the commands come from, and what is shown: nodes that know nothing of each other.
+    # The source of the commands and the display are nodes that do not know of each other.
     nodes = ["joystick" if args.joystick else "keyboard", *(["dashboard"] if sys.stdout.isatty() else [])]
     remappings = {"teleop/command": args.topic}
     stack, _ = prepare_stack({"nodes": [{"executable": name, "remappings": remappings} for name in nodes]},

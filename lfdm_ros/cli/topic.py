@@ -1,4 +1,4 @@
-"""List the topics of a running graph, show what is said on one, or measure how often.
+"""List the topics of a running graph, show the messages of one, or measure its rate.
 
 For machines without `ros2`; where it is installed, `ros2 topic` does the same and more."""
 
@@ -24,19 +24,19 @@ EPILOG = """examples, beside `lfdm up simulator` in another terminal:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm topic`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="names, types, and how many publish and subscribe")
+    listed = actions.add_parser("list", help="names, types, numbers of publishers and subscribers")
     listed.add_argument("--json", action="store_true", help="as JSON")
     echo = actions.add_parser("echo", help="messages as YAML")
     echo.add_argument("--field", default="", help="only this part of each, such as pose.position.x or wheel_speeds[2]")
-    echo.add_argument("--count", type=int, default=0, metavar="N", help="end after so many (default: at Ctrl-C)")
+    echo.add_argument("--count", type=int, default=0, metavar="N", help="end after N messages (default: at Ctrl-C)")
     echo.add_argument("--full", action="store_true", help="all elements of long lists")
     rate = actions.add_parser("hz", help="messages a second, and the gaps between them, once a second")
-    rate.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="end after so long (default: at Ctrl-C)")
+    rate.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="end after S seconds (default: at Ctrl-C)")
     for action in (echo, rate):
         action.add_argument("topic")
     for action in (listed, echo, rate):
         action.add_argument("--timeout", type=float, default=5.0, metavar="S",
-                            help="to wait for what is not there yet (default %(default)g)")
+                            help="timeout of discovery (default %(default)g)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,11 +81,11 @@ def _hz(args, graph) -> int:
     times: list[float] = []
     graph.subscribe(args.topic, lambda message: times.append(time.monotonic()))
     began = time.monotonic()
-    end, heard = began + args.seconds, 0
+    end, received = began + args.seconds, 0
     while time.monotonic() < end:
         last, count = times[-1:], len(times)
         graph.spin(lambda: False, min(1.0, max(end - time.monotonic(), 0.0)))
-        heard += len(times) - count
+        received += len(times) - count
         new = [*last, *times[count:]]
         gaps = [1e3 * (b - a) for a, b in pairwise(new)]
         if gaps:
@@ -93,6 +93,6 @@ def _hz(args, graph) -> int:
                   f"largest {max(gaps):.3g}; {len(gaps)} messages", flush=True)
         else:
             print(f"nothing for {time.monotonic() - (times[-1] if times else began):.0f} s", flush=True)
-    if not heard:
+    if not received:
         raise RunError([f"{args.topic}: nothing in {args.seconds:g} s"], {})
     return 0

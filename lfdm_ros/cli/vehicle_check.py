@@ -1,4 +1,4 @@
-"""`lfdm vehicle check`: the kinematics of a suspension over its travel as tables, JSON and a picture, and what is out of reach."""
+"""`lfdm vehicle check`: the kinematics of a suspension over its travel as tables, JSON and a picture, and its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.cli.former import add_former
+from lfdm_ros.cli.common import add_former
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import AXLES
 from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
@@ -71,13 +71,13 @@ def run(args: argparse.Namespace) -> int:
     if static:
         print(f"at rest: centre of the sprung mass {static['cg_height_m']:.4f} m above the ground, pitch {static['pitch_deg']:.3f} deg, "
               "+ nose down")
-    for line in beyond or ["everything asked for is within reach"]:
+    for line in beyond or ["all of it is within reach"]:
         print(line)
     return 0
 
 
 def _travels(text: str) -> list[float]:
-    """FROM:TO:STEP in mm, as metres."""
+    """Parses FROM:TO:STEP in mm; returns metres."""
     try:
         first, last, step = (float(part) for part in text.split(":"))
     except ValueError:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lfdm_ros.cli.former import add_former
+from lfdm_ros.cli.common import add_former
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import model_names
@@ -29,7 +29,7 @@ _OPTIONS = {"track": ("track_front", "m", "from wheel to wheel"), "cg_height": (
             "lock": ("max_road_wheel_angle", "rad", "angle of the road wheels at full lock")}
 # What matters most where it is typical only, in this order.
 _MATTERS = ("cornering_stiffness_front", "cornering_stiffness_rear", "cg_to_front_axle", "max_road_wheel_angle", "friction_max",
-            "cg_height",            "roll_stiffness_front", "roll_stiffness_rear", "wheel_inertia", "motor_map", "rolling_resistance")
+            "cg_height", "roll_stiffness_front", "roll_stiffness_rear", "wheel_inertia", "motor_map", "rolling_resistance")
 _SHOWN = 6
 
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm vehicle new`."""
     parser.add_argument("--mass", type=float, required=True, metavar="KG", help="of the whole vehicle, as it is driven")
     parser.add_argument("--wheelbase", type=float, required=True, metavar="M")
-    parser.add_argument("--class", dest="kind", choices=CLASSES, default="car", help="what it is like (default: car)")
+    parser.add_argument("--class", dest="kind", choices=CLASSES, default="car", help="class of vehicle (default: car)")
     parser.add_argument("--front-share", type=float, metavar="SHARE", help="of the weight on the front axle, 0 to 1")
     parser.add_argument("--power", type=float, metavar="KW", help="at the wheels")
     for name, (_, unit, text) in _OPTIONS.items():
@@ -55,18 +55,18 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--out {args.out}: exists already; choose another name or remove it")
     if not args.out.resolve().parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
-    known = {key: getattr(args, name) for name, (key, _, _) in _OPTIONS.items() if getattr(args, name) is not None}
+    given_values = {key: getattr(args, name) for name, (key, _, _) in _OPTIONS.items() if getattr(args, name) is not None}
     for text in args.change:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--change {quote(text)}: write NAME=VALUE, in SI units")
-        known[name.strip()] = check(name.strip(), parse_yaml(value, f"--change {quote(text)}"), f"--change {quote(text)}")
+        given_values[name.strip()] = check(name.strip(), parse_yaml(value, f"--change {quote(text)}"), f"--change {quote(text)}")
     power = None if args.power is None else 1000.0 * args.power
-    vehicle = typical_vehicle(args.out.stem, args.mass, args.wheelbase, args.kind, known, front_share=args.front_share, power=power)
+    vehicle = typical_vehicle(args.out.stem, args.mass, args.wheelbase, args.kind, given_values, front_share=args.front_share, power=power)
     save_vehicle(vehicle, args.out)
     low, high = CLASSES[args.kind].masses
     if not low <= args.mass <= high:
-        print(f"warning: {args.mass:g} kg is unlike a {CLASSES[args.kind].title} ({low:g} to {high:g} kg); --class says what it is like",
+        print(f"warning: {args.mass:g} kg is unlike a {CLASSES[args.kind].title} ({low:g} to {high:g} kg); --class gives its class",
               file=sys.stderr)
     given = sum(source.startswith(GIVEN) for source in vehicle.sources.values())
     print(f"{args.out}: {given} values given, the others by rules or typical of a {CLASSES[args.kind].title}; each says which")
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def needs(vehicle: Vehicle, model: str) -> str:
-    """What a model still needs of a vehicle: what it lacks or, where it can run, which of its values matter most and are typical only."""
+    """Returns a line on a model's needs of a vehicle: missing values or, where it can run, the typical values that matter most."""
     try:
         declared = vehicle.model(model)
     except InputError as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lfdm_ros.calibration.store import now as time_of_day
 from lfdm_ros.calibration.store import write_json_atomically
-from lfdm_ros.documents import LARGEST_WRITTEN, read_json, read_yaml
+from lfdm_ros.documents import MAX_GENERATED_LENGTH, read_json, read_yaml
 from lfdm_ros.errors import InputError
 
 _STORAGE = (".mcap", ".db3")
@@ -264,7 +264,7 @@ def _job(entry: Mapping[str, Any]) -> Job:
 def is_closed(metadata: Path) -> bool:
     """Whether a bag's metadata.yaml says that its recorder has finished."""
     try:
-        information = read_yaml(metadata, LARGEST_WRITTEN)[0]["rosbag2_bagfile_information"]
+        information = read_yaml(metadata, MAX_GENERATED_LENGTH)[0]["rosbag2_bagfile_information"]
         return bool((information.get("custom_data") or {}).get("closed") != "false")
     except (InputError, KeyError, TypeError, AttributeError):
         return False

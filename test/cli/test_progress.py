@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from lfdm_ros.cli import progress
-from lfdm_ros.cli.progress import Progress
+from lfdm_ros.cli import common
+from lfdm_ros.cli.common import StatusLine, show_progress
 
 
 class Terminal(io.StringIO):
@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 
 def told(stream: io.StringIO, seconds: int) -> str:
-    shown = Progress("drive", stream, 100.0)
+    shown = StatusLine("drive", stream, 100.0)
     for tenth in range(10 * seconds + 1):
         shown.done = f"{tenth // 10} of 60 s driven"
         shown.tick(100.0 + 0.1 * tenth)
@@ -24,7 +24,7 @@ def told(stream: io.StringIO, seconds: int) -> str:
 
 
 def test_elsewhere_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_STEP", 10.0)
+    monkeypatch.setattr(common, "LINE_PERIOD", 10.0)
     assert told(io.StringIO(), 9) == ""
     lines = told(io.StringIO(), 25).splitlines()
     assert len(lines) == 2 and lines[0].startswith("drive: 10 s, ") and lines[1].startswith("drive: 20 s, ")
@@ -39,9 +39,9 @@ def test_a_terminal_has_one_line_that_goes_away() -> None:
 def test_a_command_says_it_and_its_errors_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "TERMINAL_STEP", 0.001)
-    with pytest.raises(ValueError, match="spoilt"), progress.progress("simulate", lambda: "half"):
+    monkeypatch.setattr(common, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(common, "TERMINAL_PERIOD", 0.001)
+    with pytest.raises(ValueError, match="spoilt"), show_progress("simulate", lambda: "half"):
         while "simulate: 0 s, half" not in terminal.getvalue():
             pass
         raise ValueError("spoilt")

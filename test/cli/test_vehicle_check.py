@@ -118,7 +118,7 @@ def test_a_vehicle_that_stands_nowhere_is_told(capsys, tmp_path):
 def test_it_draws(tmp_path, capsys):
     assert main(["vehicle", "check", "hmmwv_multibody", "--figure", str(tmp_path / "travel.png")]) == 0
     assert (tmp_path / "travel.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert "everything asked for is within reach" in capsys.readouterr().out
+    assert "all of it is within reach" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -81,7 +81,7 @@ def test_unknown_arguments_are_refused_where_the_file_is_what_was_launched() -> 
     for words in (["ros2", "launch", "lfdm_ros", FILES[0].name, "colour:=red"], ["ros2", "launch", file, "colour:=red"]):
         with pytest.raises(InputError, match=r"colour:=red: .* has no argument 'colour'; it has stack, vehicle"):
             refuse_unknown(["colour:=red"], file, words)
-        refuse_unknown(["speed:=2", "launch-prefix:=nice"], file, command)
+        refuse_unknown(["speed:=2", "launch-prefix:=nice"], file, words)
     refuse_unknown(["colour:=red"], file, ["ros2", "launch", "their_package", "all.launch.py", "colour:=red"])
 
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from lfdm_lab.cli.bench_peer import Peer, library_peers
-from lfdm_ros.cli.progress import progress
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         options["peers"] = [peer for text in args.peer for peer in ([Peer.parse(text)] if text else library_peers(args.only or "*"))]
     for option in options.keys() - inspect.signature(module.measure).parameters.keys():
         raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
-    with progress(f"measuring {args.name}"):
+    with show_progress(f"measuring {args.name}"):
         records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:

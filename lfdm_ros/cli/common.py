@@ -1,0 +1,81 @@
+"""Parts that commands share: former names of options, and progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+FIRST_DELAY = 3.0  # [s] before the first line on a terminal
+TERMINAL_PERIOD, LINE_PERIOD = 0.5, 10.0  # [s] of updates in place on a terminal, and of lines elsewhere
+
+
+class StatusLine:
+    """Progress of a command as text over time. `done` is such as "12 of 30 s driven", set as the work goes on."""
+
+    def __init__(self, task: str, stream: TextIO, began: float) -> None:
+        self.done = ""
+        self._task, self._stream, self._began, self._terminal = task, stream, began, stream.isatty()
+        self._next = began + (FIRST_DELAY if self._terminal else LINE_PERIOD)
+        self._shown = False
+
+    def tick(self, now: float) -> None:
+        """Prints the progress where it is due at `now` [s]."""
+        if now < self._next:
+            return
+        text = f"{self._task}: {now - self._began:.0f} s" + (f", {self.done}" if self.done else "")
+        self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
+        self._stream.flush()
+        self._next, self._shown = now + (TERMINAL_PERIOD if self._terminal else LINE_PERIOD), True
+
+    def end(self) -> None:
+        """Clears the line on a terminal."""
+        if self._shown and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+@contextmanager
+def show_progress(task: str, done: Callable[[], str] = str) -> Iterator[None]:
+    """Prints on stderr that `task` goes on, and the text of `done`, while the block runs. A thread does it: the work needs no hook."""
+    shown, ended = StatusLine(task, sys.stderr, time.monotonic()), threading.Event()
+    step = TERMINAL_PERIOD if sys.stderr.isatty() else LINE_PERIOD  # no more often, not to disturb measurements
+
+    def update() -> None:
+        while not ended.wait(step):
+            shown.done = done()
+            shown.tick(time.monotonic())
+
+    thread = threading.Thread(target=update, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        shown.end()
+
+
+def add_former(parser: argparse.ArgumentParser, former: str, option: str, **kwargs: Any) -> None:
+    """Adds the former name of an option, hidden, for one release; it warns with the new one.
+
+    kwargs: of `add_argument`, to read its value.
+    """
+    parser.add_argument(former, dest=option.lstrip("-").replace("-", "_"), action=_Former, help=argparse.SUPPRESS,
+                        default=argparse.SUPPRESS, option=option, **kwargs)
+
+
+class _Former(argparse.Action):
+    def __init__(self, *args: Any, option: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._option = option
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
+        print(f"warning: {option_string} is {self._option} now; the next release takes the new name only", file=sys.stderr)
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, [*before, values] if isinstance(before, list) else values)
