@@ -58,9 +58,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_lines_of_progress() -> None:
     """However slow the machine is, what a command says on stderr is its own."""
-    from lfdm_ros.cli import progress
+    from lfdm_ros.cli import common
 
-    progress.LINE_STEP = 1e6
+    common.LINE_PERIOD = 1e6
 
 
 @pytest.fixture(scope="session")
