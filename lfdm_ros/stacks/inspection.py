@@ -40,9 +40,9 @@ class ObserverNode:
     def __init__(self, name: str) -> None:
         self._context = Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node(name, context=self._context, use_global_arguments=False, start_parameter_services=False)
+        self.node = Node(name, context=self._context, use_global_arguments=False, start_parameter_services=False)
         self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        self._executor.add_node(self.node)
 
     def spin_some(self, count: int) -> None:
         """Runs waiting callbacks, at most `count`."""
@@ -50,8 +50,8 @@ class ObserverNode:
             self._executor.spin_once(timeout_sec=0.0)
 
     def close(self) -> None:
-        self._executor.remove_node(self._node)
-        self._node.destroy_node()
+        self._executor.remove_node(self.node)
+        self.node.destroy_node()
         self._executor.shutdown()
         self._context.try_shutdown()
 
@@ -76,13 +76,13 @@ class Inspector(ObserverNode):
     # -- Discovery ----------------------------------------------------------------------------------------------------------------
     def topics(self) -> dict[str, str]:
         """Returns the type of each topic of the graph by its name."""
-        return self._settled(lambda: {name: types[0] for name, types in self._node.get_topic_names_and_types()
+        return self._settled(lambda: {name: types[0] for name, types in self.node.get_topic_names_and_types()
                                       if any(self.endpoint_counts(name))})
 
     def endpoint_counts(self, topic: str) -> tuple[int, int]:
         """Returns the numbers of publishers and subscriptions of a topic, without those of this node."""
-        own = self._node.get_name()
-        ends = self._node.get_publishers_info_by_topic(topic), self._node.get_subscriptions_info_by_topic(topic)
+        own = self.node.get_name()
+        ends = self.node.get_publishers_info_by_topic(topic), self.node.get_subscriptions_info_by_topic(topic)
         return sum(end.node_name != own for end in ends[0]), sum(end.node_name != own for end in ends[1])
 
     def nodes(self) -> list[str]:
@@ -92,9 +92,9 @@ class Inspector(ObserverNode):
     def services(self) -> dict[str, str]:
         """Returns the type of each service and action by its name, without those of parameters, lifecycle and actions."""
         def found() -> dict[str, str]:
-            services = {name: types[0] for name, types in self._node.get_service_names_and_types()
+            services = {name: types[0] for name, types in self.node.get_service_names_and_types()
                         if "/_action/" not in name and not types[0].startswith(("rcl_interfaces/", "type_description_interfaces/"))}
-            return {**services, **{name: types[0] for name, types in get_action_names_and_types(self._node)}}
+            return {**services, **{name: types[0] for name, types in get_action_names_and_types(self.node)}}
         return self._settled(found)
 
     # -- Topics ------------------------------------------------------------------------------------------------------------------------
@@ -105,11 +105,11 @@ class Inspector(ObserverNode):
             InputError: no publisher within the timeout, or its type is not installed.
         """
         topic = self._full(topic)
-        self._wait(lambda: self._node.count_publishers(topic) > 0)
-        published = find_topic(self._node, topic)
+        self._wait(lambda: self.node.count_publishers(topic) > 0)
+        published = find_topic(self.node, topic)
         if published is None:
             raise InputError(self._absent("topic", topic, [name for name in self.topics() if self.endpoint_counts(name)[0]]))
-        published.subscribe(self._node, callback, depth=_DEPTH)
+        published.subscribe(self.node, callback, depth=_DEPTH)
         return published.type_name
 
     def spin(self, until: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -170,16 +170,16 @@ class Inspector(ObserverNode):
         return self._answer(kind, name, filled(kind.Request, values))
 
     def _answer(self, kind: Any, service: str, request: Any) -> Any:
-        client = self._node.create_client(kind, service)
+        client = self.node.create_client(kind, service)
         try:
             if not self._wait(client.service_is_ready):
                 raise RunError([f"{service}: no server within {self._timeout:g} s"], {})
             return self._result(client.call_async(request), f"{service}: no answer within {self._timeout:g} s")
         finally:
-            self._node.destroy_client(client)
+            self.node.destroy_client(client)
 
     def _run_action(self, kind: Any, name: str, goal: Any, feedback: Callable[[Any], None]) -> Any:
-        client = ActionClient(self._node, kind, name)
+        client = ActionClient(self.node, kind, name)
         try:
             if not self._wait(client.server_is_ready):
                 raise RunError([f"{name}: no server within {self._timeout:g} s"], {})
@@ -210,8 +210,8 @@ class Inspector(ObserverNode):
 
     def _node_names(self) -> list[str]:
         """Returns the full names of the discovered nodes without this one."""
-        return sorted({full_name(space, name) for name, space in self._node.get_node_names_and_namespaces()}
-                      - {self._node.get_fully_qualified_name()})
+        return sorted({full_name(space, name) for name, space in self.node.get_node_names_and_namespaces()}
+                      - {self.node.get_fully_qualified_name()})
 
     def _absent(self, what: str, name: str, there: list[str]) -> str:
         return f"no {what} {quote(name)} within {self._timeout:g} s" + (

@@ -163,9 +163,9 @@ class _Watcher(ObserverNode):
 
     def __init__(self) -> None:
         super().__init__("soak")
-        self._node.create_subscription(Clock, "/clock", self._on_clock, qos.CLOCK)
-        self._node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
-        self._reset = self._node.create_client(Reset, "vehicle_simulator/reset")
+        self.node.create_subscription(Clock, "/clock", self._on_clock, qos.CLOCK)
+        self.node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
+        self._reset = self.node.create_client(Reset, "vehicle_simulator/reset")
         self.time = 0.0  # simulated [s]
         self.laps = 0
         self._moved = 0.0  # when the vehicle did last [s]

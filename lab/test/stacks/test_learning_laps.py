@@ -66,10 +66,10 @@ class _Keeper(ObserverNode):
         assert scenario.path is not None
         self._end, self._left = np.asarray(scenario.path)[-1], laps
         super().__init__("lap_keeper")
-        self._node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.STATUS)
-        self._pause: Client = self._node.create_client(SetBool, "vehicle_simulator/pause")
-        self._reset: Client = self._node.create_client(Reset, "vehicle_simulator/reset")
+        self.node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.STATUS)
+        self._pause: Client = self.node.create_client(SetBool, "vehicle_simulator/pause")
+        self._reset: Client = self.node.create_client(Reset, "vehicle_simulator/reset")
         self._state: VehicleState | None = None
         self._begun_ns: int | None = None
         self._learned_since: float | None = None  # by the wall clock
