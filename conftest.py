@@ -144,7 +144,7 @@ def compiled() -> None:
     """What the process that learns the ground would compile as the first one on a machine."""
     import numpy as np
 
-    from lfdm_ros.ground.friction_estimator import Drive
+    from lfdm_ros.ground.friction_estimator import MeasuredDrive
     from lfdm_ros.ground.learned_ground import DriveSegment, GroundPrior, LearnedGround, LearnerSettings
     from lfdm_ros.vehicles import load_vehicle
 
@@ -152,4 +152,4 @@ def compiled() -> None:
     times, inputs = 0.01 * np.arange(61), np.zeros((61, 3))
     states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
     states |= {f"omega_{wheel}": states["vx"] / vehicle.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
-    assert LearnedGround(vehicle, GroundPrior.of(settings), settings).feel(DriveSegment(Drive(times, inputs, states), 0.4)) >= 0
+    assert LearnedGround(vehicle, GroundPrior.of(settings), settings).feel(DriveSegment(MeasuredDrive(times, inputs, states), 0.4)) >= 0

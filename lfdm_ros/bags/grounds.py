@@ -8,7 +8,7 @@ from pathlib import Path
 from lfdm_ros.bags.reader import open_bag
 from lfdm_ros.documents import MAX_GENERATED_LENGTH, parse_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.ground_file import Ground, load_ground
+from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 
 TOPIC = "ground/document"
 _SUFFIXES = (".mcap", ".db3")
@@ -20,7 +20,7 @@ def is_bag(source: str | os.PathLike[str]) -> bool:
     return path.suffix in _SUFFIXES or path.is_dir()
 
 
-def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Ground:
+def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
     """Returns the ground of a recording: the last message on its topic.
 
     Raises:
@@ -45,6 +45,6 @@ def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Gro
         raise InputError(f"{bag}: {TOPIC}: {error}") from None
 
 
-def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> Ground:
+def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
     """Returns a ground by its name, from a file, or from a recording. Raises InputError as `load_ground` and `recorded_ground`."""
     return recorded_ground(source, seed) if is_bag(source) else load_ground(source, seed)

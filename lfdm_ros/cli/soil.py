@@ -13,8 +13,8 @@ import numpy as np
 
 from lfdm_ros.cli.common import add_former
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.soil_wheel import Motion, Outcome, Settled, SoilWheel, settle
-from lfdm_ros.ground.soils import Soil, load_soil, soil_names
+from lfdm_ros.ground.soil_wheel import Settled, SoilWheel, WheelMotion, WheelOutcome, settle
+from lfdm_ros.ground.soils import SoilProperties, load_soil, soil_names
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 from lfdm_ros.vehicles import load_vehicle
@@ -32,11 +32,11 @@ class WheelOnSoil:
     """A wheel on a soil."""
 
     wheel: SoilWheel
-    soil: Soil
+    soil: SoilProperties
     load: float
 
     def at(self, slip: float, load: float | None = None) -> Settled:
-        return settle(self.wheel, self.soil, self.load if load is None else load, Motion.of(slip))
+        return settle(self.wheel, self.soil, self.load if load is None else load, WheelMotion.of(slip))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _case(args: argparse.Namespace, soil: Soil) -> WheelOnSoil:
+def _case(args: argparse.Namespace, soil: SoilProperties) -> WheelOnSoil:
     p = load_vehicle(args.vehicle).parameters
 
     def given(option: str, parameter: str) -> float:
@@ -120,10 +120,10 @@ def _draw(path: Path, cases: list[WheelOnSoil]) -> None:
     left, right = figure.subplots(1, 2)
     slips = np.concatenate([np.linspace(-0.3, 0.1, 33), np.linspace(0.12, 0.8, 35)])
     for case in cases:
-        pulls = [(at.forces.fx if at.forces and at.outcome is Outcome.SUPPORTED else np.nan) for at in (case.at(s) for s in slips)]
+        pulls = [(at.forces.fx if at.forces and at.outcome is WheelOutcome.SUPPORTED else np.nan) for at in (case.at(s) for s in slips)]
         (line,) = left.plot(slips, np.array(pulls) / 1e3, label=case.soil.name)
         loads = np.linspace(0.05, 2.0, 40) * case.load
-        depths = [(at.sinkage if at.outcome is Outcome.SUPPORTED else np.nan) for at in (case.at(0.2, load) for load in loads)]
+        depths = [(at.sinkage if at.outcome is WheelOutcome.SUPPORTED else np.nan) for at in (case.at(0.2, load) for load in loads)]
         right.plot(loads / 1e3, 1e3 * np.array(depths), color=line.get_color())
     left.axhline(0.0, color="#888888", lw=0.8)
     left.set(xlabel="slip [1]", ylabel="drawbar pull [kN]", title=f"load {cases[0].load / 1e3:.2f} kN")

@@ -21,7 +21,7 @@ TRIPLE = llvm.get_process_triple()
 
 
 @dataclass(frozen=True)
-class Target:
+class CodeTarget:
     """A processor as LLVM names it: triple, name, and features such as "+avx2,-avx512f"."""
 
     triple: str
@@ -39,7 +39,7 @@ class Target:
         one."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
+        return llvm.CodeTarget.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
 # Characters of a module from which on LLVM does not look for vectors: its search takes minutes there, and finds next to none beside
@@ -66,7 +66,7 @@ class MachineCode:
         return call
 
 
-def machine_code(key: str, text: Callable[[], str], target: Target | None = None) -> MachineCode:
+def machine_code(key: str, text: Callable[[], str], target: CodeTarget | None = None) -> MachineCode:
     """Returns the object of a key from the cache, or else compiled from what `text` writes, for `common()` unless another target is given.
 
     The key must name all that the text depends on but the sources of models and back ends, versions and target.
@@ -81,7 +81,7 @@ def machine_code(key: str, text: Callable[[], str], target: Target | None = None
     return MachineCode(data)
 
 
-def compile_text(text: str, target: Target | None = None, linked: bool = False) -> bytes:
+def compile_text(text: str, target: CodeTarget | None = None, linked: bool = False) -> bytes:
     """Compiles an LLVM module, for `here()` unless another target is given.
 
     Returns the object: for this process or, `linked`, position-independent.
@@ -108,7 +108,7 @@ COMMON = "x86-64-v3"
 
 
 @cache
-def here() -> Target:
+def here() -> CodeTarget:
     """Returns the target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the
     level of x86-64 that the variable LFDM_TARGET names.
 
@@ -120,7 +120,7 @@ def here() -> Target:
 
 
 @cache
-def common() -> Target:
+def common() -> CodeTarget:
     """Returns the target of all other code, what drives: the same on every x86-64 of level 3 (AVX2 and FMA), so that a run is the same on
     all of them; elsewhere, and where LFDM_TARGET is set, that of `here()`."""
     if os.environ.get(TARGET) or lacking(COMMON):
@@ -128,18 +128,18 @@ def common() -> Target:
     return _level(COMMON)
 
 
-def _host() -> Target:
-    return Target(TRIPLE, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+def _host() -> CodeTarget:
+    return CodeTarget(TRIPLE, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
-def _level(name: str) -> Target:
+def _level(name: str) -> CodeTarget:
     if name not in LEVELS:
         raise InputError(f"{TARGET} is {name!r}; give one of {', '.join((NATIVE, *LEVELS))}")
     missing = lacking(name)
     if missing:
         raise InputError(f"{TARGET} is {name}, but this processor ({llvm.get_host_cpu_name()}) lacks {', '.join(missing)}; "
                          f"give {NATIVE} or a lower level")
-    return Target(TRIPLE, name, LEVELS[name])
+    return CodeTarget(TRIPLE, name, LEVELS[name])
 
 
 def lacking(level: str) -> list[str]:

@@ -31,7 +31,7 @@ _values: dict[int, tuple[np.ndarray, ...]] = {}
 _free: deque[int] = deque()
 
 
-class Table:
+class LookupTable:
     """An array that machine code can read by `number` for as long as this object lives. It is kept in double and in single precision."""
 
     def __init__(self, values: np.ndarray):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lfdm_ros.bounds import Refusals, Refused, require
-from lfdm_ros.ground.friction_estimator import LEAD, Drive, EstimatorSettings
+from lfdm_ros.ground.friction_estimator import LEAD, EstimatorSettings, MeasuredDrive
 from lfdm_ros.ground.learned_ground import DriveSegment
 from lfdm_ros.sensors.state_gate import StampGate, StampOrder, StateGate
 from lfdm_ros.simulation import Actuator
@@ -158,7 +158,7 @@ class Segmenter:
         steady = np.isfinite(inputs[since - first:]).all(axis=1)
         if not any(steady[k:k + self._window + 1].all() for k in range(0, len(steady) - 1, self._window)):
             return None
-        return DriveSegment(Drive(at - at[0], inputs, states), float(at[since - first] - at[0]))
+        return DriveSegment(MeasuredDrive(at - at[0], inputs, states), float(at[since - first] - at[0]))
 
     def _inputs_to(self, first: int, end: int) -> np.ndarray:
         """What acted at the even times number `first` ... `end` (., 3); NaN: nobody knows."""

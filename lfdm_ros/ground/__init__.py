@@ -6,9 +6,34 @@ from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import FieldTable, FrictionMap, HeightMap, ResistanceMap
 from lfdm_ros.ground.posterior import DensePosterior, Embedding, FieldPosterior
 from lfdm_ros.ground.prior import FieldPrior, Observations
-from lfdm_ros.ground.soil_wheel import Motion, Outcome, Settled, SoilWheel, outcome_of, settle
-from lfdm_ros.ground.soils import Soil, SoilMap, SoilRegion, load_soil, soil_names
+from lfdm_ros.ground.soil_wheel import Settled, SoilWheel, WheelMotion, WheelOutcome, outcome_of, settle
+from lfdm_ros.ground.soils import SoilMap, SoilProperties, SoilRegion, load_soil, soil_names
 
-__all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink",
-           "FrictionMap", "Grid", "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap",
-           "SoilRegion", "SoilWheel", "fit", "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]
+__all__ = [
+           "DensePosterior",
+           "Embedding",
+           "FieldPosterior",
+           "FieldPrior",
+           "FieldTable",
+           "Fit",
+           "FrictionField",
+           "FrictionLink",
+           "FrictionMap",
+           "Grid",
+           "HeightMap",
+           "Observations",
+           "ResistanceMap",
+           "Settled",
+           "SoilMap",
+           "SoilProperties",
+           "SoilRegion",
+           "SoilWheel",
+           "WheelMotion",
+           "WheelOutcome",
+           "fit",
+           "load_soil",
+           "log_likelihood",
+           "outcome_of",
+           "settle",
+           "soil_names",
+]

@@ -1,4 +1,4 @@
-"""Soil as models without soil can have it: for each soil a friction and a resistance, from the exact wheel at its load at rest.
+"""SoilProperties as models without soil can have it: for each soil a friction and a resistance, from the exact wheel at its load at rest.
 
 The largest pull of a driven wheel of Bekker and Wong, and the resistance of a free one, are those of a wheel on firm ground of
 
@@ -24,8 +24,8 @@ from scipy.optimize import brentq
 from lfdm_ros.ground.friction_field import LARGEST, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import ResistanceMap
-from lfdm_ros.ground.soil_wheel import Motion, SoilForces, SoilWheel, settle
-from lfdm_ros.ground.soils import Soil, SoilMap
+from lfdm_ros.ground.soil_wheel import SoilForces, SoilWheel, WheelMotion, settle
+from lfdm_ros.ground.soils import SoilMap, SoilProperties
 from lfdm_ros.models import fiala
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.equations import Record
@@ -52,19 +52,19 @@ class EquivalentFriction:
 SUNK = EquivalentFriction(MIN_FRICTION, 0.5)
 
 
-def firm_of(soil: Soil, wheel: SoilWheel, load: float) -> EquivalentFriction:
+def firm_of(soil: SoilProperties, wheel: SoilWheel, load: float) -> EquivalentFriction:
     """Computes the equivalent for a wheel at a load [N] (1, 2); SUNK where the soil does not carry it."""
     return _firm(tuple(soil.parameters.items()), wheel, load)
 
 
-def _forces(soil: Soil, wheel: SoilWheel, load: float, slip: float) -> SoilForces | None:
-    return settle(wheel, soil, load, Motion.of(slip), _POINTS).forces
+def _forces(soil: SoilProperties, wheel: SoilWheel, load: float, slip: float) -> SoilForces | None:
+    return settle(wheel, soil, load, WheelMotion.of(slip), _POINTS).forces
 
 
 @lru_cache(maxsize=256)
 def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) -> EquivalentFriction:
     given: dict[str, Any] = {name.removeprefix("soil_"): value for name, value in values}
-    soil = Soil("", **given)
+    soil = SoilProperties("", **given)
     ends = [_forces(soil, wheel, load, slip) for slip in (_TOWED, _PULLING)]
     if any(end is None for end in ends):
         return SUNK
@@ -86,7 +86,7 @@ def can_be_firm(vehicle: Vehicle) -> bool:
     return all(name in vehicle.parameters for name in NEEDED)
 
 
-def equivalent_friction(vehicle: Vehicle, soils: Sequence[Soil]) -> list[EquivalentFriction]:
+def equivalent_friction(vehicle: Vehicle, soils: Sequence[SoilProperties]) -> list[EquivalentFriction]:
     """Computes equivalents of soils for a vehicle that `can_be_firm`: the mean of its axles, by their loads at rest."""
     p = Record(**vehicle.parameters)
     found = []

@@ -17,7 +17,7 @@ from scipy import linalg
 
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.ground.friction_field import FrictionLink
-from lfdm_ros.ground.learning import Felt
+from lfdm_ros.ground.learning import FrictionLikelihood
 from lfdm_ros.ground.prior import FieldPrior
 from lfdm_ros.models.ground import FRICTION_SCALE
 from lfdm_ros.simulation import BatchRollout, initial_state, with_ground
@@ -67,7 +67,7 @@ class EstimatorSettings:
 
 
 @dataclass(frozen=True)
-class Drive:
+class MeasuredDrive:
     """A drive as it was measured, at even times: times (K,) [s], inputs (K, 3) that acted, states by name (K,), NaN where not measured;
     x, y, yaw, vx, vy and yaw_rate among them."""
 
@@ -116,7 +116,7 @@ class FrictionEstimator:
         self._errors = random.standard_normal((s.draws, len(self._channels))) * list(self._noise.values())
         self._rollouts: dict[tuple[int, float], BatchRollout] = {}
 
-    def feel(self, drive: Drive, since: float = -np.inf) -> Felt:
+    def feel(self, drive: MeasuredDrive, since: float = -np.inf) -> FrictionLikelihood:
         """Estimates the friction of each whole window, from `since` [s] on, in which all channels of this vehicle's sensors were measured.
 
         Windows are counted from the drive's first row; before `since` those states settle that are not measured. Channels that were never
@@ -145,7 +145,7 @@ class FrictionEstimator:
         ends = np.unique(np.round(np.linspace(0, count, s.samples + 1)).astype(int))[1:]
         logs = [self._window(measured, drive.inputs, begin, count, interval, ends, channels) for begin in begins]
         middles = [self._passed(measured, begin + np.array([0, count])).mean(axis=(0, 1)) for begin in begins]
-        return Felt(np.array(middles).reshape(-1, 2), LATENT, np.array(logs).reshape(-1, len(LATENT)))
+        return FrictionLikelihood(np.array(middles).reshape(-1, 2), LATENT, np.array(logs).reshape(-1, len(LATENT)))
 
     def _passed(self, measured: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
         """Computes places of the wheels at some rows (rows, wheels, 2) [m]."""

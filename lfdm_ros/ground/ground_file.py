@@ -16,7 +16,7 @@ from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import HeightMap
 from lfdm_ros.ground.posterior import FieldPosterior
 from lfdm_ros.ground.prior import FieldPrior, Observations
-from lfdm_ros.ground.soils import Soil, SoilMap, SoilRegion, load_soil, within
+from lfdm_ros.ground.soils import SoilMap, SoilProperties, SoilRegion, load_soil, within
 
 _KEYS = ("name", "description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
 _LINK = tuple(f.name for f in fields(FrictionLink))
@@ -24,8 +24,8 @@ _PRIOR = tuple(f.name for f in fields(FieldPrior))
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """Ground of a file: its truth, and the knowledge that a vehicle with the file has.
+class GroundDescription:
+    """GroundDescription of a file: its truth, and the knowledge that a vehicle with the file has.
 
     Friction is that of the road over the one that the vehicle's file is of: 1 is its own road.
 
@@ -83,7 +83,7 @@ def _span(values: np.ndarray) -> str:
     return f"{values[0]:g} to {values[-1]:g} m"
 
 
-def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> Ground:
+def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> GroundDescription:
     """Reads a ground by its name, from a file or a document.
 
     Args:
@@ -109,7 +109,7 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
         values = [everywhere, *(value for value, _ in patches)]
         link = FrictionLink.around(values)
         level = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
-        ground = Ground(name, level, level, np.zeros(grid.shape))
+        ground = GroundDescription(name, level, level, np.zeros(grid.shape))
     soils, inline = _soils(data, grid, where)
     own = {"seed": _seed_of(data, seed, where)} if ground.belief else {}
     return replace(_patched(ground, patches, where), soils=soils, document={**data, "name": name, **own, **inline},
@@ -120,7 +120,7 @@ def _seed_of(data: Mapping[str, Any], seed: int | None, where: str) -> int:
     return documents.integer(data.get("seed", 0), f"{where}: seed", 0) if seed is None else seed
 
 
-def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> Ground:
+def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> GroundDescription:
     here = f"{where}: friction"
     given = {key: documents.number(value, f"{here}: {key}")
              for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
@@ -136,10 +136,12 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     latent = posterior.draw(1, np.random.default_rng(seed))[0]
-    return Ground(name, FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link), posterior.sd(), posterior)
+    truth, median = FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link)
+    return GroundDescription(name, truth, median, posterior.sd(), posterior)
 
 
-def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]], where: str) -> Ground:
+def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]],
+             where: str) -> GroundDescription:
     """Returns the field with patches, whose friction is known; later ones lie on earlier ones."""
     if not patches:
         return ground
@@ -157,7 +159,7 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
             raise InputError(f"{where}: patches[{i}]: {error}") from None
         sd[inside] = 0.0
     patched = FrictionField(grid, latent, link)
-    return Ground(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
+    return GroundDescription(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
 
 
 def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:
@@ -179,7 +181,7 @@ def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | N
     return SoilMap(everywhere, regions, grid.spacing, max(1.0, grid.spacing)), inline
 
 
-def _soil(node: Any, where: str) -> Soil:
+def _soil(node: Any, where: str) -> SoilProperties:
     """Reads a soil by name or file, or with all its values."""
     if isinstance(node, Mapping):
         return load_soil(node, where)

@@ -14,11 +14,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from lfdm_ros.ground.friction_estimator import LATENT, Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_estimator import LATENT, EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid import Grid
-from lfdm_ros.ground.ground_file import Ground
-from lfdm_ros.ground.learning import Felt, observations_of, sites, tilted
+from lfdm_ros.ground.ground_file import GroundDescription
+from lfdm_ros.ground.learning import FrictionLikelihood, observations_of, sites, tilted
 from lfdm_ros.ground.posterior import FieldPosterior, FrictionPosteriorMap
 from lfdm_ros.ground.prior import FieldPrior, Observations
 from lfdm_ros.parameters import Declared, Exposed, setting
@@ -78,7 +78,7 @@ class GroundPrior:
     grid: Grid | None = None
 
     @classmethod
-    def of(cls, settings: LearnerSettings, ground: Ground | None = None) -> GroundPrior:
+    def of(cls, settings: LearnerSettings, ground: GroundDescription | None = None) -> GroundPrior:
         """Takes random field, observations and area of a ground's file; the rest of the file is to be learned.
 
         Raises:
@@ -126,7 +126,7 @@ def _on(grid: Grid, seen: Observations) -> Observations:
 class DriveSegment:
     """A part of a drive of which what lies before `since` [s] was in the part before."""
 
-    drive: Drive
+    drive: MeasuredDrive
     since: float
 
 
@@ -224,7 +224,7 @@ class LearnedGround:
         here = sorted(here, key=lambda window: -window.says)[:s.most_windows]
         seen = _on(grid, belief.seen)
         if here:
-            felt = Felt(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
+            felt = FrictionLikelihood(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
             found = sites(belief.prior, felt, seen, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
             for window, site in zip(here, found.T):
                 window.site = site

@@ -22,7 +22,7 @@ _LEAST = 1e-6  # precision of what says something
 
 
 @dataclass(frozen=True, eq=False)
-class Felt:
+class FrictionLikelihood:
     """Likelihood of the latent friction at some places.
 
     places (N, 2) [m]; latent (M,): rising; log_likelihood (N, M): at each place of each of those, up to a constant; beyond the last of them
@@ -48,7 +48,7 @@ class Felt:
         return len(self.places)
 
 
-def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **settings: float) -> Observations:
+def learn(prior: FieldPrior, felt: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
     """Converts likelihoods into observations of the latent field, without those of no information.
 
     Args:
@@ -57,15 +57,15 @@ def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **se
     return observations_of(felt, sites(prior, felt, known, **settings))  # type: ignore[arg-type]
 
 
-def observations_of(felt: Felt, sites: np.ndarray) -> Observations:
+def observations_of(felt: FrictionLikelihood, sites: np.ndarray) -> Observations:
     """Returns the observations that sites (2, N) are, without those that say nothing."""
     precision, shift = sites
     says = precision > _LEAST
     return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
 
 
-def sites(prior: FieldPrior, felt: Felt, known: Observations | None = None, start: np.ndarray | None = None, sweeps: int = 100,
-          damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
+def sites(prior: FieldPrior, felt: FrictionLikelihood, known: Observations | None = None, start: np.ndarray | None = None,
+          sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
     """Returns the Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
 
     Args:
@@ -101,7 +101,7 @@ def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift:
     return mean0 + own @ missing - half.T @ (half @ missing), np.maximum(own.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
 
 
-def tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tilted(felt: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
     # They may lie far from each other: nodes where either of them has its mass.
     fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)

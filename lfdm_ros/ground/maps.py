@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.compiler.tables import Table
+from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_field import LARGEST, FrictionField
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
@@ -43,7 +43,7 @@ class FieldTable:
         self.field = field
         grid, link = field.grid, field.link
         first = friction_field.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny), (link.ice / tyre_friction, link.dry / tyre_friction))
-        self._table = Table(np.concatenate([first, field.coefficients.ravel() / friction_field.DIVISOR]))
+        self._table = LookupTable(np.concatenate([first, field.coefficients.ravel() / friction_field.DIVISOR]))
         self.number = float(self._table.number)
 
 
@@ -80,7 +80,7 @@ class FrictionMap:
         corners = field.link.friction(refined(field.coefficients, finer)) / tyre_friction
         low, right, up = corners[:-1, :-1], np.diff(corners[:-1], axis=1), np.diff(corners[:, :-1], axis=0)
         values = np.stack([low, right, up, np.diff(np.diff(corners, axis=0), axis=1)], axis=-1)
-        self._table = Table(np.concatenate([friction_map.head(grid.x, grid.y, self.spacing, cells), values.ravel()]))
+        self._table = LookupTable(np.concatenate([friction_map.head(grid.x, grid.y, self.spacing, cells), values.ravel()]))
         self.number = float(self._table.number)
 
     @cached_property
@@ -128,7 +128,7 @@ class HeightMap:
         values.setflags(write=False)
         self.grid, self.heights, self._coefficients = grid, values, coefficients(values)
         first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
-        self._table = Table(np.concatenate([first, self._coefficients.ravel() / grid_spline.DIVISOR]))
+        self._table = LookupTable(np.concatenate([first, self._coefficients.ravel() / grid_spline.DIVISOR]))
         self.number = float(self._table.number)
 
     def at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -177,5 +177,5 @@ class ResistanceMap:
         values.setflags(write=False)
         self.grid, self.resistance = grid, values
         first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
-        self._table = Table(np.concatenate([first, coefficients(values).ravel() / grid_spline.DIVISOR]))
+        self._table = LookupTable(np.concatenate([first, coefficients(values).ravel() / grid_spline.DIVISOR]))
         self.number = float(self._table.number)

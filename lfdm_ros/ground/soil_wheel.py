@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.soils import Soil
+from lfdm_ros.ground.soils import SoilProperties
 
 POINTS = 64  # of each of the two parts of the contact
 # A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) took his own closed form
@@ -28,7 +28,7 @@ _SCANNING = 8  # points with which it is looked for
 _DEPTHS = np.concatenate([np.geomspace(1e-60, 0.02, 90), np.linspace(0.03, 1.0, 98)])
 
 
-class Outcome(Enum):
+class WheelOutcome(Enum):
     """Static state of a wheel."""
 
     SUPPORTED = "supported"
@@ -52,7 +52,7 @@ class SoilWheel:
 
 
 @dataclass(frozen=True)
-class Motion:
+class WheelMotion:
     """Velocities over ground of the wheel, in its plane and across it, + left, and of its rim [m/s]; all 0: it stands."""
 
     vx: float
@@ -60,7 +60,7 @@ class Motion:
     rim: float
 
     @classmethod
-    def of(cls, slip: float, slip_angle: float = 0.0, speed: float = 1.0) -> Motion:
+    def of(cls, slip: float, slip_angle: float = 0.0, speed: float = 1.0) -> WheelMotion:
         """Makes the motion of the slip (001 eq 11: 1 spins on the spot, -1 is locked) and the slip angle [rad] (eq 12: atan(-vy / vx)), at
         a speed of the faster of rim and wheel."""
         if not -1.0 <= slip <= 1.0:
@@ -97,7 +97,7 @@ class SoilForces:
 class Settled:
     """A wheel in balance with its load: sinkage and deflection of the tyre [m], radius of the arc in the soil [m], entry angle [rad]."""
 
-    outcome: Outcome
+    outcome: WheelOutcome
     sinkage: float
     deflection: float
     arc_radius: float
@@ -123,7 +123,8 @@ def arc_radius(wheel: SoilWheel, deflection: float, sinkage: np.ndarray) -> np.n
     return 0.5 * (chord * chord / sinkage + sinkage)
 
 
-def stresses(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> Stresses:
+def stresses(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage: np.ndarray, motion: WheelMotion,
+             points: int = POINTS) -> Stresses:
     """Returns the stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), first the front
     part."""
     x, w = _gauss(points)
@@ -164,14 +165,16 @@ def _angle(share: np.ndarray) -> np.ndarray:
     return 2.0 * np.arcsin(np.sqrt(0.5 * share))
 
 
-def carried_load(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> np.ndarray:
+def carried_load(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage: np.ndarray, motion: WheelMotion,
+                 points: int = POINTS) -> np.ndarray:
     """Returns the vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
     radius, sinkage = np.asarray(radius, float)[..., None], np.asarray(sinkage, float)[..., None]
     s = stresses(wheel, soil, radius, sinkage, motion, points)
     return wheel.width * radius[..., 0] * np.sum(s.weight * (s.shear_x * np.sin(s.angle) + s.pressure * np.cos(s.angle)), axis=-1)
 
 
-def forces_at(wheel: SoilWheel, soil: Soil, deflection: float, sinkage: float, motion: Motion, points: int = POINTS) -> SoilForces:
+def forces_at(wheel: SoilWheel, soil: SoilProperties, deflection: float, sinkage: float, motion: WheelMotion,
+              points: int = POINTS) -> SoilForces:
     """Returns the forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
     s = stresses(wheel, soil, np.array([radius]), np.array([sinkage]), motion, points)
@@ -186,7 +189,7 @@ def forces_at(wheel: SoilWheel, soil: Soil, deflection: float, sinkage: float, m
         traction=traction, resistance=resistance, moment=motion.sense * (wheel.radius - deflection) * float(np.sum(unit * s.shear_x)))
 
 
-def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: int = POINTS) -> Settled:
+def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMotion, points: int = POINTS) -> Settled:
     """Returns the wheel at the least sinkage at which the soil carries the load [N].
 
     Raises:
@@ -195,7 +198,7 @@ def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: in
     if not math.isfinite(load):
         raise InputError(f"load {load} N is not a finite number")
     if load <= 0.0:
-        return Settled(Outcome.AIRBORNE, 0.0, 0.0, wheel.radius, 0.0, SoilForces(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+        return Settled(WheelOutcome.AIRBORNE, 0.0, 0.0, wheel.radius, 0.0, SoilForces(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     deflection = load / wheel.stiffness
     if deflection >= wheel.radius:
         raise InputError(f"load {load:g} N presses a tyre of {wheel.stiffness:g} N/m in by more than its radius {wheel.radius:g} m")
@@ -210,7 +213,7 @@ def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: in
     loads = carried_load(wheel, soil, arc_radius(wheel, deflection, depths), depths, motion, min(points, _SCANNING))
     enough = np.flatnonzero(loads >= load)
     if not len(enough) or lacking(float(depths[enough[0]])) < 0.0 > lacking(float(depths[min(enough[0] + 1, len(depths) - 1)])):
-        return Settled(Outcome.SUNK, deepest, deflection, math.nan, math.nan, None)
+        return Settled(WheelOutcome.SUNK, deepest, deflection, math.nan, math.nan, None)
     first = int(enough[0])
     ends = float(depths[max(first - 2, 0)]), float(depths[first])
     if lacking(ends[1]) < 0.0:
@@ -218,15 +221,15 @@ def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: in
     # On what no load presses in there is no root either: it is hard.
     sinkage = ends[0] if lacking(ends[0]) >= 0.0 else float(brentq(lacking, *ends, xtol=1e-300, rtol=1e-12))
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
-    outcome = Outcome.DEEP if sinkage > VALID_SINKAGE * wheel.radius else Outcome.SUPPORTED
+    outcome = WheelOutcome.DEEP if sinkage > VALID_SINKAGE * wheel.radius else WheelOutcome.SUPPORTED
     return Settled(outcome, sinkage, deflection, radius, float(_angle(np.array(sinkage / radius))),
                    forces_at(wheel, soil, deflection, sinkage, motion, points))
 
 
-def outcome_of(sinkage: float, load: float, radius: float) -> Outcome:
+def outcome_of(sinkage: float, load: float, radius: float) -> WheelOutcome:
     """Returns the outcome of a wheel of a simulated vehicle, from the state `sinkage` and its load: one that lies on its axle has sunk."""
     if load <= 0.0:
-        return Outcome.AIRBORNE
+        return WheelOutcome.AIRBORNE
     if sinkage >= 0.99 * radius:
-        return Outcome.SUNK
-    return Outcome.DEEP if sinkage > VALID_SINKAGE * radius else Outcome.SUPPORTED
+        return WheelOutcome.SUNK
+    return WheelOutcome.DEEP if sinkage > VALID_SINKAGE * radius else WheelOutcome.SUPPORTED

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.compiler.tables import Table
+from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.documents import mapping, of_config, quantity, text
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models.soil import SOIL, SOILS
@@ -26,7 +26,7 @@ _UNITS = {"frictional_modulus": ("N/m^(n+2)", "^(n+2)", "^2"), "cohesive_modulus
 
 
 @dataclass(frozen=True)
-class Soil:
+class SoilProperties:
     """A soil in SI units; see `lfdm_ros.models.soil.SOIL` for what each value is. kphi is `frictional_modulus`, kc `cohesive_modulus`.
 
     Raises:
@@ -77,7 +77,7 @@ def soil_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (share_directory() / "config" / "soils").glob("*.yaml")))
 
 
-def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> Soil:
+def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> SoilProperties:
     """Returns a soil by its name, from a file, or from a document, which messages call `where`.
 
     Raises:
@@ -94,7 +94,8 @@ def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "
             _check(key, values[key], where)
     if "shear_modulus_y" not in values:
         values["shear_modulus_y"], sources["shear_modulus_y"] = values["shear_modulus_x"], "as along the wheel"
-    return Soil(name=text(node["name"], f"{where}: name"), description=str(node.get("description") or ""), sources=sources, **values)
+    return SoilProperties(name=text(node["name"], f"{where}: name"), description=str(node.get("description") or ""), sources=sources,
+                          **values)
 
 
 def _value(node: Any, key: str, where: str) -> tuple[float, str]:
@@ -123,7 +124,7 @@ class SoilRegion:
     """
 
     corners: np.ndarray
-    soil: Soil
+    soil: SoilProperties
 
     def __post_init__(self) -> None:
         corners = np.asarray(self.corners, float)
@@ -154,7 +155,7 @@ class SoilMap:
         cells: number of the soil of each cell (ny, nx), the first line at the lowest y.
     """
 
-    def __init__(self, elsewhere: Soil, regions: Sequence[SoilRegion] = (), spacing: float = 0.25, margin: float = 1.0):
+    def __init__(self, elsewhere: SoilProperties, regions: Sequence[SoilRegion] = (), spacing: float = 0.25, margin: float = 1.0):
         """Rasters the regions. The last of those that overlap counts; outside all of them, and beyond the map's edges, lies `elsewhere`.
 
         Args:
@@ -178,7 +179,7 @@ class SoilMap:
             self.cells[within(region.corners, x[None, :], y[:, None])] = k
         begin = SOILS + len(SOIL) * len(self.soils)
         head = [self.x, self.y, 1.0 / spacing, begin, float(nx), float(ny), 0.0, 0.0]
-        self._table = Table(np.concatenate([head, *map(_values, self.soils), self.cells.ravel(), np.zeros(3)]))
+        self._table = LookupTable(np.concatenate([head, *map(_values, self.soils), self.cells.ravel(), np.zeros(3)]))
         self.number = float(self._table.number)
 
     def number_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
@@ -188,10 +189,10 @@ class SoilMap:
                         for v, first, n in ((x, self.x, nx), (y, self.y, ny)))
         return self.cells[line, column]
 
-    def at(self, x: float, y: float) -> Soil:
+    def at(self, x: float, y: float) -> SoilProperties:
         """Returns the soil of a place [m]."""
         return self.soils[int(self.number_at(x, y))]
 
 
-def _values(soil: Soil) -> list[float]:
+def _values(soil: SoilProperties) -> list[float]:
     return [math.tan(value) if name == "soil_friction_angle" else value for name, value in soil.parameters.items()]

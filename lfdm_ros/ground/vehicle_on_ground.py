@@ -8,7 +8,7 @@ from typing import Any
 
 from lfdm_ros.ground.equivalent_friction import can_be_firm, firm_maps
 from lfdm_ros.ground.friction_field import FrictionField, FrictionLink
-from lfdm_ros.ground.ground_file import Ground, load_ground
+from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 from lfdm_ros.ground.maps import FieldTable, HeightMap
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.models import SLOTS, chassis_slots
@@ -30,7 +30,7 @@ class VehicleOnGround:
         others: values of its parameter `friction_field` for each of some other fields that may be there.
     """
 
-    def __init__(self, vehicle: Vehicle, ground: Ground | None, known: bool = False, draws: int = 0):
+    def __init__(self, vehicle: Vehicle, ground: GroundDescription | None, known: bool = False, draws: int = 0):
         """Puts the vehicle on the ground.
 
         Args:
@@ -50,7 +50,7 @@ class VehicleOnGround:
         return _made_again, (vehicle, None if self._ground is None else self._ground.document, known, draws)
 
     @classmethod
-    def learning(cls, vehicle: Vehicle, ground: Ground | None) -> VehicleOnGround:
+    def learning(cls, vehicle: Vehicle, ground: GroundDescription | None) -> VehicleOnGround:
         """Starts with unknown friction: uses the vehicle's nominal road until `take`, at the heights of the ground."""
         unknown = cls(vehicle, None)
         unknown._ground = ground
@@ -70,7 +70,7 @@ class VehicleOnGround:
         self.vehicle = self.vehicle.replace(source="the ground as it is known", **self.numbers)
         self.others = [table.number for table in self._tables[1:]]
 
-    def _stand(self, vehicle: Vehicle, ground: Ground, known: bool, draws: int) -> None:
+    def _stand(self, vehicle: Vehicle, ground: GroundDescription, known: bool, draws: int) -> None:
         numbers = self.numbers
         field, drawn = ground.known if known else ground.field, []
         if ground.soils is not None:
@@ -111,7 +111,7 @@ class Edges:
         states: looks at which a wheel or more was off the map; wheels: those wheels, all looks together.
     """
 
-    def __init__(self, vehicle: Vehicle, ground: Ground):
+    def __init__(self, vehicle: Vehicle, ground: GroundDescription):
         p, grid = vehicle.parameters, ground.field.grid
         self._places = [(x, side * 0.5 * p.get(f"track_{axle}", 0.0)) for x, axle in (
             (p["cg_to_front_axle"], "front"), (-p["cg_to_rear_axle"], "rear")) for side in (1.0, -1.0)]

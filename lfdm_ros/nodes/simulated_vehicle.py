@@ -13,7 +13,7 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.vehicle_on_ground import SOFT_TYRE, Edges, VehicleOnGround
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
@@ -24,7 +24,7 @@ from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message, set_stamp
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.ros.topics import interface_class
-from lfdm_ros.sensors import Scan, Surroundings, make_sensors
+from lfdm_ros.sensors import Scan, SensorScene, make_sensors
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.vehicles import Vehicle
@@ -87,7 +87,8 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
 class GroundWatch:
     """Monitor of a vehicle on its map: warns in the log and counts for /diagnostics."""
 
-    def __init__(self, node: Component, simulator: Simulator, ground: Ground | None, scenario: Scenario | None, pose: Pose) -> None:
+    def __init__(self, node: Component, simulator: Simulator, ground: GroundDescription | None, scenario: Scenario | None,
+                 pose: Pose) -> None:
         """Raises InputError: it begins off the map."""
         self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
@@ -114,7 +115,7 @@ class GroundWatch:
 class SensorTopics:
     """The sensors of a vehicle's file, each on the topic sensors/NAME in the frame NAME; false without any."""
 
-    def __init__(self, node: Component, vehicle: Vehicle, surroundings: Surroundings, names: Sequence[str], tick_ns: int) -> None:
+    def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
         self._names, self._sensors = tuple(names), []
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
@@ -145,7 +146,7 @@ class SensorTopics:
 class VehicleTopics:
     """Publishers of a simulated vehicle: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
 
-    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: Ground | None = None,
+    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: GroundDescription | None = None,
                  sensors: SensorTopics | None = None) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose, self._tilt = ([simulator.output_index[name] for name in names] for names in (("x", "y", "yaw"), ("roll", "pitch")))

@@ -16,7 +16,7 @@ from lfdm_ros.engine.run_monitor import RunMonitor, RunVerdict
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
@@ -39,7 +39,7 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import LIDAR, Lidar, Scan, Surroundings
+from lfdm_ros.sensors import LIDAR, Lidar, Scan, SensorScene
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
@@ -128,7 +128,7 @@ class VehicleSimulator(Component):
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        surroundings = Surroundings(self._world, Surface.of(None if ground is None else ground.heights))
+        surroundings = SensorScene(self._world, Surface.of(None if ground is None else ground.heights))
         self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
         self._topics = VehicleTopics(self, simulator, vehicle, ground, self._sensors)
         self._ground = GroundTopics(self, ground)
@@ -143,7 +143,7 @@ class VehicleSimulator(Component):
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
 
-    def _make_lidar(self, vehicle: Vehicle, ground: Ground | None, tick_ns: int) -> SimulatedSensor[Scan] | None:
+    def _make_lidar(self, vehicle: Vehicle, ground: GroundDescription | None, tick_ns: int) -> SimulatedSensor[Scan] | None:
         if not self._world.obstacles and not self.value("lidar"):
             return None
         surface = Surface.of(None if ground is None else ground.heights)

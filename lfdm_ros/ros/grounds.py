@@ -13,7 +13,7 @@ from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.ground import FrictionField
-from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, When, given, publishes, subscribes, unless
@@ -34,7 +34,7 @@ _SOILS = np.array([[0.55, 0.42, 0.25, 0.5], [0.75, 0.65, 0.40, 0.5], [0.40, 0.30
 SUBSCRIBES_KNOWN = subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
 
 
-def ground_of(node: Any) -> Ground | None:
+def ground_of(node: Any) -> GroundDescription | None:
     """That of a node's parameters; None: none is given.
 
     Raises:
@@ -69,7 +69,7 @@ def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
 class GroundTopics:
     """What is told of a vehicle's ground."""
 
-    def __init__(self, node: Any, ground: Ground | None) -> None:
+    def __init__(self, node: Any, ground: GroundDescription | None) -> None:
         self._ground, self._document = ground, node.publisher("ground/document")
         self._map, self._picture = node.publisher("ground/map"), node.publisher("ground/friction")
         self._markers = node.publisher("ground/markers")
@@ -92,7 +92,7 @@ class GroundTopics:
         self._markers.publish(picture.array)
 
 
-def _draw(picture: Picture, ground: Ground) -> None:
+def _draw(picture: Picture, ground: GroundDescription) -> None:
     """The ground as a surface, of no more than so many nodes a side."""
     grid = ground.field.grid
     rows, columns = (np.unique(np.linspace(0, n - 1, min(n, _DRAWN)).astype(int)) for n in grid.shape)

@@ -2,8 +2,22 @@
 
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
-from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorType, Surroundings, VehicleView, make_sensors, register_sensor
+from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
 from lfdm_ros.sensors.standard import Datum, specific_force
 
-__all__ = ["LIDAR", "SENSORS", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule", "Sensor", "SensorType", "Surroundings",
-           "VehicleView", "make_sensors", "register_sensor", "specific_force"]
+__all__ = [
+           "LIDAR",
+           "SENSORS",
+           "Datum",
+           "Lidar",
+           "LidarSettings",
+           "Scan",
+           "ScanSchedule",
+           "Sensor",
+           "SensorScene",
+           "SensorType",
+           "VehicleView",
+           "make_sensors",
+           "register_sensor",
+           "specific_force",
+]

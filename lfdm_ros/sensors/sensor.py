@@ -31,7 +31,7 @@ class VehicleView:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SensorScene:
     """The world's obstacles, and the ground's heights; None: level."""
 
     world: World
@@ -66,7 +66,7 @@ class SensorType:
     name: str
     description: str
     settings: type[Declared]
-    make: Callable[[Any, Mount, Surroundings, int], Sensor[Any]]
+    make: Callable[[Any, Mount, SensorScene, int], Sensor[Any]]
     message: str
     fields: Callable[[Any], Mapping[str, Any]]
 
@@ -75,7 +75,7 @@ SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", S
 register_sensor = SENSORS.register
 
 
-def make_sensors(vehicle: Vehicle, surroundings: Surroundings) -> dict[str, tuple[SensorType, Sensor[Any]]]:
+def make_sensors(vehicle: Vehicle, surroundings: SensorScene) -> dict[str, tuple[SensorType, Sensor[Any]]]:
     """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
     Raises:

@@ -13,7 +13,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
-from lfdm_ros.sensors.sensor import SensorType, Surroundings, VehicleView, register_sensor
+from lfdm_ros.sensors.sensor import SensorScene, SensorType, VehicleView, register_sensor
 from lfdm_ros.vehicles import Mount
 
 _A, _F = 6378137.0, 1.0 / 298.257223563  # semi-major axis [m], flattening
@@ -104,7 +104,7 @@ def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[flo
 class _Instrument:
     """Common part of GNSS and IMU: noise that depends on the seed and the number of the measurement alone."""
 
-    def __init__(self, settings: Any, mount: Mount, surroundings: Surroundings, seed: int) -> None:
+    def __init__(self, settings: Any, mount: Mount, surroundings: SensorScene, seed: int) -> None:
         self.settings, self.mount, self.seed = settings, mount, seed
         self.rate, self.latency = settings.rate, settings.latency
 

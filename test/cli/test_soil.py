@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
-from lfdm_ros.ground.soil_wheel import Motion, SoilWheel, settle
+from lfdm_ros.ground.soil_wheel import SoilWheel, WheelMotion, settle
 from lfdm_ros.ground.soils import load_soil, soil_names
 
 
@@ -22,7 +22,7 @@ def test_rows_are_those_of_the_wheel_and_say_what_becomes_of_it(capsys):
     assert main(["soil", "lete_sand", "snow_harrison", "--radius", "0.47", "--width", "0.318", "--rigid", "--load", "6310", "--json"]) == 0
     sand, snow = json.loads(capsys.readouterr().out)
     for row in sand["rows"]:
-        at = settle(SoilWheel(0.47, 0.318), load_soil("lete_sand"), 6310.0, Motion.of(row["slip"]))
+        at = settle(SoilWheel(0.47, 0.318), load_soil("lete_sand"), 6310.0, WheelMotion.of(row["slip"]))
         assert row["drawbar_pull"] == pytest.approx(at.forces.fx) and row["outcome"] == "supported"
     assert snow["rows"][-1] == {"slip": 0.8, "outcome": "no equilibrium", "sinkage": 0.47, "drawbar_pull": None, "moment": None}
     assert main(["soil", "snow_harrison", "--rigid", "--load", "6310"]) == 0

@@ -9,15 +9,15 @@ from lanes import evaluate
 
 from lfdm_ros.compiler import compiled, compiled_with_jacobian
 from lfdm_ros.compiler.graph import graph_of
-from lfdm_ros.compiler.tables import Table, row, rows
+from lfdm_ros.compiler.tables import LookupTable, row, rows
 
 FIRST, SECOND = np.random.default_rng(2).standard_normal((2, 90))
 SECOND = SECOND[:7]
 
 
 @pytest.fixture(scope="module")
-def tables() -> tuple[Table, Table]:
-    return Table(FIRST), Table(SECOND)
+def tables() -> tuple[LookupTable, LookupTable]:
+    return LookupTable(FIRST), LookupTable(SECOND)
 
 
 def blend() -> ca.Function:
@@ -69,16 +69,16 @@ def test_no_other_memory_is_read(tables):
 
 
 def test_a_table_that_is_gone_reads_as_nan():
-    table = Table(np.arange(8.0))
+    table = LookupTable(np.arange(8.0))
     number = float(table.number)
     function = compiled(blend())
     assert np.isfinite(function([number, 2.5])[0]).all()
     del table
     gc.collect()
     assert np.isnan(function([number, 2.5])[0]).all()
-    assert float(Table(np.arange(8.0)).number) != number  # it is not taken again at once
+    assert float(LookupTable(np.arange(8.0)).number) != number  # it is not taken again at once
     with pytest.raises(ValueError, match="at least 4 numbers"):
-        Table(np.arange(3.0))
+        LookupTable(np.arange(3.0))
 
 
 def test_derivatives_are_those_of_the_weights(tables):

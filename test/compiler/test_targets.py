@@ -5,13 +5,13 @@ import pytest
 
 from lfdm_ros.backends.tick_kernel import advance_text
 from lfdm_ros.backends.trajectory_kernels import batch_text, sensitivity_text
-from lfdm_ros.compiler.machine_code import COMMON, NATIVE, TARGET, Target, common, compile_text, here, lacking
+from lfdm_ros.compiler.machine_code import COMMON, NATIVE, TARGET, CodeTarget, common, compile_text, here, lacking
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 
 PROCESSORS = {
-    "x86-64-v3": (Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"), {"double": 8, "float": 16}, 62),
-    "aarch64": (Target("aarch64-unknown-linux-gnu", "generic", "+neon"), {"double": 4, "float": 8}, 183),
+    "x86-64-v3": (CodeTarget("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"), {"double": 8, "float": 16}, 62),
+    "aarch64": (CodeTarget("aarch64-unknown-linux-gnu", "generic", "+neon"), {"double": 4, "float": 8}, 183),
 }
 
 

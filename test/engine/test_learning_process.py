@@ -13,7 +13,7 @@ from children import children
 
 from lfdm_ros.engine.background import NORMAL, Share
 from lfdm_ros.engine.learning_process import CHILD, Calibrated, Job, LearningProcess, Task
-from lfdm_ros.ground.friction_estimator import Drive
+from lfdm_ros.ground.friction_estimator import MeasuredDrive
 from lfdm_ros.ground.learned_ground import DriveSegment, GroundPrior, LearnerSettings
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -31,7 +31,7 @@ def braking(friction: float) -> DriveSegment:
     for _ in range(60):
         simulator.advance(inputs[0], inputs[0], 5)
         rows.append(simulator.state.copy())
-    return DriveSegment(Drive(0.01 * np.arange(61), inputs, {f.name: v for f, v in zip(simulator.model.states, np.array(rows).T)}), 0.2)
+    return DriveSegment(MeasuredDrive(0.01 * np.arange(61), inputs, {f.name: v for f, v in zip(simulator.model.states, np.array(rows).T)}), 0.2)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_stretch_becomes_a_map_and_a_death_is_survived(process: LearningProces
 
     # A stretch that cannot be felt is named, and the next one is felt.
     drive = job.stretch.drive
-    process.hand(Job(DriveSegment(Drive(drive.times, drive.inputs, {"x": drive.states["x"]}), 0.2), (0.0, 0.0), 4_000_000_000))
+    process.hand(Job(DriveSegment(MeasuredDrive(drive.times, drive.inputs, {"x": drive.states["x"]}), 0.2), (0.0, 0.0), 4_000_000_000))
     wait(lambda: process.refused, process)
     assert "was never measured" in process.last_refusal
 
@@ -84,7 +84,7 @@ def test_a_stretch_becomes_a_map_and_a_death_is_survived(process: LearningProces
 
 
 def test_who_is_too_far_behind_drops_the_oldest(process: LearningProcess) -> None:
-    nothing = DriveSegment(Drive(np.zeros(0), np.zeros((0, 3)), {}), 0.0)
+    nothing = DriveSegment(MeasuredDrive(np.zeros(0), np.zeros((0, 3)), {}), 0.0)
     for k in range(20):
         process.hand(Job(nothing, (0.0, 0.0), k))
     assert process.dropped >= 20 - 3 - 2 and process.waiting <= 5

@@ -496,14 +496,14 @@ def test_a_sensor_in_one_file(outside, tmp_path):
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(document))
     done = outside("ultrasonic_ring.py", code="""
 import numpy as np
-from lfdm_ros.sensors import Surroundings, VehicleView, make_sensors
+from lfdm_ros.sensors import SensorScene, VehicleView, make_sensors
 from lfdm_ros.simulation import Circle, World
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 vehicle = load_vehicle("mine.yaml")
 save_vehicle(vehicle, "again.yaml")
 assert load_vehicle("again.yaml").sensor_mounts == vehicle.sensor_mounts and len(vehicle.sensors) == 5
 post = Circle(vehicle.sensor_mounts["ring_front"].x + 3.0, 0.0, 1.0)
-kind, ring = make_sensors(vehicle, Surroundings(World((post,))))["ring_front"]
+kind, ring = make_sensors(vehicle, SensorScene(World((post,))))["ring_front"]
 measured = ring.measure(VehicleView(0.0, 0.0, 0.0, 0.0))
 print(measured)
 assert abs(measured[0] - 2.0) < 1e-6 and all(np.isinf(measured[1:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lfdm_ros.ground import Motion, SoilWheel, load_soil, settle
+from lfdm_ros.ground import SoilWheel, WheelMotion, load_soil, settle
 from lfdm_ros.ground.equivalent_friction import SUNK, firm_of
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
@@ -21,14 +21,14 @@ SOILS = ("lete_sand", "sandy_loam_15", "dry_sand", "clayey_soil_38")
 def test_largest_pull_and_towed_drag_are_the_exact_wheels(name):
     soil = load_soil(name)
     firm = firm_of(soil, WHEEL, LOAD)
-    at = [settle(WHEEL, soil, LOAD, Motion.of(slip)).forces for slip in np.linspace(-0.6, 1.0, 81)]
+    at = [settle(WHEEL, soil, LOAD, WheelMotion.of(slip)).forces for slip in np.linspace(-0.6, 1.0, 81)]
     pulls, moments = np.array([(f.fx, f.moment) for f in at]).T
     assert firm.friction - firm.resistance == pytest.approx(pulls.max() / LOAD, rel=0.02)
     towed = np.interp(0.0, moments, pulls)  # the moment rises with the slip
     assert firm.resistance == pytest.approx(-towed / LOAD, rel=0.02)
     # Across and locked, which it is not made for: within a third, and never more than 15 % too much.
-    across = abs(settle(WHEEL, soil, LOAD, Motion.of(0.0, 1.2)).forces.fy) / LOAD
-    locked = -settle(WHEEL, soil, LOAD, Motion.of(-1.0)).forces.fx / LOAD
+    across = abs(settle(WHEEL, soil, LOAD, WheelMotion.of(0.0, 1.2)).forces.fy) / LOAD
+    locked = -settle(WHEEL, soil, LOAD, WheelMotion.of(-1.0)).forces.fx / LOAD
     assert -0.35 < firm.friction / across - 1.0 < 0.15
     assert -0.35 < (firm.friction + firm.resistance) / locked - 1.0 < 0.15
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.friction_field import FrictionLink
-from lfdm_ros.ground.learning import Felt
+from lfdm_ros.ground.learning import FrictionLikelihood
 from lfdm_ros.ground.prior import FieldPrior
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -21,7 +21,8 @@ FLAT = FieldPrior(alpha_x=1e3, alpha_y=1e3, sigma_f=1.5)  # the same everywhere
 NOISE = {"vx": 0.02, "vy": 0.02, "yaw_rate": 0.004, "omega": 0.1}
 
 
-def drive(friction: float, steering: float, brake: float = 0.0, model: str = "eighteen_dof", seconds: float = 3.0, seed: int = 2) -> Drive:
+def drive(friction: float, steering: float, brake: float = 0.0, model: str = "eighteen_dof", seconds: float = 3.0,
+          seed: int = 2) -> MeasuredDrive:
     """A slalom from 14 m/s, measured with noise."""
     times = 0.01 * np.arange(round(100 * seconds) + 1)
     inputs = np.column_stack([steering * np.sin(2.0 * np.pi * 0.5 * times), np.full(len(times), 0.1 if not brake else 0.0),
@@ -36,10 +37,10 @@ def drive(friction: float, steering: float, brake: float = 0.0, model: str = "ei
     states, rng = dict(zip(names, np.array(rows).T)), np.random.default_rng(seed)
     known = {name: values + rng.normal(0.0, NOISE[stem], len(times)) for name, values in states.items()
              for stem in NOISE if stem == name.partition("_")[0] or stem == name}
-    return Drive(times, inputs, known | {name: states[name] for name in ("x", "y", "yaw")})
+    return MeasuredDrive(times, inputs, known | {name: states[name] for name in ("x", "y", "yaw")})
 
 
-def friction(felt: Felt) -> float:
+def friction(felt: FrictionLikelihood) -> float:
     """The mean friction by the product of all windows."""
     logs, values = felt.log_likelihood.sum(axis=0), LINK.friction(felt.latent)
     weights = np.exp(logs - logs.max())
@@ -67,7 +68,8 @@ def test_who_drives_gently_knows_little(felt: FrictionEstimator) -> None:
 
 def test_without_wheel_speeds_only_what_rolls_freely_counts(felt: FrictionEstimator) -> None:
     braked = drive(0.4, 0.35, 0.5)
-    bare = Drive(braked.times, braked.inputs, {name: values for name, values in braked.states.items() if not name.startswith("omega")})
+    states = {name: values for name, values in braked.states.items() if not name.startswith("omega")}
+    bare = MeasuredDrive(braked.times, braked.inputs, states)
     some = felt.feel(bare)
     assert len(some) == 5 and len(felt.feel(braked)) == 15  # the first second of three
     assert friction(some) == pytest.approx(0.4, abs=0.15)
@@ -77,7 +79,7 @@ def test_what_was_not_measured_is_left_out(felt: FrictionEstimator) -> None:
     whole = drive(0.8, 0.2)
     gap = {name: values.copy() for name, values in whole.states.items()}
     gap["vy"][55] = np.nan
-    every, some = felt.feel(whole), felt.feel(Drive(whole.times, whole.inputs, gap))
+    every, some = felt.feel(whole), felt.feel(MeasuredDrive(whole.times, whole.inputs, gap))
     np.testing.assert_array_equal(some.places, np.delete(every.places, 2, axis=0))
     # Before the next two less is known of what is not measured, roll say; then all is as it was.
     np.testing.assert_array_equal(some.log_likelihood[4:], every.log_likelihood[5:])
@@ -98,9 +100,9 @@ def test_what_cannot_be_compared_is_refused(felt: FrictionEstimator) -> None:
         FrictionEstimator(HMMWV, LINK, FLAT, EstimatorSettings(noise={"sideslip": 0.1}))
     whole = drive(0.8, 0.1)
     with pytest.raises(InputError, match="evenly"):
-        felt.feel(Drive(np.array([0.0, 0.1, 0.5]), np.zeros((3, 3)), whole.states))
+        felt.feel(MeasuredDrive(np.array([0.0, 0.1, 0.5]), np.zeros((3, 3)), whole.states))
     with pytest.raises(InputError, match="yaw_rate was never measured"):
-        felt.feel(Drive(whole.times, whole.inputs, {name: values for name, values in whole.states.items() if name != "yaw_rate"}))
+        felt.feel(MeasuredDrive(whole.times, whole.inputs, {name: values for name, values in whole.states.items() if name != "yaw_rate"}))
 
 
 def test_the_vehicles_own_scale_counts() -> None:

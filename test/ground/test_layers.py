@@ -19,12 +19,12 @@ from lfdm_ros.ground import (
     FrictionLink,
     Grid,
     HeightMap,
-    Motion,
-    Outcome,
     ResistanceMap,
     SoilMap,
     SoilRegion,
     SoilWheel,
+    WheelMotion,
+    WheelOutcome,
     load_soil,
     settle,
 )
@@ -120,8 +120,8 @@ def test_soil_on_a_slope_is_the_exact_wheels(chassis):
             stiffness = p[f"tyre_vertical_stiffness_{'front' if wheel[0] == 'f' else 'rear'}"]
             load = y[f"tyre_fz_{wheel}"]
             at = settle(SoilWheel(p["wheel_radius"], p["tyre_width"], stiffness), soil, load,
-                        Motion(y["vx"], 0.0, (p["wheel_radius"] - load / stiffness) * y[f"omega_{wheel}"]), 16)
-            assert at.outcome is Outcome.SUPPORTED
+                        WheelMotion(y["vx"], 0.0, (p["wheel_radius"] - load / stiffness) * y[f"omega_{wheel}"]), 16)
+            assert at.outcome is WheelOutcome.SUPPORTED
             total += at.forces.fx
         samples.append(total)
         loads.append(sum(y[f"tyre_fz_{wheel}"] for wheel in WHEELS))

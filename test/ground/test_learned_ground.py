@@ -10,7 +10,7 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid
-from lfdm_ros.ground.friction_estimator import Drive, FrictionEstimator
+from lfdm_ros.ground.friction_estimator import FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.learned_ground import DriveSegment, GroundPrior, LearnedGround, LearnerSettings
 from lfdm_ros.simulation import Simulator
@@ -22,7 +22,7 @@ ICE_AT, LAST = 12.0, 24.0  # [m] where ice begins, and a place on it
 
 
 @pytest.fixture(scope="module")
-def drive() -> Drive:
+def drive() -> MeasuredDrive:
     """Straight on at 12 m/s, hard on the brakes, from road of 0.9 onto ice of 0.2."""
     grid = Grid.covering((-20.0, -20.0), (60.0, 20.0), 1.0)
     link = FrictionLink(0.1, 1.1)
@@ -39,14 +39,14 @@ def drive() -> Drive:
     noise = LearnerSettings().noise
     states = {f.name: values + noise.get(f.name.partition("_")[0] if f.name.startswith("omega") else f.name, 0.0)
               * rng.standard_normal(len(times)) for f, values in zip(simulator.model.states, np.array(rows).T)}
-    return Drive(times, inputs, states)
+    return MeasuredDrive(times, inputs, states)
 
 
-def stretches(drive: Drive, rows: int = 100, lead: int = 40) -> list[DriveSegment]:
+def stretches(drive: MeasuredDrive, rows: int = 100, lead: int = 40) -> list[DriveSegment]:
     found = []
     for since in range(0, len(drive.times) - 1, rows):
         part = slice(max(since - lead, 0), since + rows + 1)
-        found.append(DriveSegment(Drive(drive.times[part], drive.inputs[part], {n: v[part] for n, v in drive.states.items()}),
+        found.append(DriveSegment(MeasuredDrive(drive.times[part], drive.inputs[part], {n: v[part] for n, v in drive.states.items()}),
                              float(drive.times[since])))
     return found
 
@@ -55,7 +55,7 @@ def of(settings: LearnerSettings = SETTINGS, **more: Any) -> LearnedGround:
     return LearnedGround(HMMWV, GroundPrior.of(settings), settings, **more)
 
 
-def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(drive: Drive) -> None:
+def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(drive: MeasuredDrive) -> None:
     belief = GroundPrior.of(SETTINGS)
     feels = FrictionEstimator(HMMWV, belief.link, belief.prior)
     whole, parts = feels.feel(drive), [feels.feel(s.drive, s.since) for s in stretches(drive)]
@@ -63,7 +63,7 @@ def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(driv
     np.testing.assert_allclose(np.concatenate([part.log_likelihood for part in parts]), whole.log_likelihood, atol=1e-6)
 
 
-def test_ice_is_found_where_it_is_and_nothing_is_known_elsewhere(drive: Drive) -> None:
+def test_ice_is_found_where_it_is_and_nothing_is_known_elsewhere(drive: MeasuredDrive) -> None:
     ground = of()
     for stretch in stretches(drive):
         ground.feel(stretch)
@@ -79,7 +79,7 @@ def test_ice_is_found_where_it_is_and_nothing_is_known_elsewhere(drive: Drive) -
     assert np.abs(known.draws[:, node[0], node[1]] - known.mean[node]).max() < 3.0 * known.sd[node] and np.ptp(known.draws[:, -1, 0]) > 0.3
 
 
-def test_who_drives_over_the_same_place_again_keeps_no_more(drive: Drive) -> None:
+def test_who_drives_over_the_same_place_again_keeps_no_more(drive: MeasuredDrive) -> None:
     """Four times over it: as many windows as once."""
     once, often, parts = of(), of(), stretches(drive)
     for number in range(4):
@@ -91,7 +91,7 @@ def test_who_drives_over_the_same_place_again_keeps_no_more(drive: Drive) -> Non
     np.testing.assert_allclose(often.known((20.0, 0.0)).mean, once.known((20.0, 0.0)).mean, atol=0.02)
 
 
-def test_of_more_windows_than_a_map_may_have_those_count_that_say_most(drive: Drive) -> None:
+def test_of_more_windows_than_a_map_may_have_those_count_that_say_most(drive: MeasuredDrive) -> None:
     ground = of(LearnerSettings(patch_length=12.0, draws=0, most_windows=10))
     for stretch in stretches(drive):
         ground.feel(stretch)
@@ -100,7 +100,7 @@ def test_of_more_windows_than_a_map_may_have_those_count_that_say_most(drive: Dr
     assert known.median.friction_at(LAST, 0.0) < 0.4 and known.draws.shape == (0, *known.grid.shape)
 
 
-def test_another_calibration_feels_again_what_is_remembered(drive: Drive) -> None:
+def test_another_calibration_feels_again_what_is_remembered(drive: MeasuredDrive) -> None:
     """On tyres that hold a quarter more, what braked so little was less of a road."""
     ground = of()
     for stretch in stretches(drive):
@@ -112,7 +112,7 @@ def test_another_calibration_feels_again_what_is_remembered(drive: Drive) -> Non
     assert ground.felt == felt and after < 0.95 * before and after == pytest.approx(before / 1.25, rel=0.15)
 
 
-def test_the_map_goes_with_the_vehicle_and_comes_back(drive: Drive) -> None:
+def test_the_map_goes_with_the_vehicle_and_comes_back(drive: MeasuredDrive) -> None:
     ground = of()
     for stretch in stretches(drive):
         ground.feel(stretch)

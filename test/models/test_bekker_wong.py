@@ -10,8 +10,8 @@ import pytest
 
 from lfdm_ros.backends import ARRAYS, casadi_model, compiled_jacobian
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.soil_wheel import Motion, Outcome, SoilWheel, outcome_of, settle
-from lfdm_ros.ground.soils import Soil, load_soil, soil_names
+from lfdm_ros.ground.soil_wheel import SoilWheel, WheelMotion, WheelOutcome, outcome_of, settle
+from lfdm_ros.ground.soils import SoilProperties, load_soil, soil_names
 from lfdm_ros.models import Record, Wheel, get_model
 from lfdm_ros.models.bekker_wong import BekkerWong, RigidBekkerWong
 from lfdm_ros.models.soil import SoilPatch, soil_of
@@ -23,7 +23,7 @@ WHEELS = ("fl", "fr", "rl", "rr")
 HMMWV = load_vehicle("hmmwv_shafts")
 
 
-def forces(soil: Soil, load, vx, vy, rim, rigid=False):
+def forces(soil: SoilProperties, load, vx, vy, rim, rigid=False):
     """The tyre's own equations on numbers: fx, fy, moment against the drive, sinkage."""
     tyre = (RigidBekkerWong if rigid else BekkerWong)(ARRAYS)
     q = tyre.prepare(SimpleNamespace(wheel_radius=RADIUS, tyre_width=WIDTH, tyre_vertical_stiffness_front=STIFFNESS,
@@ -48,9 +48,9 @@ def test_within_half_a_per_cent_of_the_exact_integrals(rigid):
         for load in (600.0, 4000.0, 9000.0):
             for slip, angle, speed in ((-0.9, 0.0, 6.0), (-0.3, 0.1, 3.0), (-0.05, -0.02, 6.0), (0.1, 0.0, -6.0), (0.4, 0.3, 8.0),
                                        (0.95, 0.0, 6.0)):
-                motion = Motion.of(slip, angle, speed)
+                motion = WheelMotion.of(slip, angle, speed)
                 exact = settle(wheel, load_soil(name), load, motion)
-                if exact.outcome is Outcome.SUPPORTED:
+                if exact.outcome is WheelOutcome.SUPPORTED:
                     cases.append((name, load, motion, exact))
     assert len(cases) > 0.7 * 26 * 18
     soils = {name: load_soil(name) for name in soil_names()}
@@ -79,7 +79,7 @@ def test_more_points_and_steps_lead_to_the_exact_integrals():
                                      tyre_vertical_stiffness_rear=STIFFNESS))
     patch, low = SoilPatch(soil=soil_of(ARRAYS, SimpleNamespace(**soil.parameters))), RADIUS - load / STIFFNESS
     for slip, angle in ((0.2, 0.0), (-0.4, 0.1), (0.7, 0.3)):
-        motion = Motion.of(slip, angle, 5.0)
+        motion = WheelMotion.of(slip, angle, 5.0)
         contact = tyre.forces(q, Wheel(True, *(np.float64(v) for v in (motion.vx, motion.vy, 1.0, 0.0, motion.rim / low, load, low)),
                                        Record(), patch))
         exact = settle(SoilWheel(RADIUS, WIDTH, STIFFNESS), soil, load, motion)
@@ -111,7 +111,7 @@ def test_a_wheel_that_sinks_is_named_and_its_forces_stay_finite():
     """Snow at growing slip: beyond validity, then no equilibrium, as the exact wheel says."""
     snow, load = load_soil("snow_harrison"), 6310.0
     for slip in (0.0, 0.4, 0.8):
-        motion = Motion.of(slip, 0.0, 5.0)
+        motion = WheelMotion.of(slip, 0.0, 5.0)
         exact = settle(SoilWheel(RADIUS, WIDTH), snow, load, motion)
         *values, sinkage = forces(snow, load, motion.vx, 0.0, motion.rim, rigid=True)
         assert np.isfinite(values).all() and np.isfinite(sinkage)
@@ -138,7 +138,7 @@ def mass_of(vehicle) -> float:
     return p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]
 
 
-def exact_pull(simulator: Simulator, soil: Soil) -> float:
+def exact_pull(simulator: Simulator, soil: SoilProperties) -> float:
     """Sum of the wheels' drawbar pull by the exact integrals, from what the vehicle reports."""
     y, p = outputs(simulator), simulator.vehicle.parameters
     total = 0.0
@@ -146,8 +146,8 @@ def exact_pull(simulator: Simulator, soil: Soil) -> float:
         stiffness = p[f"tyre_vertical_stiffness_{'front' if wheel[0] == 'f' else 'rear'}"]
         load = y[f"tyre_fz_{wheel}"]
         rim = (p["wheel_radius"] - load / stiffness) * y[f"omega_{wheel}"]
-        at = settle(SoilWheel(p["wheel_radius"], p["tyre_width"], stiffness), soil, load, Motion(y["vx"], 0.0, rim))
-        assert at.outcome is Outcome.SUPPORTED
+        at = settle(SoilWheel(p["wheel_radius"], p["tyre_width"], stiffness), soil, load, WheelMotion(y["vx"], 0.0, rim))
+        assert at.outcome is WheelOutcome.SUPPORTED
         total += at.forces.fx
     return total
 
@@ -232,7 +232,8 @@ def test_every_chassis_starts_drives_and_brakes_on_soil(chassis):
     y = outputs(simulator)
     wheel = "front" if chassis == "eleven_dof" else "fl"
     settled = settle(SoilWheel(HMMWV.parameters["wheel_radius"], HMMWV.parameters["tyre_width"],
-                               HMMWV.parameters["tyre_vertical_stiffness_front"]), load_soil("lete_sand"), y["tyre_fz_fl"], Motion(0, 0, 0))
+                               HMMWV.parameters["tyre_vertical_stiffness_front"]), load_soil("lete_sand"), y["tyre_fz_fl"],
+                     WheelMotion(0, 0, 0))
     assert simulator.state[names.index(f"sinkage_{wheel}")] == pytest.approx(settled.sinkage, rel=0.02)
 
 

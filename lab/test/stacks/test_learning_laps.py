@@ -24,7 +24,7 @@ from lfdm_ros.bags import open_bag, read_series
 from lfdm_ros.control.routing.path import Path as Way
 from lfdm_ros.control.routing.path import outside
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.ground_file import Ground, load_ground
+from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
@@ -141,7 +141,7 @@ def laps(count: int = 3, ground: str = "ice_in_the_bend", scenario: str = "curve
         return read(kept, course, load_ground(ground))
 
 
-def read(bag: Path, course: Scenario, ground: Ground) -> list[Lap]:
+def read(bag: Path, course: Scenario, ground: GroundDescription) -> list[Lap]:
     """The laps of a recording."""
     names = ["x", "y", "yaw", "vx", "vy"]
     series = read_series(bag, "vehicle/state", names)
@@ -160,7 +160,7 @@ def read(bag: Path, course: Scenario, ground: Ground) -> list[Lap]:
     return found
 
 
-def _lap(rows: np.ndarray, course: Scenario, ground: Ground, body: Footprint, known: FrictionPosteriorMap | None) -> Lap:
+def _lap(rows: np.ndarray, course: Scenario, ground: GroundDescription, body: Footprint, known: FrictionPosteriorMap | None) -> Lap:
     x, y, yaw, vx, vy = rows.T
     assert course.path is not None
     way, along, out = Way(course.path), 0.0, np.zeros(len(x))

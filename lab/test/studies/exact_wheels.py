@@ -17,8 +17,8 @@ import numpy as np
 
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.calibration.recorded import write_drive
-from lfdm_ros.ground.soil_wheel import Motion, Settled, SoilWheel, settle
-from lfdm_ros.ground.soils import Soil
+from lfdm_ros.ground.soil_wheel import Settled, SoilWheel, WheelMotion, settle
+from lfdm_ros.ground.soils import SoilProperties
 from lfdm_ros.models import Contact, Record, Wheel
 from lfdm_ros.models.bekker_wong import BekkerWong
 from lfdm_ros.models.equations import Functions, functions_of
@@ -39,11 +39,11 @@ class ExactWheel(BekkerWong):
     one's. `at` (front, load, motion) is of the class that `exactly` makes.
     """
 
-    at: Callable[[bool, float, Motion], Settled]
+    at: Callable[[bool, float, WheelMotion], Settled]
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         quick = super().forces(q, wheel)
-        motion = Motion(float(wheel.along), float(wheel.across), float(wheel.radius * wheel.omega))
+        motion = WheelMotion(float(wheel.along), float(wheel.across), float(wheel.radius * wheel.omega))
         if wheel.load <= 0.0 or max(abs(motion.vx), abs(motion.rim)) < SLOW:
             return quick
         at = type(self).at(wheel.front, float(wheel.load), motion)
@@ -53,13 +53,13 @@ class ExactWheel(BekkerWong):
                        changes={"sinkage": at.sinkage})
 
 
-def exactly(vehicle: Vehicle, soil: Soil, chassis: str) -> Functions:
+def exactly(vehicle: Vehicle, soil: SoilProperties, chassis: str) -> Functions:
     """The equations of a chassis on exact wheels."""
     p = vehicle.parameters
     sizes = tuple(SoilWheel(p["wheel_radius"], p["tyre_width"], p[f"tyre_vertical_stiffness_{axle}"]) for axle in ("front", "rear"))
 
     @lru_cache(maxsize=64)  # both wheels of an axle that goes straight ahead
-    def at(front: bool, load: float, motion: Motion) -> Settled:
+    def at(front: bool, load: float, motion: WheelMotion) -> Settled:
         return settle(sizes[0 if front else 1], soil, load, motion, POINTS)
 
     tyre = type("Own", (ExactWheel,), {"at": staticmethod(at)})
@@ -71,8 +71,8 @@ def exactly(vehicle: Vehicle, soil: Soil, chassis: str) -> Functions:
         m, **{slot: tyre(m) if slot == "tyre" else part.build(m) for slot, part in parts.items()})), ARRAYS)
 
 
-def drive(vehicle: Vehicle, soil: Soil, scenario: str, path: Path, *, seconds: float, chassis: str = "twenty_four_dof", step: float = 2e-3,
-          seed: int = 1) -> Path:
+def drive(vehicle: Vehicle, soil: SoilProperties, scenario: str, path: Path, *, seconds: float, chassis: str = "twenty_four_dof",
+          step: float = 2e-3, seed: int = 1) -> Path:
     """A scenario on exact wheels, from at least 1 m/s on, as its sensors say it: a bag of that name."""
     wanted = load_scenario(scenario)
     assert wanted.profile is not None
@@ -91,7 +91,7 @@ def drive(vehicle: Vehicle, soil: Soil, scenario: str, path: Path, *, seconds: f
     return write_drive(path, scenario, times, columns, inputs, model.wheels, [MEASURED], NOISE, seed)
 
 
-def truths(soil: Soil, width: float) -> dict[str, float]:
+def truths(soil: SoilProperties, width: float) -> dict[str, float]:
     """The unknowns of the recipe, of a soil under tyres of a width [m]: the modulus is the whole one."""
     return {**{name: soil.parameters[name if name in soil.parameters else f"{name}_x"] for name in UNKNOWNS},
             "soil_frictional_modulus": soil.modulus(width)}

@@ -11,7 +11,7 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
-from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.learning import learn
 from lfdm_ros.simulation import Actuator, Simulator, load_scenario
@@ -33,7 +33,7 @@ class Learned:
     friction there, that of the prior, and the largest share of its deviation that the prior lost far beside the way."""
 
     field: FrictionField
-    drive: Drive
+    drive: MeasuredDrive
     posterior: FieldPosterior
     z: np.ndarray
     error: float
@@ -41,7 +41,7 @@ class Learned:
     lost: float
 
 
-def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> Drive:
+def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> MeasuredDrive:
     """Bends to both sides, full throttle and hard braking in turn from 4 to 14 m/s, as its sensors say it; with noise by the seed."""
     table, rng = FieldTable(field), np.random.default_rng(seed)
     simulator = Simulator(VEHICLE.replace(friction_field=table.number), TRUTH, dt=1e-3)
@@ -86,7 +86,7 @@ class Laps:
     learned: FrictionField
 
 
-def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> Drive:
+def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> MeasuredDrive:
     """A run of the closed loop as its sensors said it; the inputs that acted are those behind the vehicle's actuators."""
     actuator = Actuator.of(vehicle.actuators)
     inputs = np.empty((len(run.times), 3))
@@ -97,12 +97,12 @@ def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> Drive:
     return _sensed(run.times, inputs, {name: run.column(name) for name in run.output_names}, np.random.default_rng(seed))
 
 
-def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drive:
+def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarray], rng: np.random.Generator) -> MeasuredDrive:
     """What sensors say of states: with noise, and the pose as it is."""
     noise = EstimatorSettings().noise
     measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in states.items()
                 for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
-    return Drive(times, inputs, measured | {name: states[name] for name in ("x", "y", "yaw")})
+    return MeasuredDrive(times, inputs, measured | {name: states[name] for name in ("x", "y", "yaw")})
 
 
 def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:

@@ -14,7 +14,7 @@ from scipy.signal import savgol_filter
 
 from lfdm_ros.bags import import_recording, read_series
 from lfdm_ros.ground import DensePosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
-from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.learning import learn
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import BatchRollout, initial_state
@@ -55,7 +55,7 @@ class Felt:
     places: np.ndarray
 
 
-def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) -> Drive:
+def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) -> MeasuredDrive:
     """A part of a recording at even times, with the steering that acted: behind trim and lag."""
     states, names = read_series(bag, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate"]), ("x", "y", "yaw", "vx", "vy", "yaw_rate")
     commands = read_series(bag, "control/command", ["steering", "throttle", "brake"])
@@ -68,17 +68,17 @@ def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) ->
                               *(np.interp(times, commands.time, column) for column in commands.values[:, 1:].T)])
     values = states.values.copy()
     values[:, 2] = np.unwrap(values[:, 2])
-    return Drive(times - span[0], inputs, {name: np.interp(times, states.time, column) for name, column in zip(names, values.T)})
+    return MeasuredDrive(times - span[0], inputs, {name: np.interp(times, states.time, column) for name, column in zip(names, values.T)})
 
 
-def gentle(drive: Drive) -> Drive:
+def gentle(drive: MeasuredDrive) -> MeasuredDrive:
     """The drive, with nothing known of what acts where the car gains or loses much speed: nothing is felt there."""
     v = drive.states
     along = savgol_filter(v["vx"], 5, 2, deriv=1, delta=INTERVAL) - v["vy"] * v["yaw_rate"]
-    return Drive(drive.times, np.where(np.abs(along)[:, None] > GENTLE, np.nan, drive.inputs), v)
+    return MeasuredDrive(drive.times, np.where(np.abs(along)[:, None] > GENTLE, np.nan, drive.inputs), v)
 
 
-def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: Drive) -> Felt:
+def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: MeasuredDrive) -> Felt:
     """What a drive says of the floor."""
     what = FrictionEstimator(vehicle, LINK, PRIOR, FELT, draws).feel(drive)
     seen, (x, y) = learn(PRIOR, what), (drive.states["x"], drive.states["y"])
@@ -90,7 +90,7 @@ def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: Drive) -> Fel
                 np.sqrt(np.maximum(field.covariance.diagonal(), 0.0)).reshape(grid.shape), what.places)
 
 
-def errors_of(vehicle: Vehicle, drive: Drive, horizon: float) -> np.ndarray:
+def errors_of(vehicle: Vehicle, drive: MeasuredDrive, horizon: float) -> np.ndarray:
     """Root mean squares (2,) of what is predicted of vy and the yaw rate, piece after piece, with the speed of the recording."""
     model, count = vehicle.model("eight_dof"), round(horizon / INTERVAL)
     begins = [b for b in range(0, len(drive.times) - count, count) if drive.states["vx"][b:b + count + 1].min() > 0.3]  # else it stands
