@@ -100,8 +100,8 @@ def run(args: argparse.Namespace) -> int:
         if left := ground.left_at(scenario.path):
             print(f"warning: {left}", file=sys.stderr)
         # The maps live as long as these two.
-        underfoot, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
-        driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.model or "", args.tyre)
+        on_ground, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
+        driven, predicted, tyre = on_ground.vehicle, known.vehicle, on_ground.tyre(args.model or "", args.tyre)
     plant = PlantSettings.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver

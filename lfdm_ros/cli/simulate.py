@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
         if args.soil is not None:
             raise InputError("--soil and --ground: a ground has its own soil; give one of them")
-        underfoot = VehicleOnGround(vehicle, find_ground(args.ground))
-        vehicle, tyre = underfoot.vehicle, underfoot.tyre(model, tyre)
+        on_ground = VehicleOnGround(vehicle, find_ground(args.ground))
+        vehicle, tyre = on_ground.vehicle, on_ground.tyre(model, tyre)
     if args.soil is not None:
         from lfdm_ros.ground.soils import load_soil
 

@@ -21,12 +21,12 @@ import numpy as np
 
 from lfdm_ros.compiler.reading import CALLED, COUNT, LAST, SYMBOLS, WIDTH
 
-MOST = 1 << 20  # arrays at a time
+MAX_TABLES = 1 << 20  # arrays at a time
 _REUSED = 4096  # numbers that must be free before the oldest of them is taken again: an old one is more likely to be NaN than another's
 REALS: dict[str, type[np.floating]] = {"double": np.float64, "float": np.float32}
 
-_addresses = {real: np.zeros(MOST, np.uint64) for real in REALS}
-_lasts, _count = np.zeros(MOST, np.int64), np.zeros(1, np.int64)
+_addresses = {real: np.zeros(MAX_TABLES, np.uint64) for real in REALS}
+_lasts, _count = np.zeros(MAX_TABLES, np.int64), np.zeros(1, np.int64)
 _values: dict[int, tuple[np.ndarray, ...]] = {}
 _free: deque[int] = deque()
 
@@ -48,10 +48,10 @@ class LookupTable:
 
 
 def _taken() -> int:
-    if len(_free) > _REUSED or (_free and _count[0] == MOST):
+    if len(_free) > _REUSED or (_free and _count[0] == MAX_TABLES):
         return _free.popleft()
-    if _count[0] == MOST:
-        raise ValueError(f"{MOST} tables are in use; drop fields that are no longer needed")
+    if _count[0] == MAX_TABLES:
+        raise ValueError(f"{MAX_TABLES} tables are in use; drop fields that are no longer needed")
     return int(_count[0])
 
 

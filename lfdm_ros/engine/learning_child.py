@@ -28,16 +28,16 @@ def learn_from(parent: Connection) -> None:
             try:
                 if isinstance(message, Job):
                     newest, answers = message, True
-                    changed |= ground.feel(message.stretch) > 0
+                    changed |= ground.estimate(message.stretch) > 0
                 else:
-                    ground.take(message.vehicle, message.posterior)
+                    ground.set_vehicle(message.vehicle, message.posterior)
                     changed = newest is not None
             except (InputError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
                 refused = (str(error) or repr(error)).splitlines()[0]
-            parent.send(LearnerUpdate(answers, ground.felt, ground.silent, ground.kept, refused))
+            parent.send(LearnerUpdate(answers, ground.estimated, ground.uninformative, ground.stored, refused))
         if changed and newest is not None and time.monotonic() >= due:
-            known = ground.known(newest.place)
-            parent.send(LearnerUpdate(False, ground.felt, ground.silent, ground.kept, known=known, stamp_ns=newest.stamp_ns))
+            known = ground.posterior_map(newest.place)
+            parent.send(LearnerUpdate(False, ground.estimated, ground.uninformative, ground.stored, known=known, stamp_ns=newest.stamp_ns))
             changed, due = False, time.monotonic() + task.period
 
 

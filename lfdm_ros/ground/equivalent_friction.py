@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from lfdm_ros.ground.friction_field import LARGEST, FrictionField, FrictionLink
+from lfdm_ros.ground.friction_field import MAX_FRICTION, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import ResistanceMap
 from lfdm_ros.ground.soil_wheel import SoilForces, SoilWheel, WheelMotion, settle
@@ -34,7 +34,7 @@ from lfdm_ros.vehicles import Vehicle
 NEEDED = ("wheel_radius", "tyre_width", "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear", "cg_height", "unsprung_load_share",
           "friction_scale", *(field.name for field in fiala.PARAMETERS))
 MIN_FRICTION = 0.02  # of a soil that holds nothing: 0 has no latent value
-_MOST_FRICTION = 0.9 * LARGEST
+_MAX_EQUIVALENT_FRICTION = 0.9 * MAX_FRICTION
 _TOWED, _PULLING = -0.4, 0.2  # slips between which a wheel rolls without a moment
 _SLIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 _POINTS = 16  # of each part of the contact: 1e-5 of what they are
@@ -81,13 +81,13 @@ def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) 
     return EquivalentFriction(max(max(pulls) + resistance, MIN_FRICTION), resistance)
 
 
-def can_be_firm(vehicle: Vehicle) -> bool:
+def has_equivalent(vehicle: Vehicle) -> bool:
     """Checks that a vehicle has the parameters of its wheels."""
     return all(name in vehicle.parameters for name in NEEDED)
 
 
 def equivalent_friction(vehicle: Vehicle, soils: Sequence[SoilProperties]) -> list[EquivalentFriction]:
-    """Computes equivalents of soils for a vehicle that `can_be_firm`: the mean of its axles, by their loads at rest."""
+    """Computes equivalents of soils for a vehicle that `has_equivalent`: the mean of its axles, by their loads at rest."""
     p = Record(**vehicle.parameters)
     found = []
     for soil in soils:
@@ -110,11 +110,11 @@ def fiala_scale(vehicle: Vehicle, friction: float) -> float:
         most, x = scale * p.friction_max, k * scale * drop
         return most * (1.0 + 2.0 * x - 2.0 * math.sqrt(x * (1.0 + x))) - friction
 
-    least, largest = 1e-3, 2.0 * _MOST_FRICTION
-    return float(brentq(lacking, least, largest)) if lacking(least) < 0.0 < lacking(largest) else largest
+    low, high = 1e-3, 2.0 * _MAX_EQUIVALENT_FRICTION
+    return float(brentq(lacking, low, high)) if lacking(low) < 0.0 < lacking(high) else high
 
 
-def firm_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionField, ResistanceMap]:
+def equivalent_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionField, ResistanceMap]:
     """Returns a map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
     firm, which = equivalent_friction(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
@@ -122,7 +122,7 @@ def firm_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionFie
     rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
     scales = [fiala_scale(vehicle, max(one.friction - own, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
               for one, own in zip(firm, rolling)]
-    friction = np.clip(scales, MIN_FRICTION, _MOST_FRICTION)[which]
+    friction = np.clip(scales, MIN_FRICTION, _MAX_EQUIVALENT_FRICTION)[which]
     link = FrictionLink.around(friction)
     return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, np.array(
         [one.resistance - own for one, own in zip(firm, rolling)])[which])

@@ -59,11 +59,11 @@ class EstimatorSettings:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.weight <= 1.0:
-            raise InputError(f"felt friction: weight {self.weight:g} is not in (0, 1]")
+            raise InputError(f"friction estimator: weight {self.weight:g} is not in (0, 1]")
         if not 0.02 <= self.window <= 5.0 or self.samples < 1 or self.draws < 8 or not 0.0 < self.step <= 0.02:
-            raise InputError("felt friction: window 0.02 to 5 s, at least 1 sample and 8 draws, step up to 0.02 s")
+            raise InputError("friction estimator: window 0.02 to 5 s, at least 1 sample and 8 draws, step up to 0.02 s")
         if not self.noise or min(self.noise.values()) <= 0.0 or min(self.error.values(), default=0.0) < 0.0:
-            raise InputError("felt friction: noise needs a channel, and deviations above 0")
+            raise InputError("friction estimator: noise needs a channel, and deviations above 0")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class FrictionEstimator:
         model = vehicle.model(f"{s.model}/{_GROUND}")
         names, states = [f.name for f in model.parameters], [f.name for f in model.states]
         if not any(name.startswith("friction") for name in names):
-            raise InputError(f"felt friction: the tyres of {s.model} hold on any road; choose a model whose tyres slip")
+            raise InputError(f"friction estimator: the tyres of {s.model} hold on any road; choose a model whose tyres slip")
         self._noise, self._error = (_by_state(given, states, model.name) for given in (s.noise, s.error))
         self.vehicle, self._model, self._link, self._prior = vehicle, model, link, prior
         self._channels, self._states = tuple(self._noise), states
@@ -116,7 +116,7 @@ class FrictionEstimator:
         self._errors = random.standard_normal((s.draws, len(self._channels))) * list(self._noise.values())
         self._rollouts: dict[tuple[int, float], BatchRollout] = {}
 
-    def feel(self, drive: MeasuredDrive, since: float = -np.inf) -> FrictionLikelihood:
+    def estimate(self, drive: MeasuredDrive, since: float = -np.inf) -> FrictionLikelihood:
         """Estimates the friction of each whole window, from `since` [s] on, in which all channels of this vehicle's sensors were measured.
 
         Windows are counted from the drive's first row; before `since` those states settle that are not measured. Channels that were never
@@ -130,11 +130,11 @@ class FrictionEstimator:
         interval = float(np.median(np.diff(times))) if len(times) > 1 else s.window
         count = round(s.window / interval)
         if count < 1 or np.abs(np.diff(times) - interval).max(initial=0.0) > 1e-3 * interval:
-            raise InputError(f"felt friction: states must come evenly, at least one a window of {s.window:g} s")
+            raise InputError(f"friction estimator: states must come evenly, at least one a window of {s.window:g} s")
         measured = {name: np.asarray(values, float) for name, values in drive.states.items() if np.isfinite(values).any()}
         for name in _NEEDED:
             if name not in measured:
-                raise InputError(f"felt friction: {name} was never measured; there are: {', '.join(sorted(measured))}")
+                raise InputError(f"friction estimator: {name} was never measured; there are: {', '.join(sorted(measured))}")
         channels = [i for i, name in enumerate(self._channels) if name in measured and name not in s.prescribed]
         good = np.isfinite(drive.inputs).all(axis=1)
         for name in {*_NEEDED, *s.prescribed, *(self._channels[i] for i in channels)}:
@@ -246,7 +246,7 @@ def _by_state(given: Mapping[str, float], states: Sequence[str], model: str) -> 
     for name, value in given.items():
         of_wheels = [state for state in states if state.startswith(f"{name}_")] if name == _WHEELS else []
         if name not in states and name != _WHEELS:
-            raise InputError(f"felt friction: model '{model}' has no state '{name}'{suggest(name, states, 'choose from ')}")
+            raise InputError(f"friction estimator: model '{model}' has no state '{name}'{suggest(name, states, 'choose from ')}")
         out |= dict.fromkeys(of_wheels, value) if name == _WHEELS else {name: value}
     return out
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, require_number
 
-LARGEST = 3.0  # of a friction coefficient, as for the wheels
+MAX_FRICTION = 3.0  # of a friction coefficient, as for the wheels
 MARGIN = 0.02  # of coefficients that are given, to either end
 
 
@@ -31,8 +31,8 @@ class FrictionLink:
             require_number(name, getattr(self, name))
         if self.ice <= 0.0:
             raise InputError(f"ice: a friction coefficient of {self.ice:g}; give more than 0")
-        if self.dry > LARGEST:
-            raise InputError(f"dry: a friction coefficient of {self.dry:g}; give at most {LARGEST:g}")
+        if self.dry > MAX_FRICTION:
+            raise InputError(f"dry: a friction coefficient of {self.dry:g}; give at most {MAX_FRICTION:g}")
         if self.ice >= self.dry:
             raise InputError(f"ice: its friction {self.ice:g} is not below that of dry ground, {self.dry:g}; exchange ice and dry")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.ground.friction_field import LARGEST, MARGIN, FrictionField, FrictionLink
+from lfdm_ros.ground.friction_field import MARGIN, MAX_FRICTION, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import HeightMap
 from lfdm_ros.ground.posterior import FieldPosterior
@@ -243,8 +243,8 @@ def _grid(node: Any, where: str) -> Grid:
 
 def _friction(node: Any, where: str) -> float:
     value = documents.number(node, where)
-    if not 0.0 < value <= LARGEST / (1.0 + MARGIN):
-        raise InputError(f"{where}: {value:g} is not between 0 and {LARGEST / (1.0 + MARGIN):.3g}")
+    if not 0.0 < value <= MAX_FRICTION / (1.0 + MARGIN):
+        raise InputError(f"{where}: {value:g} is not between 0 and {MAX_FRICTION / (1.0 + MARGIN):.3g}")
     return value
 
 

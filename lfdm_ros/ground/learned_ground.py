@@ -25,8 +25,8 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.vehicles import Vehicle
 
 QUARTER = 0.25  # of a patch: as far as two windows speak of the same place, and as the map's nodes are apart
-REMEMBERED = 2000  # windows in all, on the map and off it
-_LEAST = 0.01  # by so much [nat] the latent friction is better known after a window that says something
+MAX_WINDOWS = 2000  # windows in all, on the map and off it
+_MIN_INFORMATION = 0.01  # [nat] gained on the latent friction by a window that is stored
 _TOLERANCE = 1e-3  # of the latent friction: the map is made anew again and again
 _BEYOND = 0.5  # of `reach`, which the map is larger by than it needs to be: so it need not move with every metre
 
@@ -124,7 +124,7 @@ def _on(grid: Grid, seen: Observations) -> Observations:
 
 @dataclass(frozen=True, eq=False)
 class DriveSegment:
-    """A part of a drive of which what lies before `since` [s] was in the part before."""
+    """Part of a drive; its rows before `since` [s] were in the part before, too."""
 
     drive: MeasuredDrive
     since: float
@@ -132,20 +132,20 @@ class DriveSegment:
 
 @dataclass(eq=False)
 class _Window:
-    """place (2,) [m]; log_likelihood (M,); says [nat]; the stretch that it lies in; its observation as it was found last."""
+    """place (2,) [m]; log_likelihood (M,); information [nat]; the segment that it lies in; its observation as it was found last."""
 
     place: np.ndarray
     log_likelihood: np.ndarray
-    says: float
-    stretch: DriveSegment
+    information: float
+    segment: DriveSegment
     site: np.ndarray
 
 
 class LearnedGround:
-    """Feels stretches of drives, keeps of them what says most, and makes a field of it.
+    """Friction field of the most informative windows of a drive.
 
     Attributes:
-        felt: windows in all; silent: of these such as said nothing.
+        estimated: windows in all; uninformative: those of them without information.
     """
 
     def __init__(self, vehicle: Vehicle, belief: GroundPrior, settings: LearnerSettings, model: str = "eight_dof",
@@ -159,74 +159,74 @@ class LearnedGround:
             InputError: as `FrictionEstimator`.
         """
         self._prior_ground, self._settings, self._model = belief, settings, model
-        self._kept: dict[tuple[int, int], list[_Window]] = {}
+        self._windows: dict[tuple[int, int], list[_Window]] = {}
         self._grid: Grid | None = None
-        self.felt = self.silent = 0
-        self._feels = self._feeling(vehicle, posterior)
+        self.estimated = self.uninformative = 0
+        self._estimator = self._make_estimator(vehicle, posterior)
 
-    def _feeling(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None) -> FrictionEstimator:
+    def _make_estimator(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None) -> FrictionEstimator:
         return FrictionEstimator(vehicle, self._prior_ground.link, self._prior_ground.prior,
                                  EstimatorSettings(model=self._model, noise=self._settings.noise), posterior)
 
     @property
-    def kept(self) -> int:
-        """Windows that say something and are remembered."""
-        return sum(map(len, self._kept.values()))
+    def stored(self) -> int:
+        """Number of windows in store."""
+        return sum(map(len, self._windows.values()))
 
-    def take(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> None:
+    def set_vehicle(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> None:
         """Changes to another calibration: the remembered windows are estimated again.
 
         Raises:
             InputError: as `FrictionEstimator`; then nothing has changed.
         """
-        self._feels = self._feeling(vehicle, posterior)
-        stretches = dict.fromkeys(window.stretch for windows in self._kept.values() for window in windows)
-        self._kept.clear()
-        self.felt = self.silent = 0
-        for stretch in stretches:
-            self.feel(stretch)
+        self._estimator = self._make_estimator(vehicle, posterior)
+        segments = dict.fromkeys(window.segment for windows in self._windows.values() for window in windows)
+        self._windows.clear()
+        self.estimated = self.uninformative = 0
+        for segment in segments:
+            self.estimate(segment)
 
-    def feel(self, stretch: DriveSegment) -> int:
-        """Feels a stretch; returns how many of its windows said something.
+    def estimate(self, segment: DriveSegment) -> int:
+        """Estimates the friction of a segment; returns the number of its informative windows.
 
         Raises:
-            InputError: as `FrictionEstimator.feel`.
+            InputError: as `FrictionEstimator.estimate`.
         """
-        felt, prior = self._feels.feel(stretch.drive, stretch.since), self._prior_ground.prior
-        if not len(felt):
+        likelihoods, prior = self._estimator.estimate(segment.drive, segment.since), self._prior_ground.prior
+        if not len(likelihoods):
             return 0
-        _, variance = tilted(felt, prior.mean(*felt.places.T), np.full(len(felt), prior.sigma_f))
-        said = 0
-        for place, logs, left in zip(felt.places, felt.log_likelihood, variance):
-            window = _Window(place, logs, math.log(prior.sigma_f) - 0.5 * math.log(left), stretch, np.zeros(2))
-            if window.says >= _LEAST:
+        _, variance = tilted(likelihoods, prior.mean(*likelihoods.places.T), np.full(len(likelihoods), prior.sigma_f))
+        informative = 0
+        for place, logs, left in zip(likelihoods.places, likelihoods.log_likelihood, variance):
+            window = _Window(place, logs, math.log(prior.sigma_f) - 0.5 * math.log(left), segment, np.zeros(2))
+            if window.information >= _MIN_INFORMATION:
                 self._keep(window)
-                said += 1
-        self.felt, self.silent = self.felt + len(felt), self.silent + len(felt) - said
-        return said
+                informative += 1
+        self.estimated, self.uninformative = self.estimated + len(likelihoods), self.uninformative + len(likelihoods) - informative
+        return informative
 
     def _keep(self, window: _Window) -> None:
         prior, (x, y) = self._prior_ground.prior, window.place
         cell = math.floor(x / (QUARTER * prior.alpha_x)), math.floor(y / (QUARTER * prior.alpha_y))
         # The newest last, and of those that say the same the newer one first.
-        there = [*self._kept.pop(cell, ()), window]
+        there = [*self._windows.pop(cell, ()), window]
         if len(there) > self._settings.windows_per_place:
-            there.remove(min(there, key=lambda one: one.says))
-        self._kept[cell] = there
-        while self.kept > REMEMBERED:  # the place where nobody was for longest
-            del self._kept[next(iter(self._kept))]
+            there.remove(min(there, key=lambda one: one.information))
+        self._windows[cell] = there
+        while self.stored > MAX_WINDOWS:  # the place where nobody was for longest
+            del self._windows[next(iter(self._windows))]
 
-    def known(self, place: tuple[float, float]) -> FrictionPosteriorMap:
+    def posterior_map(self, place: tuple[float, float]) -> FrictionPosteriorMap:
         """Computes the posterior map around the vehicle at a place [m]."""
         belief, s = self._prior_ground, self._settings
         self._grid = grid = belief.around(s, place, self._grid)
-        here = [window for windows in self._kept.values() for window in windows if not grid.outside(*window.place)]
-        here = sorted(here, key=lambda window: -window.says)[:s.most_windows]
+        here = [window for windows in self._windows.values() for window in windows if not grid.outside(*window.place)]
+        here = sorted(here, key=lambda window: -window.information)[:s.most_windows]
         seen = _on(grid, belief.seen)
         if here:
-            felt = FrictionLikelihood(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
-            found = sites(belief.prior, felt, seen, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
+            likelihoods = FrictionLikelihood(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
+            found = sites(belief.prior, likelihoods, seen, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
             for window, site in zip(here, found.T):
                 window.site = site
-            seen = seen.and_also(observations_of(felt, found))
+            seen = seen.and_also(observations_of(likelihoods, found))
         return FrictionPosteriorMap.of(FieldPosterior(belief.prior, grid, seen), belief.link, s.draws)

@@ -18,7 +18,7 @@ from lfdm_ros.ground.prior import FieldPrior, Observations
 
 _NODES = np.linspace(-6.0, 6.0, 241)  # of the quadrature, in standard deviations of the cavity
 _BETWEEN = 5  # of its nodes between two values of the likelihood
-_LEAST = 1e-6  # precision of what says something
+_MIN_PRECISION = 1e-6  # of a site that counts as information
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,32 +39,32 @@ class FrictionLikelihood:
     def __post_init__(self) -> None:
         n, m = len(self.places), len(self.latent)
         if self.places.ndim != 2 or self.places.shape[1] != 2 or self.log_likelihood.shape != (n, m) or m < 2:
-            raise InputError(f"felt friction: places {self.places.shape} and likelihoods {self.log_likelihood.shape} of {m} values "
+            raise InputError(f"friction likelihood: places {self.places.shape} and likelihoods {self.log_likelihood.shape} of {m} values "
                              "do not fit")
         if not (np.isfinite(self.places).all() and np.isfinite(self.log_likelihood).all() and (np.diff(self.latent) > 0.0).all()):
-            raise InputError("felt friction: places and likelihoods must be finite, values must rise")
+            raise InputError("friction likelihood: places and likelihoods must be finite, values must rise")
 
     def __len__(self) -> int:
         return len(self.places)
 
 
-def learn(prior: FieldPrior, felt: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
+def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
     """Converts likelihoods into observations of the latent field, without those of no information.
 
     Args:
         known: what was observed besides, which is not among those that are returned; settings: as `sites`.
     """
-    return observations_of(felt, sites(prior, felt, known, **settings))  # type: ignore[arg-type]
+    return observations_of(likelihoods, sites(prior, likelihoods, known, **settings))  # type: ignore[arg-type]
 
 
-def observations_of(felt: FrictionLikelihood, sites: np.ndarray) -> Observations:
+def observations_of(likelihoods: FrictionLikelihood, sites: np.ndarray) -> Observations:
     """Returns the observations that sites (2, N) are, without those that say nothing."""
     precision, shift = sites
-    says = precision > _LEAST
-    return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
+    informative = precision > _MIN_PRECISION
+    return Observations(likelihoods.places[informative], shift[informative] / precision[informative], 1.0 / np.sqrt(precision[informative]))
 
 
-def sites(prior: FieldPrior, felt: FrictionLikelihood, known: Observations | None = None, start: np.ndarray | None = None,
+def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, start: np.ndarray | None = None,
           sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
     """Returns the Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
 
@@ -73,18 +73,18 @@ def sites(prior: FieldPrior, felt: FrictionLikelihood, known: Observations | Non
         start: sites (2, N) to go on from, as found with fewer likelihoods; None: flat ones.
         sweeps: at most; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
     """
-    before = DensePosterior(prior, felt.places, known)
+    before = DensePosterior(prior, likelihoods.places, known)
     own, mean0 = before.covariance, before.mean
-    precision, shift = np.zeros((2, len(felt))) if start is None else np.array(start, float)
+    precision, shift = np.zeros((2, len(likelihoods))) if start is None else np.array(start, float)
     mean, variance = _marginals(own, mean0, precision, shift)
     for _ in range(sweeps):
         cavity = np.maximum(1.0 / variance - precision, 1e-9)
         cavity_mean = (mean / variance - shift) / cavity
-        tilted_mean, tilted_variance = tilted(felt, cavity_mean, 1.0 / np.sqrt(cavity))
-        wanted = 1.0 / tilted_variance - cavity
-        says = wanted > _LEAST  # a likelihood that makes the latent friction less certain says nothing
-        precision += damping * (np.where(says, wanted, 0.0) - precision)
-        shift += damping * (np.where(says, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
+        tilted_mean, tilted_variance = tilted(likelihoods, cavity_mean, 1.0 / np.sqrt(cavity))
+        target = 1.0 / tilted_variance - cavity
+        informative = target > _MIN_PRECISION  # a likelihood that makes the latent friction less certain says nothing
+        precision += damping * (np.where(informative, target, 0.0) - precision)
+        shift += damping * (np.where(informative, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
         last, spread = mean, np.sqrt(variance)
         mean, variance = _marginals(own, mean0, precision, shift)
         if max(np.abs(mean - last).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
@@ -101,15 +101,15 @@ def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift:
     return mean0 + own @ missing - half.T @ (half @ missing), np.maximum(own.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
 
 
-def tilted(felt: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tilted(likelihoods: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
     # They may lie far from each other: nodes where either of them has its mass.
-    fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)
-    nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(felt), axis=0)], axis=1), axis=1)
-    place = np.interp(nodes, felt.latent, np.arange(len(felt.latent)))
-    left = np.minimum(place.astype(int), len(felt.latent) - 2)
-    share, rows = place - left, np.arange(len(felt))[:, None]
-    logs = (1.0 - share) * felt.log_likelihood[rows, left] + share * felt.log_likelihood[rows, left + 1]
+    fine = np.linspace(likelihoods.latent[0], likelihoods.latent[-1], _BETWEEN * (len(likelihoods.latent) - 1) + 1)
+    nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(likelihoods), axis=0)], axis=1), axis=1)
+    place = np.interp(nodes, likelihoods.latent, np.arange(len(likelihoods.latent)))
+    left = np.minimum(place.astype(int), len(likelihoods.latent) - 2)
+    share, rows = place - left, np.arange(len(likelihoods))[:, None]
+    logs = (1.0 - share) * likelihoods.log_likelihood[rows, left] + share * likelihoods.log_likelihood[rows, left + 1]
     logs -= 0.5 * ((nodes - mean[:, None]) / sd[:, None]) ** 2
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     width = np.diff(nodes, axis=1, prepend=nodes[:, :1], append=nodes[:, -1:])

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.friction_field import LARGEST, FrictionField
+from lfdm_ros.ground.friction_field import MAX_FRICTION, FrictionField
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
 from lfdm_ros.models import friction_field, friction_map, grid_spline
 from lfdm_ros.models.ground import attitude
@@ -93,8 +93,8 @@ class FrictionMap:
 
 
 def _check(tyre_friction: float) -> None:
-    if not 0.0 < tyre_friction <= LARGEST:
-        raise InputError(f"tyre_friction: {tyre_friction:g} is not in (0, {LARGEST:g}]")
+    if not 0.0 < tyre_friction <= MAX_FRICTION:
+        raise InputError(f"tyre_friction: {tyre_friction:g} is not in (0, {MAX_FRICTION:g}]")
 
 
 class HeightMap:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from lfdm_ros.ground.equivalent_friction import can_be_firm, firm_maps
+from lfdm_ros.ground.equivalent_friction import equivalent_maps, has_equivalent
 from lfdm_ros.ground.friction_field import FrictionField, FrictionLink
 from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 from lfdm_ros.ground.maps import FieldTable, HeightMap
@@ -22,7 +22,7 @@ class VehicleOnGround:
 
     A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
     which `equivalent_friction` makes of it, with its resistance. Missing layers cost nothing. Maps of
-    the previous `take` live until the next one.
+    the previous `set_friction` live until the next one.
 
     Attributes:
         vehicle: on that ground.
@@ -51,7 +51,7 @@ class VehicleOnGround:
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: GroundDescription | None) -> VehicleOnGround:
-        """Starts with unknown friction: uses the vehicle's nominal road until `take`, at the heights of the ground."""
+        """Starts with unknown friction: uses the vehicle's nominal road until `set_friction`, at the heights of the ground."""
         unknown = cls(vehicle, None)
         unknown._ground = ground
         if ground is not None and ground.heights is not None:
@@ -59,12 +59,12 @@ class VehicleOnGround:
         unknown._put_on([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
         return unknown
 
-    def take(self, known: FrictionPosteriorMap, others: bool = True) -> None:
+    def set_friction(self, known: FrictionPosteriorMap, others: bool = True) -> None:
         """Moves `vehicle` to the median of the present posterior, and `others` to its samples, where there are any."""
         self._put_on([known.median, *(known.drawn if others else ())])
 
     def _put_on(self, fields: list[FrictionField]) -> None:
-        # Who steps on the last ones goes on until he has taken the new vehicle.
+        # Simulators step on the last ones until they have the new vehicle.
         self._before, self._tables = self._tables, [FieldTable(field) for field in fields]
         self.numbers["friction_field"] = self._tables[0].number
         self.vehicle = self.vehicle.replace(source="the ground as it is known", **self.numbers)
@@ -75,8 +75,8 @@ class VehicleOnGround:
         field, drawn = ground.known if known else ground.field, []
         if ground.soils is not None:
             numbers["soil_map"] = ground.soils.number
-        if ground.soils is not None and can_be_firm(vehicle):
-            field, self._resistance = firm_maps(vehicle, ground.soils, field.grid)
+        if ground.soils is not None and has_equivalent(vehicle):
+            field, self._resistance = equivalent_maps(vehicle, ground.soils, field.grid)
             numbers["resistance_map"] = self._resistance.number
         elif ground.belief and draws:
             drawn = ground.drawn(draws)

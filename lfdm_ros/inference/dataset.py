@@ -77,7 +77,7 @@ class Dataset:
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    underfoot: VehicleOnGround | None = None  # the ground that it was made on, which lives as long as this; None: a level road
+    on_ground: VehicleOnGround | None = None  # the ground that it was made on, which lives as long as this; None: a level road
 
     @property
     def interval(self) -> float:
@@ -230,7 +230,7 @@ def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
     """
     if not ground:
         return data
-    return replace(data, underfoot=VehicleOnGround(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
+    return replace(data, on_ground=VehicleOnGround(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:

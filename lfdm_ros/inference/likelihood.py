@@ -96,8 +96,8 @@ class _Piece:
 
     def __init__(self, data: Dataset, *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets], nuisances: Sequence[str],
                  estimated: Sequence[str], columns: Sequence[int]):
-        if data.underfoot is not None:
-            vehicle = vehicle.replace(source="", **data.underfoot.numbers)
+        if data.on_ground is not None:
+            vehicle = vehicle.replace(source="", **data.on_ground.numbers)
         targets = list(dict.fromkeys(target for unknown in unknowns for target, _ in unknown))
         self._mixing = np.zeros((len(unknowns), len(targets)))
         for row, unknown in enumerate(unknowns):

@@ -159,11 +159,11 @@ class VehicleEnd(_End):
         super().__init__(node)
         value = node.value
         ground = ground_of(node)
-        self._underfoot = VehicleOnGround(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
+        self._on_ground = VehicleOnGround(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
                                     ground)
-        vehicle = self._underfoot.vehicle
+        vehicle = self._on_ground.vehicle
         period = 1.0 / value("rate")
-        simulator = simulator_of(node, vehicle, self._underfoot)
+        simulator = simulator_of(node, vehicle, self._on_ground)
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
         pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
         world = scenario.world if scenario else World()

@@ -87,14 +87,14 @@ class MpcController(PilotedComponent):
     def configure(self) -> None:
         begin = time.perf_counter()
         plain = vehicle_of(self)
-        self._underfoot = planned_on(self, plain)
-        vehicle = self._underfoot.vehicle
+        self._on_ground = planned_on(self, plain)
+        vehicle = self._on_ground.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         # In lockstep the wall clock must not decide anything.
         settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self.first_task()
         self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
-        self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._underfoot.heights,
+        self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._on_ground.heights,
                                      shared=self.controller.applied if self.value("shared") else None)
 
         self._settings = settings
@@ -144,12 +144,12 @@ class MpcController(PilotedComponent):
         # Latched and sent once: it is taken in the inactive state too.
         if self._drives_by(message, "posterior"):
             self._posterior = message
-            self.get_logger().info(f"drives by {self._underfoot.vehicle.name}, posterior {message.posterior_version}")
+            self.get_logger().info(f"drives by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
     def _on_known(self, message: GridMap) -> None:
         # Likewise.
         try:
-            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)
+            self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)
         except InputError as error:
             self.refusals.refuse("ground", error)
             return
@@ -158,7 +158,7 @@ class MpcController(PilotedComponent):
     def _drives_by(self, posterior: Posterior, kind: str) -> bool:
         """On the ground that is known now; kind: of what is new, a posterior or the ground."""
         try:
-            vehicle = calibrated(self._underfoot.vehicle, self._models[0], posterior, also=self._models[1:])
+            vehicle = calibrated(self._on_ground.vehicle, self._models[0], posterior, also=self._models[1:])
         except InputError as error:
             self.refusals.refuse(kind, error)
             return False

@@ -114,8 +114,8 @@ class SharedControl(Component):
     def configure(self) -> None:
         begin = time.perf_counter()
         plain = vehicle_of(self)
-        self._underfoot = planned_on(self, plain, draws=_FIELDS)
-        vehicle = self._underfoot.vehicle
+        self._on_ground = planned_on(self, plain, draws=_FIELDS)
+        vehicle = self._on_ground.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)
         table = lift_limits(plain, manoeuvres=Manoeuvres(
@@ -125,7 +125,7 @@ class SharedControl(Component):
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
-            self.arbiter, with_ground_filter(tracker, self._underfoot.heights, vehicle.lidar),
+            self.arbiter, with_ground_filter(tracker, self._on_ground.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
         self.refusals = self.pilot.refusals
@@ -255,12 +255,12 @@ class SharedControl(Component):
         # Latched and sent once: it is taken in the inactive state too.
         if self._goes_by(message, "posterior"):
             self._posterior = message
-            self.get_logger().info(f"goes by {self._underfoot.vehicle.name}, posterior {message.posterior_version}")
+            self.get_logger().info(f"goes by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
     def _on_known(self, message: GridMap) -> None:
         # Likewise.
         try:
-            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME))
+            self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME))
         except InputError as error:
             self.refusals.refuse("ground", error)
             return
@@ -269,7 +269,7 @@ class SharedControl(Component):
     def _goes_by(self, posterior: Posterior, kind: str) -> bool:
         """On the ground that is known now; kind: of what is new, a posterior or the ground. False: it was refused."""
         try:
-            vehicle: Vehicle = calibrated(self._underfoot.vehicle, self._model, posterior)
+            vehicle: Vehicle = calibrated(self._on_ground.vehicle, self._model, posterior)
             self.arbiter.set_vehicle(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
         except InputError as error:
             self.refusals.refuse(kind, error)
@@ -277,7 +277,7 @@ class SharedControl(Component):
         return True
 
     def _with_grounds(self, draws: Draws | None) -> Draws | None:
-        return Draws.crossed(draws, FRICTION_FIELD.name, self._underfoot.others)
+        return Draws.crossed(draws, FRICTION_FIELD.name, self._on_ground.others)
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.arbiter.stop("service")

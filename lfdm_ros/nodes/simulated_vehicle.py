@@ -30,11 +30,11 @@ from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.vehicles import Vehicle
 
 
-def simulator_of(node: Component, vehicle: Vehicle, underfoot: VehicleOnGround) -> Simulator:
+def simulator_of(node: Component, vehicle: Vehicle, on_ground: VehicleOnGround) -> Simulator:
     """By the node's parameters model, physics_step and tyre, and by what is under the vehicle; its compiled kernels are loaded, so that the
     first tick is as quick as the others. Raises InputError as Simulator does."""
     model = node.value("model")
-    simulator = Simulator(vehicle, model, node.value("physics_step"), underfoot.tyre(model, node.value("tyre") or None))
+    simulator = Simulator(vehicle, model, node.value("physics_step"), on_ground.tyre(model, node.value("tyre") or None))
     simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)
     simulator.outputs  # noqa: B018
     simulator.reset()

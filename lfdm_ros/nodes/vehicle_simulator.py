@@ -100,9 +100,9 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = VehicleOnGround(plain, ground)
-        vehicle = self._underfoot.vehicle
-        simulator = simulator_of(self, vehicle, self._underfoot)
+        self._on_ground = VehicleOnGround(plain, ground)
+        vehicle = self._on_ground.vehicle
+        simulator = simulator_of(self, vehicle, self._on_ground)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
@@ -201,7 +201,7 @@ class VehicleSimulator(Component):
     def _on_posterior(self, posterior: Posterior) -> None:
         try:
             vehicle = calibrated(self._vehicle, self._learned, posterior)
-            self._stepper.swap(simulator_of(self, vehicle, self._underfoot))
+            self._stepper.swap(simulator_of(self, vehicle, self._on_ground))
         except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
             self._posterior_refused = str(error)
             self.get_logger().error(f"not taken over: {error}")

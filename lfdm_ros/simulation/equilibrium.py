@@ -57,16 +57,16 @@ def standing(model: Model, vehicle: Vehicle, state: Mapping[str, float], radii: 
     # So high that the tyres together carry as much as on level ground, less what does not press on a slope.
     level = functions_of(on_level(model), ARRAYS)
     q_level = level.prepare(SimpleNamespace(**{f.name: vehicle.parameters[f.name] for f in on_level(model).parameters}))
-    wanted, z = normal * float(np.sum(level.wheel_loads(vector({}), still, q_level))), height + state["z"] / normal
+    target, z = normal * float(np.sum(level.wheel_loads(vector({}), still, q_level))), height + state["z"] / normal
     for _ in range(_CORRECTIONS):
         here, higher = (float(np.sum(functions.wheel_loads(vector({**found, "z": at}), still, q))) for at in (z, z + _HEIGHT_STEP))
-        z -= (here - wanted) * _HEIGHT_STEP / (higher - here)
+        z -= (here - target) * _HEIGHT_STEP / (higher - here)
     found["z"] = float(z)
     return found
 
 
 _ITERATIONS = 60
-_LARGEST = 0.05  # change of a coordinate in one iteration [rad, m]: springs with stops are anything but linear
+_MAX_CHANGE = 0.05  # change of a coordinate in one iteration [rad, m]: springs with stops are anything but linear
 _AT_REST = 1e-9  # largest acceleration [m/s^2, rad/s^2]
 _DIFFERENCE = 1e-6
 _LOWER = 0.95
@@ -124,5 +124,5 @@ def _found(model: Model, parameters: tuple[float, ...], height: float) -> dict[s
             found = dict(zip(places, values)) | {i: slopes(values)[i] for i in held}
             return {names[i]: float(value) for i, value in found.items()}
         change = np.linalg.lstsq(slope, now, rcond=1e-12)[0]
-        values = values - change * min(1.0, _LARGEST / np.abs(change).max())
+        values = values - change * min(1.0, _MAX_CHANGE / np.abs(change).max())
     return None

@@ -39,7 +39,7 @@ class Scenario:
     corridor: np.ndarray | None = None
 
 
-_LARGEST = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points
+_MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points
 _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")
 
 
@@ -58,7 +58,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
                 raise InputError(f"{path}: a table of inputs has no {key}; leave it out")
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
-    data = documents.mapping(documents.read_yaml(path, _LARGEST)[0], f"{path}", optional=_KEYS)
+    data = documents.mapping(documents.read_yaml(path, _MAX_CHARACTERS)[0], f"{path}", optional=_KEYS)
     course = _course(data, str(path), {"seed": seed, "times": times})
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")

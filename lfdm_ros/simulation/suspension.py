@@ -20,7 +20,7 @@ from lfdm_ros.simulation.simulator import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 MODEL = "multibody_hmmwv"
-_GRID, _LARGEST = 2e-3, 1.5  # [rad] of the lower arm's angle, when ends are looked for
+_GRID, _MAX_ANGLE = 2e-3, 1.5  # [rad] of the lower arm's angle, when ends are looked for
 _ENDS = ("upper arm", "tie rod")
 
 
@@ -113,7 +113,7 @@ class Suspension:
 
     def _grid(self, axle: str) -> np.ndarray:
         """Returns angles from the lowest to the highest pose, those at the construction pose among them, with rising travel."""
-        grid = np.arange(-round(_LARGEST / _GRID), round(_LARGEST / _GRID) + 1) * _GRID
+        grid = np.arange(-round(_MAX_ANGLE / _GRID), round(_MAX_ANGLE / _GRID) + 1) * _GRID
         pose, rates, _ = self._at(axle, grid)
         with np.errstate(invalid="ignore"):
             good = np.isfinite(pose.wheel.z) & (rates.on_upright(pose, pose.wheel).z > 0.0)

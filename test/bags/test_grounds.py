@@ -31,8 +31,8 @@ MANOEUVRE = InputProfile(*np.array([[0.0, 0.0, 0.1, 0.0], [0.7, 0.0, 0.1, 0.0], 
 
 def driven(ground, seconds: float = 2.5) -> tuple[np.ndarray, Simulator, list[np.ndarray]]:
     """Inputs and outputs at 100 Hz of the manoeuvre at 15 m/s."""
-    underfoot = VehicleOnGround(HMMWV, ground)
-    simulator = Simulator(underfoot.vehicle, "eight_dof", 0.002)
+    on_ground = VehicleOnGround(HMMWV, ground)
+    simulator = Simulator(on_ground.vehicle, "eight_dof", 0.002)
     simulator.reset(vx=15.0)
     inputs, outputs = MANOEUVRE.sample(0.01 * np.arange(round(100 * seconds) + 1)), []
     for u in inputs:

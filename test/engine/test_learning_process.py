@@ -31,7 +31,8 @@ def braking(friction: float) -> DriveSegment:
     for _ in range(60):
         simulator.advance(inputs[0], inputs[0], 5)
         rows.append(simulator.state.copy())
-    return DriveSegment(MeasuredDrive(0.01 * np.arange(61), inputs, {f.name: v for f, v in zip(simulator.model.states, np.array(rows).T)}), 0.2)
+    states = {f.name: v for f, v in zip(simulator.model.states, np.array(rows).T)}
+    return DriveSegment(MeasuredDrive(0.01 * np.arange(61), inputs, states), 0.2)
 
 
 @pytest.fixture

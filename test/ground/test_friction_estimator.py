@@ -55,14 +55,14 @@ def felt() -> FrictionEstimator:
 @pytest.mark.parametrize("true", (0.3, 0.5, 0.8))
 def test_who_uses_the_grip_feels_it(felt: FrictionEstimator, true: float) -> None:
     """The product of all windows is about the friction that a model with engine and gears drove on."""
-    assert friction(felt.feel(drive(true, 0.35, 0.5))) == pytest.approx(true, abs=0.05)
+    assert friction(felt.estimate(drive(true, 0.35, 0.5))) == pytest.approx(true, abs=0.05)
 
 
 def test_who_drives_gently_knows_little(felt: FrictionEstimator) -> None:
     """No window tells an ordinary road from a wet one; ice it may exclude."""
-    gentle = felt.feel(drive(0.8, 0.02))
+    gentle = felt.estimate(drive(0.8, 0.02))
     assert len(gentle) == 15
-    wet, hard = LINK.friction(gentle.latent) > 0.45, felt.feel(drive(0.8, 0.35, 0.5))
+    wet, hard = LINK.friction(gentle.latent) > 0.45, felt.estimate(drive(0.8, 0.35, 0.5))
     assert np.ptp(gentle.log_likelihood[:, wet], axis=1).max() < 1.0 < np.ptp(hard.log_likelihood[:, wet], axis=1).max()
 
 
@@ -70,8 +70,8 @@ def test_without_wheel_speeds_only_what_rolls_freely_counts(felt: FrictionEstima
     braked = drive(0.4, 0.35, 0.5)
     states = {name: values for name, values in braked.states.items() if not name.startswith("omega")}
     bare = MeasuredDrive(braked.times, braked.inputs, states)
-    some = felt.feel(bare)
-    assert len(some) == 5 and len(felt.feel(braked)) == 15  # the first second of three
+    some = felt.estimate(bare)
+    assert len(some) == 5 and len(felt.estimate(braked)) == 15  # the first second of three
     assert friction(some) == pytest.approx(0.4, abs=0.15)
 
 
@@ -79,7 +79,7 @@ def test_what_was_not_measured_is_left_out(felt: FrictionEstimator) -> None:
     whole = drive(0.8, 0.2)
     gap = {name: values.copy() for name, values in whole.states.items()}
     gap["vy"][55] = np.nan
-    every, some = felt.feel(whole), felt.feel(MeasuredDrive(whole.times, whole.inputs, gap))
+    every, some = felt.estimate(whole), felt.estimate(MeasuredDrive(whole.times, whole.inputs, gap))
     np.testing.assert_array_equal(some.places, np.delete(every.places, 2, axis=0))
     # Before the next two less is known of what is not measured, roll say; then all is as it was.
     np.testing.assert_array_equal(some.log_likelihood[4:], every.log_likelihood[5:])
@@ -90,7 +90,7 @@ def test_a_window_speaks_of_its_middle(felt: FrictionEstimator) -> None:
     p, straight = HMMWV.parameters, drive(0.8, 0.0)
     x = straight.states["x"]
     middle = 0.5 * (x[0] + x[20]) + 0.5 * (p["cg_to_front_axle"] - p["cg_to_rear_axle"])
-    np.testing.assert_allclose(felt.feel(straight).places[0], [middle, 0.0], atol=0.01)
+    np.testing.assert_allclose(felt.estimate(straight).places[0], [middle, 0.0], atol=0.01)
 
 
 def test_what_cannot_be_compared_is_refused(felt: FrictionEstimator) -> None:
@@ -100,9 +100,10 @@ def test_what_cannot_be_compared_is_refused(felt: FrictionEstimator) -> None:
         FrictionEstimator(HMMWV, LINK, FLAT, EstimatorSettings(noise={"sideslip": 0.1}))
     whole = drive(0.8, 0.1)
     with pytest.raises(InputError, match="evenly"):
-        felt.feel(MeasuredDrive(np.array([0.0, 0.1, 0.5]), np.zeros((3, 3)), whole.states))
+        felt.estimate(MeasuredDrive(np.array([0.0, 0.1, 0.5]), np.zeros((3, 3)), whole.states))
     with pytest.raises(InputError, match="yaw_rate was never measured"):
-        felt.feel(MeasuredDrive(whole.times, whole.inputs, {name: values for name, values in whole.states.items() if name != "yaw_rate"}))
+        states = {name: values for name, values in whole.states.items() if name != "yaw_rate"}
+        felt.estimate(MeasuredDrive(whole.times, whole.inputs, states))
 
 
 def test_the_vehicles_own_scale_counts() -> None:
@@ -110,4 +111,4 @@ def test_the_vehicles_own_scale_counts() -> None:
     grippy = drive(0.6, 0.35, 0.5)
     for vehicle, posterior in ((HMMWV.replace(friction_scale=1.2), None), (HMMWV, {"friction_scale": np.full(10, 1.2)})):
         felt = FrictionEstimator(vehicle, LINK, FLAT, EstimatorSettings(noise=NOISE), posterior)
-        assert friction(felt.feel(grippy)) == pytest.approx(0.5, abs=0.05)
+        assert friction(felt.estimate(grippy)) == pytest.approx(0.5, abs=0.05)

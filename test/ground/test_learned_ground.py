@@ -58,7 +58,7 @@ def of(settings: LearnerSettings = SETTINGS, **more: Any) -> LearnedGround:
 def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(drive: MeasuredDrive) -> None:
     belief = GroundPrior.of(SETTINGS)
     feels = FrictionEstimator(HMMWV, belief.link, belief.prior)
-    whole, parts = feels.feel(drive), [feels.feel(s.drive, s.since) for s in stretches(drive)]
+    whole, parts = feels.estimate(drive), [feels.estimate(s.drive, s.since) for s in stretches(drive)]
     np.testing.assert_array_equal(np.concatenate([part.places for part in parts]), whole.places)
     np.testing.assert_allclose(np.concatenate([part.log_likelihood for part in parts]), whole.log_likelihood, atol=1e-6)
 
@@ -66,8 +66,8 @@ def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(driv
 def test_ice_is_found_where_it_is_and_nothing_is_known_elsewhere(drive: MeasuredDrive) -> None:
     ground = of()
     for stretch in stretches(drive):
-        ground.feel(stretch)
-    known = ground.known((20.0, 0.0))
+        ground.estimate(stretch)
+    known = ground.posterior_map((20.0, 0.0))
     on_ice, beside = known.median.friction_at(LAST, 0.0), known.median.friction_at(-40.0, 40.0)
     assert 0.1 < on_ice < 0.35 and beside == pytest.approx(1.0, abs=0.01)
     assert known.median.friction_at(6.0, 0.0) > 0.6
@@ -84,19 +84,19 @@ def test_who_drives_over_the_same_place_again_keeps_no_more(drive: MeasuredDrive
     once, often, parts = of(), of(), stretches(drive)
     for number in range(4):
         for stretch in parts:
-            often.feel(stretch)
+            often.estimate(stretch)
             if not number:
-                once.feel(stretch)
-    assert often.felt == 4 * once.felt and often.kept == once.kept
-    np.testing.assert_allclose(often.known((20.0, 0.0)).mean, once.known((20.0, 0.0)).mean, atol=0.02)
+                once.estimate(stretch)
+    assert often.estimated == 4 * once.estimated and often.stored == once.stored
+    np.testing.assert_allclose(often.posterior_map((20.0, 0.0)).mean, once.posterior_map((20.0, 0.0)).mean, atol=0.02)
 
 
 def test_of_more_windows_than_a_map_may_have_those_count_that_say_most(drive: MeasuredDrive) -> None:
     ground = of(LearnerSettings(patch_length=12.0, draws=0, most_windows=10))
     for stretch in stretches(drive):
-        ground.feel(stretch)
-    assert ground.kept > 10
-    known = ground.known((20.0, 0.0))
+        ground.estimate(stretch)
+    assert ground.stored > 10
+    known = ground.posterior_map((20.0, 0.0))
     assert known.median.friction_at(LAST, 0.0) < 0.4 and known.draws.shape == (0, *known.grid.shape)
 
 
@@ -104,22 +104,22 @@ def test_another_calibration_feels_again_what_is_remembered(drive: MeasuredDrive
     """On tyres that hold a quarter more, what braked so little was less of a road."""
     ground = of()
     for stretch in stretches(drive):
-        ground.feel(stretch)
-    before, felt = float(ground.known((20.0, 0.0)).median.friction_at(LAST, 0.0)), ground.felt
+        ground.estimate(stretch)
+    before, felt = float(ground.posterior_map((20.0, 0.0)).median.friction_at(LAST, 0.0)), ground.estimated
     scale = HMMWV.parameters["friction_scale"]
-    ground.take(HMMWV, {"friction_scale": np.full(20, 1.25 * scale)})
-    after = float(ground.known((20.0, 0.0)).median.friction_at(LAST, 0.0))
-    assert ground.felt == felt and after < 0.95 * before and after == pytest.approx(before / 1.25, rel=0.15)
+    ground.set_vehicle(HMMWV, {"friction_scale": np.full(20, 1.25 * scale)})
+    after = float(ground.posterior_map((20.0, 0.0)).median.friction_at(LAST, 0.0))
+    assert ground.estimated == felt and after < 0.95 * before and after == pytest.approx(before / 1.25, rel=0.15)
 
 
 def test_the_map_goes_with_the_vehicle_and_comes_back(drive: MeasuredDrive) -> None:
     ground = of()
     for stretch in stretches(drive):
-        ground.feel(stretch)
-    here, near, far = (ground.known((x, 0.0)).grid for x in (20.0, 50.0, 400.0))
+        ground.estimate(stretch)
+    here, near, far = (ground.posterior_map((x, 0.0)).grid for x in (20.0, 50.0, 400.0))
     assert here == near != far and far.x - here.x == pytest.approx(380.0, abs=far.spacing)
-    assert ground.known((400.0, 0.0)).sd.min() == pytest.approx(LearnerSettings().patch_deviation, abs=1e-3)
-    assert ground.known((20.0, 0.0)).median.friction_at(LAST, 0.0) < 0.35
+    assert ground.posterior_map((400.0, 0.0)).sd.min() == pytest.approx(LearnerSettings().patch_deviation, abs=1e-3)
+    assert ground.posterior_map((20.0, 0.0)).median.friction_at(LAST, 0.0) < 0.35
 
 
 def test_where_nobody_drove_the_friction_may_be_that_of_ice() -> None:

@@ -84,5 +84,5 @@ def test_who_feels_nothing_learns_nothing() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     for places, logs in ((np.zeros((3, 1, 2)), np.zeros((3, 321))), (np.zeros((3, 2)), np.zeros((2, 321))),
                          (np.full((3, 2), np.nan), np.zeros((3, 321)))):
-        with pytest.raises(InputError, match="felt friction"):
+        with pytest.raises(InputError, match="friction likelihood"):
             FrictionLikelihood(places, LATENT, logs)

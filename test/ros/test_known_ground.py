@@ -94,16 +94,16 @@ def speed_after_braking(vehicle: Any) -> float:
 
 
 def test_a_vehicle_is_on_its_own_road_until_it_is_told_of_another() -> None:
-    underfoot = planned_on(Node(), PLAIN)
+    on_ground = planned_on(Node(), PLAIN)
     own = speed_after_braking(PLAIN)
-    assert speed_after_braking(underfoot.vehicle) == pytest.approx(own, abs=1e-6) and underfoot.others == []
-    underfoot.take(known())
-    on_ice = underfoot.vehicle
-    assert speed_after_braking(on_ice) > own + 1.0 and len(set(underfoot.others)) == 4
+    assert speed_after_braking(on_ground.vehicle) == pytest.approx(own, abs=1e-6) and on_ground.others == []
+    on_ground.set_friction(known())
+    on_ice = on_ground.vehicle
+    assert speed_after_braking(on_ice) > own + 1.0 and len(set(on_ground.others)) == 4
     # The compiled model is the same: only a number has changed. What was before lives as long as somebody may still step on it.
-    underfoot.take(known(), others=False)
+    on_ground.set_friction(known(), others=False)
     gc.collect()
-    assert speed_after_braking(on_ice) == speed_after_braking(underfoot.vehicle) and underfoot.others == []
+    assert speed_after_braking(on_ice) == speed_after_braking(on_ground.vehicle) and on_ground.others == []
 
 
 def test_without_learning_it_is_on_what_the_file_says() -> None:

@@ -65,7 +65,7 @@ def learned(seed: int, seconds: float = 20.0, felt: FrictionEstimator | None = N
     latent = FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng([7, seed]))[0]
     field = FrictionField(GRID, latent, LINK)
     driven = drive_over(field, seed, seconds)
-    what = (felt or FrictionEstimator(VEHICLE, LINK, PRIOR)).feel(driven)
+    what = (felt or FrictionEstimator(VEHICLE, LINK, PRIOR)).estimate(driven)
     seen = learn(PRIOR, what)
     there = DensePosterior(PRIOR, what.places, seen)
     true = field.latent_at(*what.places.T)
@@ -116,7 +116,7 @@ def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
     first = drive(there, bend, Controller(VEHICLE, settings, None), plant)
     link = FrictionLink(0.1, 1.1)
     prior = FieldPrior(a0=float(link.latent(1.0)), alpha_x=8.0, alpha_y=8.0, sigma_f=1.5)
-    seen = learn(prior, FrictionEstimator(VEHICLE, link, prior).feel(drive_of(first, VEHICLE)))
+    seen = learn(prior, FrictionEstimator(VEHICLE, link, prior).estimate(drive_of(first, VEHICLE)))
     grid = file.field.grid
     found = FrictionField(grid, FieldPosterior(prior, grid, seen).mean(), link)
     known = FieldTable(found)

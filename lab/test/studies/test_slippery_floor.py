@@ -80,7 +80,7 @@ def gentle(drive: MeasuredDrive) -> MeasuredDrive:
 
 def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: MeasuredDrive) -> Felt:
     """What a drive says of the floor."""
-    what = FrictionEstimator(vehicle, LINK, PRIOR, FELT, draws).feel(drive)
+    what = FrictionEstimator(vehicle, LINK, PRIOR, FELT, draws).estimate(drive)
     seen, (x, y) = learn(PRIOR, what), (drive.states["x"], drive.states["y"])
     there = DensePosterior(PRIOR, what.places, seen).draw(1000, np.random.default_rng(1))
     # Patches are longer than the room: too smooth for what is fast on large maps.
