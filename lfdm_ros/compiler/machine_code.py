@@ -39,7 +39,7 @@ class CodeTarget:
         one."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        return llvm.CodeTarget.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
+        return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
 # Characters of a module from which on LLVM does not look for vectors: its search takes minutes there, and finds next to none beside
