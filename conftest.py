@@ -152,4 +152,4 @@ def compiled() -> None:
     times, inputs = 0.01 * np.arange(61), np.zeros((61, 3))
     states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
     states |= {f"omega_{wheel}": states["vx"] / vehicle.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
-    assert LearnedGround(vehicle, GroundPrior.of(settings), settings).feel(DriveSegment(MeasuredDrive(times, inputs, states), 0.4)) >= 0
+    assert LearnedGround(vehicle, GroundPrior.of(settings), settings).estimate(DriveSegment(MeasuredDrive(times, inputs, states), 0.4)) >= 0
