@@ -79,7 +79,8 @@ class Wheel:
     cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
     ground: what it stands on; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
     of the vehicle, on which code jumps for all of them at once; inclination: of the wheel's plane against the ground's normal, about the
-    travel, + top to the right (ISO 8855) [rad], 0 in chassis whose wheels stay upright.
+    travel, + top to the right (ISO 8855) [rad], 0 in chassis whose wheels stay upright; side: of the vehicle, 1 left, -1 right, 0 a whole
+    axle, a number of Python's own.
     """
 
     front: bool
@@ -95,6 +96,7 @@ class Wheel:
     locked: Scalar = 0.0
     any_locked: Scalar = 0.0
     inclination: Scalar = 0.0
+    side: float = 0.0
 
     @property
     def along(self) -> Scalar:

@@ -147,7 +147,7 @@ class Multibody:
                 # Of the unsprung mass what neither arms nor upright are is wheel.
                 wheel = masses[axle] - at.lower_arm_mass - at.upper_arm_mass - at.upright_mass
                 corners.append(Record(
-                    front=axle == "front", suspension=at, strut=self._struts.prepare(p, axle, left, origin),
+                    front=axle == "front", side=1.0 if left else -1.0, suspension=at, strut=self._struts.prepare(p, axle, left, origin),
                     carrier=self._suspension.carrier(at, wheel, Vector(p.wheel_transverse_inertia, axial, p.wheel_transverse_inertia)),
                     brake=getattr(p, f"brake_torque_{axle}"), stiffness=getattr(p, f"tyre_vertical_stiffness_{axle}"),
                     damping=getattr(p, f"tyre_vertical_damping_{axle}")))
@@ -279,7 +279,7 @@ class Multibody:
                     corner.by_angle.on_upright(corner.pose, foot.point).dot(direction), spin]
 
         wheel = Wheel(at.front, foot.velocity.dot(foot.along), foot.velocity.dot(foot.across), 1.0, 0.0, own.omega,
-                      self._m.fmax(foot.load, 0.0), foot.radius, own, patch, inclination=foot.inclination)
+                      self._m.fmax(foot.load, 0.0), foot.radius, own, patch, inclination=foot.inclination, side=at.side)
         contact = self._tyre.forces(q.tyre, wheel)
         along, across = columns(foot.along, -foot.radius), columns(foot.across, 0.0)
         for direction, force in ((along, contact.fx), (across, contact.fy), (columns(foot.normal, 0.0), wheel.load)):

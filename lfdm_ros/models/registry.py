@@ -24,6 +24,7 @@ from lfdm_ros.models import (
     layers,
     lfdm_library,
     linear_single_track,
+    magic_formula,
     motor,
     multibody,
     nonlinear_bicycle,
@@ -46,7 +47,8 @@ def _open(*entries: Any) -> Registry[Any]:
 
 
 _SLOTS: dict[str, Registry[Any]] = {
-    "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR, bekker_wong.BEKKER_WONG, bekker_wong.BEKKER_WONG_RIGID),
+    "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR, bekker_wong.BEKKER_WONG, bekker_wong.BEKKER_WONG_RIGID,
+                  magic_formula.MAGIC_FORMULA, magic_formula.MAGIC_FORMULA_RELAXED),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
     "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, friction_map.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL,

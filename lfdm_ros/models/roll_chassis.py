@@ -161,7 +161,7 @@ class RollChassis:
         corners = self.corners(q)
         brakes = [u.brake * axle.brake for _, _, axle in corners]
         holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
-        wheels = []
+        wheels: list[Any] = []
         total = [0.0] * 3
         slopes = [0.0] * 6
         for (px, py, axle), own, f, drive, brake, held, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
@@ -169,7 +169,7 @@ class RollChassis:
             c, s = (cos_d, sin_d) if axle.front else (1.0, 0.0)
             radius = q.radius - f * axle.compliance
             contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius,
-                                                      own, patch, held, any_held))
+                                                      own, patch, held, any_held, side=-1.0 if len(wheels) % 2 else 1.0))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]

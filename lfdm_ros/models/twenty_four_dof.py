@@ -266,7 +266,7 @@ class TwentyFourDof:
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
             contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i],
-                                                      holds[i], any_held, at.inclination(tilt, c, s, m)))
+                                                      holds[i], any_held, at.inclination(tilt, c, s, m), 1.0 if left else -1.0))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
             corners.append(Record(
                 axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],

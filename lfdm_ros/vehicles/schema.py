@@ -21,6 +21,7 @@ from lfdm_ros.models import (
     fiala,
     gearbox,
     ground,
+    magic_formula,
     motor,
     multibody,
     nonlinear_bicycle,
@@ -173,6 +174,8 @@ def _shipped_groups() -> dict[str, KeyGroup]:
     add("cornering", "a tyre that corners", {"tyre": _keys(fiala.PARAMETERS, "cornering_")})
     add("axle_friction", "friction by axle", {"tyre": _keys(nonlinear_bicycle.CHASSIS.parameters, "friction_")}, ("cornering",))
     add("fiala", "a Fiala tyre", {"tyre": _keys(fiala.PARAMETERS)}, ("tyre", "cornering"))
+    for name, fields in (("magic_formula", magic_formula.PARAMETERS), ("relaxation", magic_formula.RELAXATION)):
+        add(name, f"a Magic Formula tyre ({name})", {"tyre": _keys(fields)}, ("tyre",), instead={f.name: "tir" for f in fields})
     add("force_table", "a TMeasy tyre", {"tyre": (*FROM_SIZE, *_keys(tmeasy.TABLE, "rolling_"))}, ("tyre",),
         instead=dict.fromkeys(FROM_SIZE, "size"))
     add("carcass", "a TMeasy tyre with relaxation", {"tyre": _keys(tmeasy.CARCASS)}, ("force_table",))

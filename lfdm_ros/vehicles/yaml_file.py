@@ -28,6 +28,7 @@ from lfdm_ros.vehicles.schema import (
     components,
     required_sections,
 )
+from lfdm_ros.vehicles.tir_file import read_tir
 from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
@@ -60,9 +61,11 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
                 _read_table(node, TABLES[section, key], f"{where}.{key}", parameters, sources)
             elif key in VECTORS:
                 _read_vector(node, key, where, parameters, sources)
-            elif key != "size":
+            elif key not in ("size", "tir"):
                 value, sources[key] = documents.quantity(node, DECLARED[key].unit, f"{where}.{key}")
                 parameters[key] = check(key, value, where)
+    if "tir" in sections["tyre"]:
+        _read_tir(sections["tyre"], path, parameters, sources)
     if "size" in sections["tyre"]:
         _read_size(sections["tyre"], parameters, sources, f"{path}: tyre.size")
     conventions = choose("conventions", document.get("conventions", "physics"), SLOTS["conventions"], str(path))
@@ -150,7 +153,7 @@ def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, 
     entries = document.get(section, {})
     where = f"{path}: {section}"
     elsewhere = {key: f"; it belongs in section {other}" for other, keys in SECTIONS.items() for key in keys}
-    _known(entries, where, (*SECTIONS[section], *(("size",) if section == "tyre" else ())), elsewhere)
+    _known(entries, where, (*SECTIONS[section], *(("size", "tir") if section == "tyre" else ())), elsewhere)
     present = {key for name in SECTIONS if isinstance(document.get(name), dict) for key in document[name]}
     begun = [group for group in GROUPS.values()
              if group.required or any(key in present or group.instead.get(key) in present for keys in group.keys.values() for key in keys)]
@@ -206,6 +209,14 @@ def _read_vector(node: Any, key: str, where: str, parameters: dict[str, float], 
         raise InputError(f"{where}.{key}: {len(values)} numbers; give three, along x, y and z")
     for name, value in zip(components(key), values):
         parameters[name], sources[name] = check(name, value, where), source
+
+
+def _read_tir(tyre: Mapping[str, Any], path: Path, parameters: dict[str, float], sources: dict[str, str]) -> None:
+    """Adds the coefficients of a .tir file, whose name is relative to the vehicle's; keys that stand beside it win."""
+    file = path.parent / documents.text(tyre["tir"], f"{path}: tyre.tir")
+    for name, value in read_tir(file).items():
+        if name not in tyre:
+            parameters[name], sources[name] = value, file.name
 
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:

@@ -102,7 +102,8 @@ def test_models_json(capsys):
                            "eighteen_dof", "twenty_four_dof", "multibody_hmmwv"}
     assert len(models["eight_dof"]["states"]) == 14
     assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
-    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr", "bekker_wong", "bekker_wong_rigid"]
+    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr", "bekker_wong", "bekker_wong_rigid",
+                                                       "magic_formula", "magic_formula_relaxed"]
     assert models["nonlinear_bicycle"]["parts"] == {"ground": ["plane", "given_ground", "friction_field", "friction_map", "soil",
                                                               "given_soil", "soil_map", "height_map", "resistance_map"]}
     for model in models.values():

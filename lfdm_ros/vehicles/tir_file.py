@@ -1,0 +1,80 @@
+"""Tyre property files (.tir) with the coefficients of the Magic Formula, versions 5.2 and 6.1/6.2."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+from lfdm_ros.documents import read_text
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.models.magic_formula import DEFAULTS, PARAMETERS, RELAXATION
+
+_FIELDS = {field.symbol: field for field in (*PARAMETERS, *RELAXATION)}
+_UNITS = {"LENGTH": ("meter", "metre", "m"), "FORCE": ("newton", "n"), "ANGLE": ("radians", "radian", "rad"),
+          "MASS": ("kg", "kilogram"), "TIME": ("second", "s", "sec")}
+_SIDES = {"LEFT": 1.0, "RIGHT": -1.0, "SYMMETRIC": 0.0}
+# FITTYP, or PROPERTY_FILE_FORMAT where that is missing, by the version of the equations.
+_VERSIONS = {"5": 52.0, "6": 52.0, "21": 52.0, "51": 52.0, "52": 52.0, "60": 61.0, "61": 61.0, "62": 62.0, "PAC2002": 52.0, "MF_05": 52.0}
+_OTHER_NAMES = {"LFZ0": "LFZO", "LGAY": "LKYC", "LGAZ": "LKZC", "IP": "INFLPRES", "IP_NOM": "NOMPRES"}
+
+
+def read_tir(path: Path) -> dict[str, float]:
+    """Returns the parameters of the tyres `magic_formula` and `magic_formula_relaxed`, in SI, of a .tir file.
+
+    Comments begin with $ or !, sections with [NAME]; keys of other models of the file (belt, enveloping, turn slip) have no effect. A
+    coefficient that is missing is 0, a scale 1, or as `lfdm_ros.models.magic_formula.DEFAULTS` says.
+
+    Raises:
+        InputError: no such file, a value that is no number or out of range, another unit than SI, a version of other equations, or a
+            coefficient without which there is no force; the message names file and line.
+    """
+    values: dict[str, tuple[float, int]] = {}
+    version, units = "", False
+    for number, raw in enumerate(read_text(path, "tyre property file").splitlines(), 1):
+        where = f"{path}, line {number}"
+        line = re.split(r"[$!]", raw, maxsplit=1)[0].strip()
+        if line.startswith("["):
+            units = line.upper() == "[UNITS]"
+        key, equals, text = (part.strip() for part in line.partition("="))
+        key, text = key.upper(), text.strip("'\"")
+        key = _OTHER_NAMES.get(key, key)
+        if not equals or not text:
+            continue
+        if units and key in _UNITS and text.lower() not in _UNITS[key]:
+            raise InputError(f"{where}: {key} is in {quote(text)}; convert the file to SI, {_UNITS[key][0]}")
+        if key == "FITTYP" or (key == "PROPERTY_FILE_FORMAT" and not version):
+            version = text.upper().removesuffix(".0")
+            if version in _VERSIONS:
+                values["VERSION"] = _VERSIONS[version], number
+            elif key == "FITTYP":
+                raise InputError(f"{where}: FITTYP {quote(text)} is none of Magic Formula 5.2, 6.1 or 6.2{suggest(text, _VERSIONS)}")
+        elif key == "TYRESIDE":
+            if text.upper() not in _SIDES:
+                raise InputError(f"{where}: TYRESIDE {quote(text)}{suggest(text, _SIDES, 'known: ')}")
+            values[key] = _SIDES[text.upper()], number
+        elif key in _FIELDS and key != "VERSION":
+            values[key] = _number(text, f"{where}: {key}"), number
+    for key, field in _FIELDS.items():
+        if key not in values and DEFAULTS.get(key, 0.0) is None:
+            raise InputError(f"{path}: {'FITTYP' if key == 'VERSION' else key} is missing, without which the Magic Formula gives no force")
+        value, number = values.get(key, (0.0, 0))
+        if not field.lower <= value <= field.upper or (number and field.strict and value in (field.lower, field.upper)):
+            raise InputError(f"{path}, line {number}: {key} = {value:g} is outside {field.lower:g} to {field.upper:g}")
+    return {field.name: values[key][0] if key in values else _default(key) for key, field in _FIELDS.items()}
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(re.sub(r"[dD]", "e", text))
+    except ValueError:
+        raise InputError(f"{where} must be a number, not {quote(text)}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{where} must be finite, not {quote(text)}")
+    return value
+
+
+def _default(key: str) -> float:
+    value = DEFAULTS.get(key, 1.0 if key.startswith("L") else 0.0)
+    assert value is not None
+    return value
