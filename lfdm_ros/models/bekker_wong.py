@@ -101,7 +101,7 @@ class BekkerWong:
 
     # -- What does not change with the depth -----------------------------------------------------------------------------------
     def under(self, q: Any, wheel: Wheel, load: Scalar) -> Record:
-        """The soil under a wheel, how it is sheared, and the tyre's own shape."""
+        """Returns the soil under a wheel, how it is sheared, and the tyre's own shape."""
         where, sqrt, fabs, fmin, fmax, log = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax, self._m.log
         if not isinstance(wheel.ground, SoilPatch):
             raise InputError("a wheel of Bekker and Wong stands on a ground that has no soil; choose the ground 'soil' or 'given_soil'")
@@ -127,21 +127,23 @@ class BekkerWong:
 
     # -- The circle in the soil (22) -------------------------------------------------------------------------------------------
     def arc(self, at: Record, theta: Scalar) -> Record:
-        """The circle of an entry angle; sines and cosines of half angles, whose differences keep their digits where the angle is small."""
+        """Returns the circle of an entry angle; sines and cosines of half angles, whose differences keep their digits where the angle is
+        small."""
         s, c = sine_and_cosine(0.5 * theta)
         rise = 2.0 * s * s
         sinkage = at.low * rise + at.flat * (2.0 * s * c)
         return Record(s=s, c=c, sinkage=sinkage, radius=sinkage / rise)
 
     def growth(self, at: Record, theta: Scalar, arc: Record) -> tuple[Scalar, Scalar]:
-        """Slopes of logarithms over that of the entry angle: of the load, where load = const sinkage^n chord, and of the sinkage^n."""
+        """Returns slopes of logarithms over that of the entry angle: of the load, where load = const sinkage^n chord, and of the
+        sinkage^n."""
         sine, cosine = 2.0 * arc.s * arc.c, 1.0 - 2.0 * arc.s * arc.s
         deepening = theta * (at.low * sine + at.flat * cosine) / arc.sinkage
         pressing = at.soil.sinkage_exponent * deepening
         return pressing + deepening - theta / sine, pressing
 
     def guess(self, at: Record, load: Scalar) -> Scalar:
-        """An entry angle for a load, of small angles: a rigid wheel's and a flat tyre's put together."""
+        """Returns an entry angle for a load, of small angles: a rigid wheel's and a flat tyre's put together."""
         m, n, a = self._m, at.soil.sinkage_exponent, at.stress_angle
         # Load = width chord modulus sinkage^n mean, the mean being about that of (1 - y^2)^n between y = a and 1.
         wanted = m.log(load / at.width) - at.log_modulus - n * (m.log((1.0 - a) * (1.0 + 0.5 * a)) - 0.2)
@@ -154,8 +156,8 @@ class BekkerWong:
         return m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
 
     def deeper(self, at: Record, theta: Scalar, load: Scalar, points: Sequence[tuple[float, float]]) -> Scalar:
-        """A better entry angle. What shear carries grows faster than what pressure does: its share stands steeper, and its displacement
-        grows with the angle; but cohesion does not grow with the sinkage."""
+        """Returns a better entry angle. The load of shear grows faster than that of pressure: its share stands steeper, and its
+        displacement grows with the angle; but cohesion does not grow with the sinkage."""
         m, found = self._m, self.carried(at, theta, points)
         carried = m.fmax(found.fz, 1e-3 * load)
         whole, pressing = self.growth(at, theta, self.arc(at, theta))
@@ -164,9 +166,9 @@ class BekkerWong:
 
     # -- Stresses and their integrals (4-9) ------------------------------------------------------------------------------------
     def carried(self, at: Record, theta: Scalar, points: Sequence[tuple[float, float]], slopes: bool = False) -> Record:
-        """What the soil gives at an entry angle, in the sense of travel. The load, what cohesion carries of it, and by how much more shear
-        would carry at a larger angle, where the pressure stays; with `slopes` the load, traction, resistance, shear force along the rim,
-        lateral force, and the slopes of traction and lateral force against the slip velocities."""
+        """Returns the soil's reaction at an entry angle, in the sense of travel. The load, what cohesion carries of it, and by how much
+        more shear would carry at a larger angle, where the pressure stays; with `slopes` the load, traction, resistance, shear force along
+        the rim, lateral force, and the slopes of traction and lateral force against the slip velocities."""
         m, soil = self._m, at.soil
         exp, sqrt = m.exp, m.sqrt
         arc = self.arc(at, theta)
@@ -205,7 +207,7 @@ class BekkerWong:
 
 
 def sine_and_cosine(x: Scalar) -> tuple[Scalar, Scalar]:
-    """Of half an angle in the contact [rad], at most pi / 4: a third of the operations that any angle takes."""
+    """Returns sine and cosine of half an angle in the contact [rad], at most pi / 4: a third of the operations that any angle takes."""
     z = x * x
     sine, cosine = _SINE[-1], _COSINE[-1]
     for coefficient in reversed(_SINE[:-1]):

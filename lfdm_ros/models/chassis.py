@@ -1,4 +1,4 @@
-"""What the chassis share: constants, declarations, loads at rest, and the spin of a wheel."""
+"""Parts that the chassis share: constants, declarations, loads at rest, and the spin of a wheel."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ACCELERATION = (
 
 
 def static_loads(p: Any, gravity: float = GRAVITY) -> tuple[Any, Any]:
-    """Load of one front and one rear wheel at rest [N] (000 eqs 10-13 at rest); p has the parameters BODY and LOADS."""
+    """Returns the load of one front and one rear wheel at rest [N] (000 eqs 10-13 at rest); p has the parameters BODY and LOADS."""
     a, b = p.cg_to_front_axle, p.cg_to_rear_axle
     share = p.unsprung_load_share
     return (0.5 * gravity * (p.sprung_mass * b / (a + b) + share * p.unsprung_mass_front),
@@ -83,14 +83,14 @@ def static_loads(p: Any, gravity: float = GRAVITY) -> tuple[Any, Any]:
 
 
 def centre_height(p: Any, load: Any, stiffness: Any) -> Any:
-    """Height of a wheel's centre at rest [m]."""
+    """Returns the height of a wheel's centre at rest [m]."""
     return p.wheel_radius - load / stiffness
 
 
 def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any], Any] = centre_height,
                   ) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
-    """Static loads of a wheel (front, rear) [N], mass times height of each unsprung axle [kg m], and load shifted from each front to
-    each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13); `height`: of the unsprung masses."""
+    """Returns the static loads of a wheel (front, rear) [N], mass times height of each unsprung axle [kg m], and load shifted from each
+    front to each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13); `height`: of the unsprung masses."""
     static = static_loads(p, gravity)
 
     def moment(mass, load, stiffness):
@@ -104,7 +104,7 @@ def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, 
 
 # -- Motion in the plane: accelerations ahead, to the left and about the vertical ------------------------------------------------
 def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """How the force of a tyre at (px, py), turned by an angle of cosine c and sine s, and its moment fall with (u, v, r).
+    """Returns how force and moment of a tyre at (px, py), turned by an angle of cosine c and sine s, fall with (u, v, r).
 
     B' R diag(kx, ky) R' B with the velocity B (u, v, r) of its contact patch: the entries uu, uv, ur, vv, vr, rr.
     """
@@ -116,12 +116,12 @@ def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[An
 
 
 def where_stiff(m: Operations, contact: Contact, solved: Callable[..., Sequence[Any]], slopes: Sequence[Any]) -> list[Any]:
-    """What `solved` gives for these slopes of the tyres, and where none is stiff without them, which is jumped to."""
+    """Returns what `solved` gives for these slopes of the tyres; where none is stiff, without them, which is jumped to."""
     return [m.where(contact.stiff > 0.0, one, other) for one, other in zip(solved(*slopes), solved(*NO_SLOPES))]
 
 
 def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
-    """The solution of a symmetric 3 x 3 system, by cofactors; of one whose first row has nothing but m11, without them."""
+    """Returns the solution of a symmetric 3 x 3 system, by cofactors; of one whose first row has nothing but m11, without them."""
     if isinstance(m12, float) and isinstance(m13, float) and m12 == m13 == 0.0:
         det = m22 * m33 - m23 * m23
         return e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
@@ -132,7 +132,7 @@ def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, 
 
 
 def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
-    """The solution of a system in which the diagonal outweighs the rest (Gauss, without a search for pivots)."""
+    """Returns the solution of a system in which the diagonal outweighs the rest (Gauss, without a search for pivots)."""
     a, b = [list(row) for row in rows], list(right)
     count = len(b)
     for k in range(count):
@@ -147,7 +147,7 @@ def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
 
 
 def locked(m: Operations, speeds: Iterable[Any], drives: Iterable[Any], brakes: Iterable[Any]) -> tuple[list[Any], Any]:
-    """Of each wheel 1 where it does not turn and its brake holds it against the drive, else 0; and the largest of these."""
+    """Returns of each wheel 1 where it does not turn and its brake holds it against the drive, else 0; and the largest of these."""
     each = [m.where(m.fabs(speed) > STANDING, 0.0, m.where(brake > m.fabs(drive), 1.0, 0.0))
             for speed, drive, brake in zip(speeds, drives, brakes, strict=True)]
     return each, reduce(m.fmax, each)
@@ -164,7 +164,7 @@ class Spin:
 
 
 def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
-    """J domega/dt = drive - friction - radius fx over a step of h (000, between eqs 9 and 10), fx linear in the new wheel speed.
+    """Solves J domega/dt = drive - friction - radius fx over a step of h (000, between eqs 9 and 10), fx linear in the new wheel speed.
 
     Friction (brake and rolling resistance) is solved within the step: a wheel sticks at exactly zero, without chatter.
     """

@@ -1,4 +1,4 @@
-"""How a model declares what it has: states, inputs, outputs and parameters, each once, with unit and description."""
+"""Declaration of a model: states, inputs, outputs and parameters, each once, with unit and description."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Field:
         return self.name.removesuffix(f"_{self.wheel}") if self.wheel else self.name
 
     def of_wheel(self, wheel: str) -> Field:
-        """The same field of one wheel."""
+        """Returns the same field of one wheel."""
         return replace(self, name=f"{self.name}_{wheel}", description=f"{self.description}, {PLACES.get(wheel, wheel)}",
                        symbol=f"{self.symbol}_{wheel}" if self.symbol else "", wheel=wheel)
 
@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Conventions:
-    """What other conventions than physics change, as a slot: equations that stand in for those of chassis and parts.
+    """Other conventions than those of physics, as a slot: equations that stand in for those of chassis and parts.
 
     variants: by what they replace; of_axles: tyres of a chassis that has one for each axle, in place of those;
     more_states: of a chassis, by its equations.
@@ -151,17 +151,17 @@ PLACES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rea
 
 def per_wheel(stem: str, unit: str, description: str, symbol: str = "", wheels: tuple[str, ...] = WHEELS,
               role: str = "continuous") -> tuple[Field, ...]:
-    """One field a wheel, front left to rear right."""
+    """Returns one field a wheel, front left to rear right."""
     return tuple(Field(stem, unit, description, symbol, role=role).of_wheel(wheel) for wheel in wheels)
 
 
 def table_fields(stem: str, unit: str, description: str, points: int, lower: float, upper: float) -> tuple[Field, ...]:
-    """One column of a table: `points` fields stem_0, stem_1, ..."""
+    """Returns one column of a table: `points` fields stem_0, stem_1, ..."""
     return tuple(Field(f"{stem}_{i}", unit, f"{description}, point {i}", "", lower, upper) for i in range(points))
 
 
 def vector_fields(name: str, unit: str, description: str, lower: float = -10.0, upper: float = 10.0) -> tuple[Field, ...]:
-    """Three fields NAME_x, NAME_y, NAME_z, which a vehicle file gives as one key with three numbers."""
+    """Returns three fields NAME_x, NAME_y, NAME_z, which a vehicle file gives as one key with three numbers."""
     return tuple(Field(f"{name}_{axis}", unit, f"{description}, {axis}", "", lower, upper) for axis in "xyz")
 
 
@@ -197,12 +197,12 @@ OUTPUTS = (
 
 
 def tyres_of(wheels: tuple[str, ...]) -> tuple[str, ...]:
-    """The wheels whose forces are reported of a model with these: of one that is a whole axle, both that it stands for."""
+    """Returns the wheels whose forces are reported of a model with these: of one that is a whole axle, both that it stands for."""
     return tuple(one for wheel in wheels for one in AXLES.get(wheel, (wheel,)))
 
 
 def outputs_of(wheels: tuple[str, ...]) -> tuple[Field, ...]:
-    """What a model with these wheels reports: OUTPUTS, then the same of each wheel that a car has not."""
+    """Returns the outputs of a model with these wheels: OUTPUTS, then the same of each wheel that a car has not."""
     more = tuple(wheel for wheel in tyres_of(wheels) if wheel not in WHEELS)
     return (*OUTPUTS, *per_wheel("omega", "rad/s", "wheel speed", "omega", more),
             *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x", more),

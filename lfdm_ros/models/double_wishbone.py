@@ -76,7 +76,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Rates:
-    """How a corner follows a coordinate: by (4, 5). Of the lower arm's angle `lower` is 1, of the steering 0.
+    """Motion of a corner for a unit of a coordinate's rate (4, 5); `lower` is 1 for the lower arm's angle, 0 for the steering.
 
     lower, upper: angles of the arms; ball_joint: velocity of L; upright: angular velocity.
     """
@@ -87,7 +87,7 @@ class Rates:
     upright: Vector
 
     def on_upright(self, pose: Pose, point: Vector) -> Vector:
-        """Velocity of a point of the upright."""
+        """Returns the velocity of a point of the upright."""
         return self.ball_joint + self.upright.cross(point - pose.lower)
 
 
@@ -99,7 +99,8 @@ class DoubleWishbone:
 
     # -- What depends on the parameters alone ------------------------------------------------------------------------------------
     def prepare(self, p: Any, axle: str, left: bool, origin: Vector) -> Record:
-        """A corner whose points are those of the file from `origin`, the middle of the axle's lower pivots; on the right mirrored."""
+        """Prepares a corner whose points are those of the file from `origin`, the middle of the axle's lower pivots; on the right
+        mirrored."""
         side = 1.0 if left else -1.0
 
         def point(name: str) -> Vector:
@@ -107,7 +108,8 @@ class DoubleWishbone:
             return origin + Vector(v.x, v.y * side, v.z)
 
         def axis(arm: str) -> Vector:
-            """To the front on the left and to the rear on the right: turning about it lifts the ball joint on both."""
+            """Axis of the lower arm, to the front on the left and to the rear on the right: turning about it lifts the ball joint on
+            both."""
             return unit(self._m, point(f"{arm}_fore") - point(f"{arm}_aft")) * side
 
         q = Record(**{name: point(name) for name in POINTS})
@@ -133,7 +135,8 @@ class DoubleWishbone:
         return self._m.where(b > 0.0, -1.0, 1.0)
 
     def _swing(self, axis: Vector, arm: Vector, target: Vector, length2: Scalar, sign: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """Cosine and sine of the angle (7) about `axis` for which `arm` ends at a distance from `target`, and how far it is from reach."""
+        """Returns cosine and sine of the angle (7) about `axis` for which `arm` ends at a distance from `target`, and how far it is from
+        reach."""
         along = axis * axis.dot(arm)
         across, to = arm - along, target - along
         a, b = 2.0 * across.dot(to), 2.0 * axis.cross(arm).dot(to)
@@ -145,7 +148,8 @@ class DoubleWishbone:
 
     # -- Pose (1-3) ----------------------------------------------------------------------------------------------------------------
     def pose(self, q: Record, cos: Scalar, sin: Scalar, shift: Vector) -> Pose:
-        """The corner at the lower arm's angle, by its cosine and sine, with the tie rod's inner joint shifted; q is of `prepare`."""
+        """Returns the corner at the lower arm's angle, by its cosine and sine, with the tie rod's inner joint shifted; q is of
+        `prepare`."""
         lower = q.lower_arm_fore + turned(q.lower_ball_joint - q.lower_arm_fore, q.lower_axis, cos, sin)
         c, s, reach_upper = self._swing(q.upper_axis, q.upper_arm, lower - q.upper_arm_fore, q.kingpin_length2, q.upper_sign)
         upper = q.upper_arm_fore + turned(q.upper_arm, q.upper_axis, c, s)
@@ -166,7 +170,7 @@ class DoubleWishbone:
 
     # -- Rates (4, 5) --------------------------------------------------------------------------------------------------------------
     def rates(self, q: Record, pose: Pose, inner: Vector) -> tuple[Rates, Rates]:
-        """By the lower arm's angle, and by the steering, whose unit moves the tie rod's inner joint by `inner`."""
+        """Returns the rates by the lower arm's angle, and by the steering, whose unit moves the tie rod's inner joint by `inner`."""
         kingpin, rod, arm = pose.upper - pose.lower, pose.outer - pose.inner, pose.outer - pose.lower
         per_turn = 1.0 / rod.dot(kingpin.cross(arm))
         ball_joint = q.lower_axis.cross(pose.lower - q.lower_arm_fore)
@@ -179,7 +183,7 @@ class DoubleWishbone:
 
     # -- Accelerations from the rates alone (6) ------------------------------------------------------------------------------------
     def accelerations(self, q: Record, pose: Pose, rates: Rates, inner: Vector, inner_acceleration: Vector) -> Rates:
-        """Of a corner that moves at `rates`, both coordinates together, while these do not accelerate.
+        """Returns the accelerations of a corner that moves at `rates`, both coordinates together, while these do not accelerate.
 
         inner, inner_acceleration: velocity and acceleration of the tie rod's inner joint.
         """
@@ -200,7 +204,7 @@ class DoubleWishbone:
 
     # -- Bodies --------------------------------------------------------------------------------------------------------------------
     def carrier(self, q: Record, wheel_mass: Scalar, wheel_inertia: Vector) -> Record:
-        """Upright and wheel, which but for its spin is fixed to it, as one body: mass, centre and inertia in the upright's axes."""
+        """Returns upright and wheel, which but for its spin is fixed to it, as one body: mass, centre and inertia in the upright's axes."""
         mass = q.upright_mass + wheel_mass
         centre = (q.upright_centre * q.upright_mass + q.wheel_centre * wheel_mass) * (1.0 / mass)
         parts = ((q.upright_mass, q.upright_centre - centre, q.upright_inertia), (wheel_mass, q.wheel_centre - centre, wheel_inertia))
@@ -241,7 +245,7 @@ class DoubleWishbone:
 
 
 def together(theta: Rates, steering: Rates, theta_rate: Scalar, steering_rate: Scalar) -> Rates:
-    """The motion of a corner from the rates of its coordinates."""
+    """Returns the motion of a corner from the rates of its coordinates."""
     return Rates(theta_rate, theta.upper * theta_rate, theta.ball_joint * theta_rate,
                  theta.upright * theta_rate + steering.upright * steering_rate)
 

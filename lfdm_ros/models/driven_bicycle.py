@@ -43,7 +43,7 @@ PARAMETERS = tuple({field.name: field for field in (
 
 
 class Axles:
-    """What drives and loads the axles, for models with the states of `driven_bicycle`."""
+    """Drive and loads of the axles, for models with the states of `driven_bicycle`."""
 
     def __init__(self, m: Operations, ground: Ground):
         self._m, self._motor, self.footing = m, motor.Motor(m), Footing(m, ground)
@@ -76,7 +76,8 @@ class Axles:
 
     # -- Along the wheel: the Fiala tyre backwards (001 eqs 13, 15, 18) --------------------------------------------------------
     def grip(self, t: Scalar, load: Scalar, softness: Scalar, scale: Scalar, q: Any) -> tuple[Scalar, Callable[[Scalar], Scalar]]:
-        """An axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up to there.
+        """Returns the grip of an axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up
+        to there.
 
         With mu = m0 - m1 s and k = load / 4 C, the sliding force over load is b - a s - c / s (001 eqs 13, 15, 18), where
         a = m1 (1 + k m1), b = m0 (1 + 2 k m1), c = k m0^2; it has its peak b - 2 root at s = root / a, root = sqrt(a c).
@@ -96,7 +97,7 @@ class Axles:
         return limit, slip
 
     def saturate(self, force: Scalar, limit: Scalar, sharpness: Scalar) -> Scalar:
-        """The force within its limit, with a rounded corner."""
+        """Returns the force within its limit, with a rounded corner."""
         fmin, fmax = self._m.fmin, self._m.fmax
         width = CORNER * limit
         over, under = (fmin(fmax(part - (limit - width), 0.0), 2.0 * width) for part in (force, -force))
@@ -104,7 +105,7 @@ class Axles:
 
     # -- Motor (000 section 3.3.1) at wheels that slip by `slips` --------------------------------------------------------------
     def drive(self, vx: Scalar, slips: Sequence[Scalar], throttle: Scalar, q: Any) -> list[Scalar]:
-        """Forces of the motor at the axles [N]."""
+        """Returns the forces of the motor at the axles [N]."""
         floor = self._m.fmax(self._m.fabs(vx), fiala.SLIP_SPEED_FLOOR)
         torques, _ = self._motor.drive([(vx + s * floor) * turn for s, turn in zip(slips, q.turns)], vx, throttle, Record(), q.motor)
         return [torque * turn for torque, turn in zip(torques, q.turns)]
@@ -112,7 +113,7 @@ class Axles:
     # -- Drive and dry friction of both axles, within friction circles (001 eqs 11-19, by axle) --------------------------------
     def forces(self, vx: Scalar, slips: Sequence[Scalar], ax: Scalar, u: Record, stance: Stance,
                q: Any) -> list[tuple[Scalar, Scalar, Scalar]]:
-        """(drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral slips tan(alpha).
+        """Returns (drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral slips tan(alpha).
 
         The longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides.
         """
@@ -152,7 +153,7 @@ class Axles:
         return self.footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     def wheel_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, ...]:
-        """Loads of the wheels [N], negative where one would lift off."""
+        """Returns loads of the wheels [N], negative where one would lift off."""
         along, across = stance.wind
         pitch = q.pitch * x.ax - q.wind_pitch * along
         side_f, side_r = (lateral * x.ay - wind * across for lateral, wind in zip(q.lateral, q.wind_lateral))
@@ -161,18 +162,18 @@ class Axles:
 
     def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], stance: Stance,
               q: Any) -> list[TyreForce]:
-        """Forces of the wheels from those of the axles along and across, by their loads."""
+        """Splits the forces of the wheels from those of the axles along and across, by their loads."""
         fz = [self._m.fmax(load, 0.0) for load in self.wheel_loads(x, stance, q)]
         shares = [f / self._m.fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]
         return [TyreForce(share * fx, share * fy, f) for share, f, (fx, fy) in zip(shares, fz, (front, front, rear, rear))]
 
     def report(self, vx: Scalar, q: Any) -> tuple[Scalar, Scalar]:
-        """Gear and engine speed."""
+        """Returns gear and engine speed."""
         return self._motor.report([vx * turn for turn in q.turns], Record(), q.motor)
 
 
 def friction_share(m: Operations, excess: Scalar, capacity: Scalar) -> tuple[Scalar, Scalar]:
-    """Share of the dry friction that acts (-1 to 1), and whether it stops the vehicle within the step.
+    """Returns the share of the dry friction that acts (-1 to 1), and whether it stops the vehicle within the step.
 
     excess: acceleration that the vehicle would have to lose to stand at the end of the step; capacity: what all of the friction takes
     away [m/s^2]. Without friction the share is still the side it would be on: that is the derivative by the brake where it is 0.
@@ -181,7 +182,7 @@ def friction_share(m: Operations, excess: Scalar, capacity: Scalar) -> tuple[Sca
 
 
 def stop_time(m: Operations, h: Scalar) -> Scalar:
-    """Time in which friction may stop the vehicle [s]: the step, or in continuous time that of a stiff damper."""
+    """Returns the time in which friction may stop the vehicle [s]: the step, or in continuous time that of a stiff damper."""
     return m.fmax(h, chassis.FRICTION_TIME * m.where(h > 0.0, 0.0, 1.0))
 
 
@@ -206,7 +207,7 @@ class DrivenBicycle:
 
     # -- Across: the Fiala tyre (001 eqs 16, 17, 19), as a damper over the step ------------------------------------------------
     def lateral(self, t: Scalar, speed: Scalar, stiffness: Scalar, limit: Scalar, mobility: Scalar, h: Scalar) -> tuple[Scalar, Scalar]:
-        """Lateral force of an axle, and the damper that it is over the step [N s^2/m]."""
+        """Returns the lateral force of an axle, and the damper that it is over the step [N s^2/m]."""
         where, size = self._m.where, self._m.fabs(t)
         share = self._m.fmin(stiffness * size / (3.0 * limit), 1.0)
         grips = share < 1.0

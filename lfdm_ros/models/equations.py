@@ -1,4 +1,4 @@
-"""How equations are written, by name, and the one place where they become the functions that the back ends compile.
+"""Form of the equations, by name, and the one place where they become the functions that the back ends compile.
 
 A model or chassis gives its dynamics: for each state, by name, a derivative or, where the state is a value of the last step, its new
 value. Here the half-implicit step, the right-hand side and the reports are made of them.
@@ -46,7 +46,7 @@ class Record(SimpleNamespace):
     """Named values: states (`x.vx`, `x.wheels[2].omega`), inputs (`u.steering`), parameters (`p.wheel_radius`), or changes of states."""
 
     def but(self, **values: Any) -> Record:
-        """A copy with some values changed."""
+        """Returns a copy with some values changed."""
         return Record(**{**self.__dict__, **values})
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: attributes are those that were given
@@ -139,53 +139,53 @@ class Tyre(Protocol):
 
     @property
     def implicit(self) -> bool:
-        """Whether the forces are stiff in the slip velocities; then their slopes are given."""
+        """Flag that the forces are stiff in the slip velocities; then their slopes are given."""
 
     def prepare(self, p: Any) -> Any:
-        """What depends on the parameters alone, computed once a run."""
+        """Computes what depends on the parameters alone, computed once a run."""
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
-        """The forces on one wheel; q is what `prepare` gave."""
+        """Returns the forces on one wheel; q is what `prepare` gave."""
 
 
 class Powertrain(Protocol):
     """Torques of the driven wheels; its states are found by their names in the record of all states."""
 
     def prepare(self, p: Any) -> Any:
-        """What depends on the parameters alone, computed once a run."""
+        """Computes what depends on the parameters alone, computed once a run."""
 
     def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Record,
               q: Any) -> tuple[Sequence[Scalar], Mapping[str, Scalar]]:
-        """Torques [N m] at the wheels' speeds [rad/s], as many as there are wheels, and the changes of the powertrain's states.
+        """Returns torques [N m] at the wheels' speeds [rad/s], as many as there are wheels, and the changes of the powertrain's states.
 
         A throttle below 0 drives backwards.
         """
 
     def report(self, speeds: Sequence[Scalar], x: Record, q: Any) -> tuple[Scalar, Scalar]:
-        """Gear and engine speed [rad/s]."""
+        """Returns gear and engine speed [rad/s]."""
 
 
 class Steering(Protocol):
-    """From the steering input to the angle of the steered wheels."""
+    """Relation of the steered wheels' angle to the steering input."""
 
     def prepare(self, p: Any) -> Any:
-        """What depends on the parameters alone, computed once a run."""
+        """Computes what depends on the parameters alone, computed once a run."""
 
     def angle(self, steering: Scalar, q: Any) -> Scalar:
-        """Angle of the steered wheels [rad], + left, at a steering input from -1 to 1."""
+        """Returns angle of the steered wheels [rad], + left, at a steering input from -1 to 1."""
 
 
 class Ground(Protocol):
-    """What wheels meet, and the wind; evaluated inside every step."""
+    """Ground contact of the wheels and wind as inputs of the equations; evaluated inside every step."""
 
     def prepare(self, p: Any) -> Any:
-        """What depends on the parameters alone, computed once a run."""
+        """Computes what depends on the parameters alone, computed once a run."""
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
-        """The ground under a wheel, by its number, at a place of the map [m]; u are the inputs."""
+        """Returns the ground under a wheel, by its number, at a place of the map [m]; u are the inputs."""
 
     def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        """Force of the wind on the body at the sprung mass's centre, along the vehicle and to the left [N]."""
+        """Returns the force of the wind on the body at the sprung mass's centre, along the vehicle and to the left [N]."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class TyreForce:
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What happens over a step of h seconds, or at an instant where h is 0.
+    """Changes and forces over a step of h seconds, or at an instant where h is 0.
 
     changes: for each state but those of `Equations.motions` its derivative or, for one that is held or discrete, its new value;
         `changes.wheels` has the same of each wheel.
@@ -215,31 +215,31 @@ class Dynamics:
 
 
 class Equations(Protocol):
-    """What a model writes. x, u and p are records by the names declared, q what `prepare` gave, h the step [s], 0 in continuous time."""
+    """Equations of a model. x, u and p are records by the names declared, q what `prepare` gave, h the step [s], 0 in continuous time."""
 
     @property
     def input_time(self) -> float:
-        """Where in a step the inputs are read: 0 its start, 0.5 its middle."""
+        """Place in a step at which the inputs are read: 0 its start, 0.5 its middle."""
 
     @property
     def mean_motion(self) -> bool:
-        """Whether positions move with the mean of the velocities before and after a step, rather than with the new ones."""
+        """Flag that positions move with the mean of the velocities before and after a step, rather than with the new ones."""
 
     @property
     def motions(self) -> Sequence[Callable[[Record, Record, Any], Record]]:
         """Functions (x, u, q) -> rates of positions, which follow from velocities; each sees what those before it gave."""
 
     def prepare(self, p: Any) -> Any:
-        """What depends on the parameters alone, computed once a run."""
+        """Computes what depends on the parameters alone, computed once a run."""
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        """The equations of motion, solved for the accelerations; what is stiff is implicit over h."""
+        """Evaluates the equations of motion, solved for the accelerations; what is stiff is implicit over h."""
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
-        """Loads as those of the forces [N], but negative where a wheel is off the ground, so that derivatives lead back."""
+        """Returns loads as those of the forces [N], but negative where a wheel is off the ground, so that derivatives lead back."""
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        """Gear, engine speed [rad/s], road-wheel angle [rad]."""
+        """Returns gear, engine speed [rad/s], road-wheel angle [rad]."""
 
 
 @runtime_checkable
@@ -247,7 +247,7 @@ class Standing(Protocol):
     """Equations that say how the vehicle stands, as all do that take a ground."""
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        """What the wheels meet, and the plane that they make together."""
+        """Returns what the wheels meet, and the plane that they make together."""
 
 
 @runtime_checkable
@@ -255,7 +255,7 @@ class Reaching(Protocol):
     """Equations of wheels on linkages that do not reach everywhere."""
 
     def reach(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
-        """Of each wheel how far it is from where its linkage ends, 1 to 0; below 0 the equations give what is not a number."""
+        """Returns of each wheel how far it is from where its linkage ends, 1 to 0; below 0 the equations give what is not a number."""
 
 
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class Functions:
 
 
 def functions_of(model: Model, m: Operations) -> Functions:
-    """A model's functions on the operations of `m`: the half-implicit rule, written once for all models.
+    """Returns a model's functions on the operations of `m`: the half-implicit rule, written once for all models.
 
     Velocities first, from the forces at the old positions (what is stiff in them is implicit already); then positions, with the new
     velocities or, where the equations say so, their mean.
@@ -359,19 +359,20 @@ class Layout:
                              for declared in fields)
 
     def record(self, values: Sequence[Scalar]) -> Record:
-        """The record of values in the order declared."""
+        """Makes the record of values in the order declared."""
         parts: list[dict[str, Scalar]] = [{} for _ in range(1 + self._count)]
         for (part, stem, _), value in zip(self._fields, values, strict=True):
             parts[part][stem] = value
         return self._joined(parts)
 
     def values(self, record: Record) -> tuple[Scalar, ...]:
-        """The values of a whole record in the order declared."""
+        """Returns the values of a whole record in the order declared."""
         parts = (record, *record.wheels)
         return tuple(getattr(parts[part], stem) for part, stem, _ in self._fields)
 
     def after(self, old: Record, changes: Record, h: Scalar, new: Record | None = None) -> Record:
-        """`new` (default `old`) with what `changes` make of `old` over h: derivatives, and new values of what is held or discrete."""
+        """Returns `new` (default `old`) with what `changes` make of `old` over h: derivatives, and new values of what is held or
+        discrete."""
         result, before, change = self._copies(new or old), self._parts(old), self._parts(changes)
         for part, stem, role in self._fields:
             if stem in change[part]:
@@ -380,7 +381,7 @@ class Layout:
         return self._joined(result)
 
     def replaced(self, record: Record, others: Record) -> Record:
-        """The record with the values of another one where that has them."""
+        """Returns the record with the values of another one where that has them."""
         result, other = self._copies(record), self._parts(others)
         for part, stem, _ in self._fields:
             if stem in other[part]:
@@ -388,7 +389,7 @@ class Layout:
         return self._joined(result)
 
     def mean(self, old: Record, new: Record) -> Record:
-        """Half-way between two records; values that are the same in both stay as they are."""
+        """Returns the mean of two records; values that are the same in both stay as they are."""
         result, before = self._copies(new), self._parts(old)
         for part, stem, _ in self._fields:
             if stem in result[part] and before[part][stem] is not result[part][stem]:
@@ -396,13 +397,13 @@ class Layout:
         return self._joined(result)
 
     def slopes(self, x: Record, changes: Record) -> tuple[Scalar, ...]:
-        """For each state its derivative; for a held one new value minus present, for a discrete one 0."""
+        """Returns for each state its derivative; for a held one new value minus present, for a discrete one 0."""
         now, change = self._parts(x), self._parts(changes)
         return tuple(0.0 if role == "discrete" else change[part][stem] if role == "continuous" else change[part][stem] - now[part][stem]
                      for part, stem, role in self._fields)
 
     def _parts(self, record: Record) -> list[dict[str, Scalar]]:
-        """What a record has of its own and of each wheel, by name; not to be changed."""
+        """Returns the values of a record and of each wheel, by name; not to be changed."""
         wheels = record.__dict__.get("wheels")
         return [record.__dict__, *((wheel.__dict__ for wheel in wheels) if wheels is not None else [{}] * self._count)]
 

@@ -41,7 +41,7 @@ class Fiala:
         return choose(self._m, wheel, locked, turning)
 
     def slipping(self, q: Any, wheel: Wheel, floor: float, locked: bool) -> Contact:
-        """Forces with a slip above `floor` [m/s]; `locked`: with slopes of the secants."""
+        """Returns forces with a slip above `floor` [m/s]; `locked`: with slopes of the secants."""
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
         cx, cy = q.front if wheel.front else q.rear
         vx, vy, rim_speed = wheel.along, wheel.across, wheel.radius * wheel.omega

@@ -20,8 +20,8 @@ DIVISOR = 2.0 * grid_spline.DIVISOR
 
 
 def head(x: float, y: float, spacing: float, nodes: tuple[int, int], friction: tuple[float, float]) -> tuple[float, ...]:
-    """The numbers before the coefficients of a field's table; friction: where the latent value is far below 0, and far above, over that of
-    the road the tyre was measured on. The others as in `grid_spline.head`."""
+    """Returns the numbers before the coefficients of a field's table; friction: where the latent value is far below 0, and far above, over
+    that of the road the tyre was measured on. The others as in `grid_spline.head`."""
     low, high = friction
     return grid_spline.head(x, y, spacing, nodes, (0.5 * (low + high), 0.5 * (high - low)))
 

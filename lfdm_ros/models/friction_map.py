@@ -1,8 +1,8 @@
 """Level ground whose friction stands in fine cells, bilinear in each: one row of four numbers a place, and no link to compute.
 
 It is a `friction_field` that was looked up beforehand (`lfdm_ros.ground.FrictionMap`), for many rollouts: a quarter of the time, and as
-near to the field as its cells are small. Friction is continuous and its derivatives are exact, but they jump from cell to cell: who
-needs smooth ones, as a controller does, takes the field. Beyond the edges the nearest point of the map holds.
+near to the field as its cells are small. Friction is continuous and its derivatives are exact, but they jump from cell to cell: a
+controller, which needs smooth ones, takes the field. Beyond the edges the nearest point of the map holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORIGIN, _SIZE, FIRST, WIDTH = 0.0, 4.0, 8, 4
 
 
 def head(x: float, y: float, spacing: float, cells: tuple[int, int]) -> tuple[float, ...]:
-    """The numbers before the cells: x, y and spacing [m], cells along x and y."""
+    """Returns the numbers before the cells: x, y and spacing [m], cells along x and y."""
     return x, y, 1.0 / spacing, 0.0, float(cells[0]), float(cells[1]), 0.0, 0.0
 
 
@@ -40,7 +40,7 @@ class FrictionMapGround(GroundByPlace):
         return Patch(friction=q.scale * (here + s * along_x + t * (along_y + s * both)))
 
     def _cell(self, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
-        """Of a place in cells from the first corner: the cell, and the way into it."""
+        """Returns for a place in cells from the first corner the cell, and the way into it."""
         inside = self._m.fmin(self._m.fmax(place, 0.0), count)
         cell = self._m.fmin(self._m.floor(inside), count - 1.0)
         return cell, inside - cell

@@ -103,7 +103,7 @@ class Gearbox:
         return value
 
     def engaged(self, gear: Scalar, throttle: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        """The sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets."""
+        """Returns the sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets."""
         where = self._m.where
         reverse = gear < 0.0
         sense = where(reverse, -1.0, 1.0)
@@ -115,7 +115,7 @@ class Gearbox:
         return self._m.where(self.standing(speed, travel), self._m.fmax(torque, 0.0), torque) / ratio
 
     def standing(self, speed: Scalar, travel: Scalar) -> Scalar:
-        """Whether the engine may not brake: speed of the gearbox' input [rad/s], of the vehicle in the gear's sense [m/s]."""
+        """Checks that the engine may not brake: speed of the gearbox' input [rad/s], of the vehicle in the gear's sense [m/s]."""
         return speed <= 0.0
 
     def shifted(self, gear: Scalar, sense: Scalar, speed: Scalar, vx: Scalar, throttle: Scalar, q: Any) -> Scalar:
@@ -129,7 +129,7 @@ class Gearbox:
 
     # -- Differentials (4) (003, Figure 1: split eta; limited slip: Chrono's `ChDriveline::differentialSplit`) -----------------
     def differential(self, torque: Scalar, first: Scalar, second: Scalar, extra: Scalar) -> tuple[Scalar, Scalar]:
-        """Torques of two wheels (or axles): the slower one gets `bias` times the faster one's."""
+        """Returns the torques of two wheels (or axles): the slower one gets `bias` times the faster one's."""
         where, fabs, fmin, fmax = self._m.where, self._m.fabs, self._m.fmin, self._m.fmax
         bias = 1.0 + extra * fmin(fmax((fabs(first - second) - BIAS_BEGIN) / (BIAS_END - BIAS_BEGIN), 0.0), 1.0)
         slow = torque * bias / (1.0 + bias)
@@ -182,13 +182,14 @@ class Automatic(Gearbox):
         return self.split(torque, speeds, q), {"gear": self.shifted(x.gear, sense, turbine, vx, throttle, q), "engine_speed": rate}
 
     def carried_share(self, ratio: Scalar) -> Scalar:
-        """Of the torque that the pump hands on, from 1 to -1: where the turbine overtakes it, the wheels drive the engine."""
+        """Returns the share of the torque that the pump hands on, from 1 to -1: where the turbine overtakes it, the wheels drive the
+        engine."""
         z = self._m.fmin(self._m.fmax((1.0 - ratio) * (1.0 / COUPLING), -1.0), 1.0)
         return z * (1.5 - 0.5 * z * z)
 
 
 def mean(speeds: Sequence[Scalar]) -> Scalar:
-    """Speed of the gearbox' output: that of all driven wheels' differentials [rad/s]."""
+    """Returns the speed of the gearbox' output: that of all driven wheels' differentials [rad/s]."""
     return sum(speeds) / len(speeds)
 
 

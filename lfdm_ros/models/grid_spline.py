@@ -18,7 +18,7 @@ DIVISOR = 36.0
 
 
 def head(x: float, y: float, spacing: float, nodes: tuple[int, int], numbers: tuple[float, float] = (0.0, 0.0)) -> tuple[float, ...]:
-    """The numbers before the coefficients.
+    """Returns the numbers before the coefficients.
 
     Args:
         x, y, spacing: of the first node, and between nodes [m].
@@ -36,19 +36,19 @@ class GridSpline:
         self._m = m
 
     def prepare(self, number: Scalar) -> Record:
-        """What of the array does not depend on the place; `numbers` are those of its head."""
+        """Reads what of the array does not depend on the place; `numbers` are those of its head."""
         x, y, per_length, one = self._m.row(number, _ORIGIN)
         nx, ny, line, other = self._m.row(number, _SIZE)
         return Record(number=number, x=x, y=y, per_length=per_length, last_x=nx - 2.0, last_y=ny - 2.0, line=line, numbers=(one, other))
 
     def value(self, x: Scalar, y: Scalar, q: Record) -> Scalar:
-        """At a place; q is what `prepare` gave."""
+        """Returns the value at a place; q is what `prepare` gave."""
         column, t = self._cell((x - q.x) * q.per_length, q.last_x)
         row, r = self._cell((y - q.y) * q.per_length, q.last_y)
         return _sum(_weights(t), self._lines(q, row, column, _weights(r)))
 
     def value_and_slopes(self, x: Scalar, y: Scalar, q: Record) -> tuple[Scalar, Scalar, Scalar]:
-        """And its derivatives along x and y [1/m], 0 across the edges beyond them."""
+        """Returns the value and its derivatives along x and y [1/m], 0 across the edges beyond them."""
         along_x, along_y = (x - q.x) * q.per_length, (y - q.y) * q.per_length
         column, t = self._cell(along_x, q.last_x)
         row, r = self._cell(along_y, q.last_y)
@@ -58,7 +58,7 @@ class GridSpline:
                 _sum(across, slopes) * q.per_length)
 
     def _cell(self, place: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
-        """Of a place in cells from the first node: the cell, at most `last`, and the way into it."""
+        """Returns for a place in cells from the first node the cell, at most `last`, and the way into it."""
         inside = self._m.fmin(self._m.fmax(place, 0.0), last + 1.0)
         cell = self._m.fmin(self._m.floor(inside), last)
         return cell, inside - cell
@@ -79,13 +79,13 @@ def _sum(weights: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:
 
 
 def _weights(t: Scalar) -> tuple[Scalar, ...]:
-    """Six times those of the four coefficients around a place at t in its cell."""
+    """Returns six times the weights of the four coefficients around a place at t in its cell."""
     s = 1.0 - t
     tt, ss = t * t, s * s
     return s * ss, 4.0 - 3.0 * tt * (1.0 + s), 4.0 - 3.0 * ss * (1.0 + t), t * tt
 
 
 def _slopes(t: Scalar, within: Scalar) -> tuple[Scalar, ...]:
-    """Their derivatives; within: 1, beyond an edge 0."""
+    """Returns the derivatives of the weights; within: 1, beyond an edge 0."""
     s, w = 1.0 - t, 3.0 * within
     return -w * s * s, w * t * (3.0 * t - 4.0), w * s * (4.0 - 3.0 * s), w * t * t

@@ -1,4 +1,4 @@
-"""What wheels meet, and what blows: the ground is an argument of the equations, as the driver's inputs are.
+"""Ground contact and wind: the ground is an argument of the equations, as the driver's inputs are.
 
 A ground fills a slot of every chassis. `Plane` is the default, level and of one friction; `GivenGround` takes what each wheel meets from
 inputs, held over a step or linear in it, one for each vehicle of a batch; a ground of your own computes it inside the step from the place
@@ -53,7 +53,7 @@ class UnscaledPlane(Plane):
 
 
 class GivenGround:
-    """What the inputs say."""
+    """Ground by the inputs."""
 
     def __init__(self, m: Operations):
         pass
@@ -89,7 +89,7 @@ class GroundByPlace:
         self._m, self._scaled = m, scaled
 
     def scale(self, p: Any) -> Scalar:
-        """What the map's friction is multiplied by."""
+        """Returns the factor of the map's friction."""
         return p.friction_scale if self._scaled else 1.0
 
     def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
@@ -97,7 +97,7 @@ class GroundByPlace:
 
 
 def parts_by_place(ground: type[GroundByPlace], number: Field, description: str, scaled: str, gives: tuple[str, ...]) -> tuple[Part, Part]:
-    """The parts of a ground by place, of the name of its parameter: with the vehicle's friction_scale, and for models without.
+    """Returns the parts of a ground by place, of the name of its parameter: with the vehicle's friction_scale, and for models without.
 
     Args:
         number: the parameter that is the number of the map.
@@ -137,7 +137,7 @@ class Footing:
         self.prepare = ground.prepare
 
     def stance(self, x: Record, u: Record, q: Any, places: Sequence[tuple[Scalar, Scalar]]) -> Stance:
-        """How a vehicle stands whose wheels have these places from its centre; q is what `prepare` gave."""
+        """Returns how a vehicle stands whose wheels have these places from its centre; q is what `prepare` gave."""
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         patches = [self._ground.under(i, x.x + px * c - py * s, x.y + px * s + py * c, u, q) for i, (px, py) in enumerate(places)]
         count = len(patches)
@@ -148,14 +148,15 @@ class Footing:
                       skew=-p * r * per_n * per_p, turn=per_n / (per_p * per_p), wind=self._ground.wind(x, u, q))
 
     def travel(self, x: Record, stance: Stance) -> Record:
-        """Rates of the position on the map from velocities in the body's axes [m/s] (004 eq 11, on a level ground)."""
+        """Returns rates of the position on the map from velocities in the body's axes [m/s] (004 eq 11, on a level ground)."""
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         ahead, left = x.vx * stance.along + x.vy * stance.skew, x.vy * stance.across
         return Record(x=ahead * c - left * s, y=ahead * s + left * c)
 
 
 def attitude(slope_x: float, slope_y: float, yaw: float) -> tuple[float, float]:
-    """Roll, + right side down, and pitch, + nose down [rad], of what stands along a plane that rises so along x and y of the map [1]."""
+    """Returns roll, + right side down, and pitch, + nose down [rad], of what stands along a plane that rises so along x and y of the map
+    [1]."""
     c, s = math.cos(yaw), math.sin(yaw)
     ahead, left = slope_x * c + slope_y * s, slope_y * c - slope_x * s
     return math.atan(left / math.hypot(1.0, ahead)), -math.atan(ahead)

@@ -36,7 +36,7 @@ class KinematicBicycle:
 
     # -- Wheels that do not slip sideways (004 eqs 14-15 with alpha = 0) -------------------------------------------------------
     def turn(self, vx: Scalar, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        """Yaw rate, and vy of the sprung mass's centre."""
+        """Returns yaw rate, and vy of the sprung mass's centre."""
         delta = self._steering.angle(u.steering, q.steering)
         yaw_rate = vx * self._m.sin(delta) / (self._m.cos(delta) * (q.axles.a + q.axles.b))
         return yaw_rate, q.axles.b * yaw_rate

@@ -1,7 +1,7 @@
 """A ground of several parts that lie on each other: heights, friction, resistance or soil by place, each wheel meets them all.
 
-Each part says which values of a patch it gives (`Part.gives`); no two may give the same. Of friction that none gives, heights have the
-vehicle's own; soil has its own strength, whatever the friction.
+Each part says which values of a patch it gives (`Part.gives`); no two may give the same. Friction that none gives is the vehicle's
+own; soil has its own strength, whatever the friction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the C++ library LFDM does differently from physics: vehicles imported from its files have `conventions: lfdm`.
+"""Differences of the C++ library LFDM from physics: vehicles imported from its files have `conventions: lfdm`.
 
 Each class is one of the package's with what differs; docs/lfdm_differences.md says how much each of them matters.
 """
@@ -23,30 +23,30 @@ GRAVITY = 9.81  # [m/s^2]
 
 
 def unloaded_radius(p: Any, load: Any, stiffness: Any) -> Any:
-    """Height of the unsprung masses: the tyre is not compressed."""
+    """Returns the height of the unsprung masses: the tyre is not compressed."""
     return p.wheel_radius
 
 
 def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
-    """As `chassis.spin`, but friction has the sign of the speed at the start of the step, and the force is that of the start."""
+    """Solves as `chassis.spin`, but friction has the sign of the speed at the start of the step, and the force is that of the start."""
     sign = m.where(omega > 0.0, 1.0, m.where(omega < 0.0, -1.0, 0.0))
     total = drive + contact.my - sign * (contact.friction + brake) - radius * contact.fx
     return Spin(total / (inertia + h * radius * radius * contact.kx), contact.fx, contact.kx, 0.0)
 
 
 def stopped(m: Operations, own: Record, ground: Scalar) -> Record:
-    """The states of a wheel that has lost the ground: it stands, and its tyre is straight."""
+    """Returns the states of a wheel that has lost the ground: it stands, and its tyre is straight."""
     return own.but(**{name: m.where(ground, value, 0.0) for name, value in vars(own).items()
                       if name in ("omega", "tyre_deflection_x", "tyre_deflection_y")})
 
 
 def straight(m: Operations, changes: Record, ground: Scalar) -> Record:
-    """The changes of a wheel; the tyre of one that has lost the ground stays straight."""
+    """Returns the changes of a wheel; the tyre of one that has lost the ground stays straight."""
     return changes.but(**{name: m.where(ground, value, 0.0) for name, value in vars(changes).items() if name.startswith("tyre_deflection")})
 
 
 def of_new_velocities(d: Dynamics, stance: Stance) -> Dynamics:
-    """du/dt and dv/dt of the step, with u, v, r of the next one for the rest of the proper acceleration."""
+    """Returns du/dt and dv/dt of the step, with u, v, r of the next one for the rest of the proper acceleration."""
     gravity_x, gravity_y = GRAVITY * stance.ahead, GRAVITY * stance.left
 
     def late(new: Record) -> Record:
@@ -199,7 +199,7 @@ def _doubled(p: Any, *names: str) -> Any:
 
 
 def _forces(p: Any) -> list[str]:
-    """The parameters of the force table that are forces, not slips."""
+    """Returns the parameters of the force table that are forces, not slips."""
     return [name for name in vars(p) if name.startswith("tmeasy_") and ("_slope_" in name or "_force_" in name)]
 
 
@@ -233,7 +233,7 @@ class LfdmGearbox(Gearbox):
 
 
 class LfdmAutomatic(Automatic):
-    """As `LfdmGearbox`; the converter's torque changes its sign at once."""
+    """Automatic with the engine brake of `LfdmGearbox`; the converter's torque changes its sign at once."""
 
     def carried_share(self, ratio: Scalar) -> Scalar:
         return self._m.where(ratio > 1.0, -1.0, 1.0)

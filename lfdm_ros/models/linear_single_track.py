@@ -43,19 +43,19 @@ STIFFNESSES = tuple(_DECLARED[name] for name in ("cornering_stiffness_front", "c
 
 
 def axle_loads(p: Any) -> tuple[Any, Any]:
-    """Load of the front and of the rear axle at rest [N], unsprung masses at their axles."""
+    """Returns the load of the front and of the rear axle at rest [N], unsprung masses at their axles."""
     a, b = p.cg_to_front_axle, p.cg_to_rear_axle
     return (chassis.GRAVITY * (p.sprung_mass * b / (a + b) + p.unsprung_mass_front),
             chassis.GRAVITY * (p.sprung_mass * a / (a + b) + p.unsprung_mass_rear))
 
 
 def by_wheel(front: Scalar, rear: Scalar, loads: tuple[Scalar, Scalar]) -> list[TyreForce]:
-    """Four wheels from the lateral forces and the loads of two axles."""
+    """Makes four wheels from the lateral forces and the loads of two axles."""
     return [TyreForce(0.0, 0.5 * force, 0.5 * load) for force, load in ((front, loads[0]), (rear, loads[1])) for _ in range(2)]
 
 
 def scaled(loads: tuple[Scalar, Scalar], stance: Stance) -> tuple[Scalar, Scalar]:
-    """What of the axles' loads on level ground presses on the ground."""
+    """Returns what of the axles' loads on level ground presses on the ground."""
     return loads[0] * stance.normal, loads[1] * stance.normal
 
 
@@ -88,7 +88,7 @@ class LinearSingleTrack:
         return (q.cf * (x.vx * delta - x.vy - q.a * x.yaw_rate) / speed, q.cr * (q.b * x.yaw_rate - x.vy) / speed)
 
     def accelerations(self, x: Record, delta: Scalar, wind: Scalar, q: Any) -> tuple[Scalar, Scalar]:
-        """Proper lateral acceleration and yaw acceleration; the wind acts at the sprung mass's centre."""
+        """Returns the proper lateral acceleration and yaw acceleration; the wind acts at the sprung mass's centre."""
         front, rear = self.axle_forces(x, delta, q)
         return q.yf * front + q.yr * rear + q.y * wind, q.zf * front + q.zr * rear + q.z * wind
 

@@ -32,7 +32,7 @@ class Motor:
         return Record(ratio=p.driveline_ratio, map=self._table.prepare(p))
 
     def speed(self, speeds: Sequence[Scalar], q: Any) -> Scalar:
-        """Of the motor: through open differentials it turns with the mean of the wheels."""
+        """Returns the motor's speed: through open differentials it turns with the mean of the wheels."""
         return sum(speeds) / len(speeds) / q.ratio
 
     # 000 section 3.3.1: the map's torque at the motor's speed, by the throttle, in equal parts to the wheels.

@@ -4,7 +4,7 @@ Body 6, steering linkage 1, and at each corner the suspension's angle and the wh
 suspension's and the linkage's own Jacobians; the bodies' shares of M(q) q'' = Q are those of `lfdm_ros.models.rigid_body`. M is an arrow:
 each corner's two coordinates are taken out by themselves, and a system of 7 is left.
 
-Of a wheel with its axis e (to the left) on ground with the normal n, its centre at a height H along n above that plane:
+A wheel with its axis e (to the left) on ground with the normal n, its centre at a height H along n above that plane:
 
     (1) cos g = sqrt(1 - (e.n)^2),  t = e x n / cos g,  l = n x t                        along and across on the ground; g: camber to it
     (2) R = H / cos g,  P = S + R (e (e.n) - n) / cos g                                  loaded radius; contact point from the centre S
@@ -90,7 +90,7 @@ class Attitude:
 
     @classmethod
     def of(cls, m: Operations, x: Record) -> Attitude:
-        """From roll and pitch angle."""
+        """Makes the attitude from roll and pitch angle."""
         c, s, ct, st = m.cos(x.roll), m.sin(x.roll), m.cos(x.pitch), m.sin(x.pitch)
         axes = Basis(Vector(ct, 0.0, -st), Vector(s * st, c, s * ct), Vector(c * st, -s, c * ct))
         return cls(axes, Vector(-st, s * ct, c * ct))
@@ -157,13 +157,13 @@ class Multibody:
 
     # -- Kinematics -----------------------------------------------------------------------------------------------------------------
     def pose(self, x: Record, at: Record, own: Record, q: Any) -> tuple[Pose, Shift]:
-        """Of a corner, by what was prepared for it and the states of its wheel."""
+        """Returns the pose of a corner, by what was prepared for it and the states of its wheel."""
         still = Shift(ZERO, ZERO, ZERO)
         shift = self._linkage.shift(x.link_displacement, q.linkage) if at.front else still
         return self._suspension.pose(at.suspension, self._m.cos(own.arm_angle), self._m.sin(own.arm_angle), shift.displacement), shift
 
     def corners(self, x: Record, q: Any) -> list[Corner]:
-        """From the front, left before right."""
+        """Returns the corners from the front, left before right."""
         found = []
         for at, own in zip(q.corners, x.wheels, strict=True):
             pose, shift = self.pose(x, at, own, q)
@@ -172,7 +172,7 @@ class Multibody:
         return found
 
     def reach(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        """How far each corner is from where its linkage ends, 1 to 0; negative: it does not reach, and has no pose."""
+        """Returns how far each corner is from where its linkage ends, 1 to 0; negative: it does not reach, and has no pose."""
         return [self._m.fmin(*self.pose(x, at, own, q)[0].reach) for at, own in zip(q.corners, x.wheels, strict=True)]
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
@@ -248,7 +248,7 @@ class Multibody:
                                ay=proper.y, wheels=changes, **driving), forces)
 
     def _corner(self, x: Record, at: Record, own: Record, corner: Corner, drive: Scalar, w: Vector, base: Vector, q: Any) -> System:
-        """A corner's bodies, strut and drive."""
+        """Assembles a corner's bodies, strut and drive."""
         pose, shift, motion = corner.pose, corner.shift, corner.motion
         bias = self._suspension.accelerations(at.suspension, pose, motion, shift.slope * x.link_rate,
                                               shift.curvature * (x.link_rate * x.link_rate))
@@ -270,7 +270,7 @@ class Multibody:
 
     def _tyre_on(self, system: System, x: Record, at: Record, own: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any,
                  h: Scalar) -> tuple[Wheel, Contact, list[list[Scalar]]]:
-        """The tyre's forces on a corner (4, 5): what it met, what it does, and the columns J_x and J_y."""
+        """Applies the tyre's forces on a corner (4, 5): what it met, what it does, and the columns J_x and J_y."""
         foot = self.footprint(x, at, corner, patch, attitude, q)
 
         def columns(direction: Vector, spin: Scalar) -> list[Scalar]:

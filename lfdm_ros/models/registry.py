@@ -147,24 +147,24 @@ def _register(entries: Registry[Any], entry: Part | Chassis | Model, fields: tup
 
 
 def model_names() -> tuple[str, ...]:
-    """The chassis that `get_model` knows."""
+    """Returns the chassis that `get_model` knows."""
     return (*CHASSIS, *_WHOLE)
 
 
 def usual_spec(name: str) -> str:
-    """A chassis with the parts it is known with, to show it; any other name as it is."""
+    """Returns a chassis with the parts it is known with, to show it; any other name as it is."""
     return f"{name}/{CHASSIS[name].usual}" if name in CHASSIS and CHASSIS[name].usual else name
 
 
 def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
-    """The slots of a chassis; none for a model from outside that is whole, or unknown."""
+    """Returns the slots of a chassis; none for a model from outside that is whole, or unknown."""
     return MappingProxyType({slot: SLOTS[slot] for slot in CHASSIS[name].slots} if name in CHASSIS else {})
 
 
 @cache
 def get_model(spec: str) -> Model:
-    """A model by its specification CHASSIS[/PART...]; slots that are not named have their default. Of the ground several parts may be
-    named that lie on each other: eight_dof/friction_field/height_map.
+    """Returns a model by its specification CHASSIS[/PART...]; slots that are not named have their default. The ground may be several
+    parts that lie on each other: eight_dof/friction_field/height_map.
 
     Raises:
         InputError: no such chassis or part, or two parts for one slot; the message lists those there are.
@@ -199,7 +199,7 @@ def get_model(spec: str) -> Model:
 
 
 def _ground(spec: str, chassis: Chassis, names: set[str]) -> Part:
-    """The ground of these parts, in the order in which they are declared."""
+    """Returns the ground of these parts, in the order in which they are declared."""
     parts = [part for part in SLOTS["ground"].values() if part.name in names]
     if not chassis.friction_scale:
         parts = [_UNSCALED.get(part.name, part) for part in parts]
@@ -210,13 +210,13 @@ def _ground(spec: str, chassis: Chassis, names: set[str]) -> Part:
 
 
 def all_parameters() -> dict[str, Field]:
-    """Every parameter that some model has, by name."""
+    """Returns every parameter that some model has, by name."""
     load_plugins()
     return _declared()
 
 
 def registered() -> int:
-    """How many parts, chassis and models there are: what was derived from them is valid while this stays."""
+    """Counts parts, chassis and models: what was derived from them is valid while this stays."""
     load_plugins()
     return _count
 
@@ -229,7 +229,7 @@ _count = sum(len(there.registered) for there in _registries())
 
 
 def entries() -> Iterator[tuple[str, Part | Chassis | Model]]:
-    """All parts and models: the slot, or "chassis" of a chassis and a whole model, and itself."""
+    """Yields all parts and models: the slot, or "chassis" of a chassis and a whole model, and itself."""
     load_plugins()
     homes: list[tuple[str, Registry[Any]]] = [*_SLOTS.items(), ("chassis", CHASSIS), ("chassis", _WHOLE)]
     for slot, there in homes:

@@ -23,7 +23,8 @@ STEERING, ANGLE, SPIN = 6, 7, 8
 
 @dataclass(frozen=True)
 class Column:
-    """How a body follows a coordinate: velocity of its mass centre and angular velocity relative to the carrier, for a unit of its rate."""
+    """Motion of a body with a coordinate: velocity of its mass centre and angular velocity relative to the carrier, for a unit of its
+    rate."""
 
     velocity: Vector
     turning: Vector = ZERO
@@ -48,7 +49,7 @@ class Body:
 
 
 def principal(moments: Vector, axes: Basis) -> Callable[[Vector], Vector]:
-    """The inertia of a body by its principal moments about these axes."""
+    """Returns the inertia of a body by its principal moments about these axes."""
     def of(w: Vector) -> Vector:
         inner = axes.into(w)
         return axes.out(Vector(moments.x * inner.x, moments.y * inner.y, moments.z * inner.z))
@@ -56,7 +57,7 @@ def principal(moments: Vector, axes: Basis) -> Callable[[Vector], Vector]:
 
 
 def tensor(inertia: Callable[[Vector], Vector]) -> Callable[[Vector], Vector]:
-    """The same inertia, its nine entries computed once."""
+    """Returns the same inertia, its nine entries computed once."""
     axes = Basis(inertia(X), inertia(Y), inertia(Z))
     return axes.out
 
@@ -74,11 +75,11 @@ class System:
         self.a[i][k] = self.a[i][k] + value
 
     def push(self, columns: Sequence[Scalar], force: Scalar) -> None:
-        """A force along columns of velocities."""
+        """Adds a force along columns of velocities."""
         self.b = [b + column * force for b, column in zip(self.b, columns, strict=True)]
 
     def resist(self, columns: Sequence[Scalar], slope: Scalar) -> None:
-        """A force that falls by `slope` for a unit of acceleration along columns of velocities."""
+        """Adds a force that falls by `slope` for a unit of acceleration along columns of velocities."""
         for i, one in enumerate(columns):
             along = slope * one
             for k in range(i + 1):
@@ -121,7 +122,7 @@ class System:
         return self.eliminate_as(self.b[-1] / self.a[-1][-1], 1.0 / self.a[-1][-1])
 
     def eliminate_as(self, acceleration: Scalar, mobility: Scalar) -> Eliminated:
-        """The same for a coordinate with this acceleration where the others do not accelerate, and this compliance to them."""
+        """Does the same for a coordinate with this acceleration where the others do not accelerate, and this compliance to them."""
         *row, _ = self.a.pop()
         self.b.pop()
         share = [value * mobility for value in row]
@@ -132,7 +133,7 @@ class System:
         return Eliminated(acceleration, share)
 
     def solve(self) -> list[Scalar]:
-        """The accelerations of all that is left."""
+        """Returns the accelerations of all that is left."""
         later: list[Eliminated] = []
         while self.b:
             later.append(self.eliminate())
@@ -150,7 +151,7 @@ class Eliminated:
     share: list[Scalar]
 
     def acceleration_after(self, before: Sequence[Scalar]) -> Scalar:
-        """Its acceleration, from those of the coordinates before it."""
+        """Returns its acceleration, from those of the coordinates before it."""
         value = self.acceleration
         for share, other in zip(self.share, before, strict=True):
             value = value - share * other

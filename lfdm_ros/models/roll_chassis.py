@@ -40,7 +40,7 @@ from lfdm_ros.models.ground import Footing, Stance
 
 
 def states(wheels: tuple[str, ...] = WHEELS) -> tuple[Field, ...]:
-    """Of a chassis with these wheels, from the front, left before right."""
+    """Declares the states of a chassis with these wheels, from the front, left before right."""
     return (
         *PLANE,
         Field("roll", "rad", "roll angle, + right side down", "phi"),
@@ -63,7 +63,8 @@ PARAMETERS = (
 
 
 def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any], Any] = centre_height) -> Record:
-    """How the wheel loads (000 eqs 10-13) and the roll angle follow the motion; p has PARAMETERS, `height` is as in `load_transfer`.
+    """Returns how the wheel loads (000 eqs 10-13) and the roll angle follow the motion; p has PARAMETERS, `height` is as in
+    `load_transfer`.
 
     static: load of a front and of a rear wheel [N]; pitch: load from each front to each rear wheel for a unit of ax [kg]; lateral and
     springs: load from the left to the right wheel of each axle for a unit of ay [kg] and of roll [N/rad]; drop: of the roll axis below the
@@ -89,7 +90,7 @@ def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any
 class RollChassis:
     """The equations with some parts; see `lfdm_ros.models.equations.Equations`.
 
-    Axles are a list, from the front, with two wheels each, left and right: who derives a chassis with more of them gives other `axles` in
+    Axles are a list, from the front, with two wheels each, left and right: a derived chassis with more of them gives other `axles` in
     `prepare`.
     """
 
@@ -106,7 +107,7 @@ class RollChassis:
         terms = load_terms(p, self.gravity, self.centre_height)
 
         def axle(i: int, name: str, x: Scalar, pitch: Scalar, wind_pitch: Scalar) -> Record:
-            """What an axle is at its place x, and what of accelerations and wind its left wheel loses (see `load_terms`)."""
+            """Returns an axle at its place x, with what its left wheel loses by accelerations and wind (see `load_terms`)."""
             track = getattr(p, f"track_{name}")
             return Record(x=x, half=0.5 * track, front=name == "front", static=terms.static[i], pitch=pitch, wind_pitch=wind_pitch,
                           lateral=terms.lateral[i], wind_lateral=terms.wind_lateral[i], spring=terms.springs[i],
@@ -142,7 +143,7 @@ class RollChassis:
         return tuple(loads)
 
     def corners(self, q: Any) -> list[tuple[Scalar, Scalar, Record]]:
-        """Place of each wheel, x and y from the centre, and its axle: from the front, left before right."""
+        """Returns the place of each wheel, x and y from the centre, and its axle: from the front, left before right."""
         return [(axle.x, side, axle) for axle in q.axles for side in (axle.half, -axle.half)]
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:

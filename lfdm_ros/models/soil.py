@@ -40,7 +40,7 @@ class SoilPatch(Patch):
 
 
 def soil_of(m: Operations, values: Any) -> Record:
-    """The record of `SoilPatch` from one with the fields of SOIL."""
+    """Returns the record of `SoilPatch` from one with the fields of SOIL."""
     named = {declared.name.removeprefix("soil_"): getattr(values, declared.name) for declared in SOIL}
     angle = named.pop("friction_angle")
     return Record(**named, friction=m.sin(angle) / m.cos(angle))

@@ -1,4 +1,4 @@
-"""When a vehicle spins: one measure for rollouts, for episodes and for who judges a drive."""
+"""Spin of a vehicle: one measure for rollouts, episodes and the run monitor."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ SLOW = 3.0  # [m/s] who is slower has no slip angle worth the name
 
 
 def sideslip(vx: float, vy: float) -> float:
-    """Between where the vehicle points, or its rear, and where it goes [rad], 0 to pi / 2; below SLOW it counts as at that speed."""
+    """Returns the angle between heading, or that of the rear, and course [rad], 0 to pi / 2; below SLOW it counts as at that speed."""
     return math.atan2(abs(vy), max(abs(vx), SLOW))

@@ -1,4 +1,4 @@
-"""From the steering input to the angle of the front wheels."""
+"""Relation of the front wheels' angle to the steering input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves the tie rods' inner joints of the front axle: a pitman arm with a link, or a rack.
+"""Linkages that move the tie rods' inner joints of the front axle: a pitman arm with a link, or a rack.
 
 Both have one coordinate, the displacement s of the link to the left [m], so that they stand in the same slot. A pitman arm of length l
 that turns about z of a tilted frame, with an idler arm beside it, is a parallelogram: the link is shifted by the arm's angle phi and does
@@ -28,7 +28,7 @@ _FROM = "from the middle of the front axle's lower pivots"
 
 @dataclass(frozen=True)
 class Shift:
-    """Of the tie rods' inner joints: their displacement, and its first and second derivative by the coordinate."""
+    """Displacement of the tie rods' inner joints, and its first and second derivative by the coordinate."""
 
     displacement: Vector
     slope: Vector
@@ -39,16 +39,16 @@ class Linkage(Protocol):
     """A linkage from the coordinate s to the tie rods."""
 
     def prepare(self, p: Any, origin: Vector) -> Record:
-        """What depends on the parameters alone; has `stiffness`, `damping` and `mass`, that of all that moves with the link."""
+        """Computes what depends on the parameters alone; has `stiffness`, `damping` and `mass`, that of all that moves with the link."""
 
     def asked(self, steering: Scalar, q: Record) -> Scalar:
-        """The displacement that the driver asks for [m]."""
+        """Returns the displacement that the driver asks for [m]."""
 
     def shift(self, s: Scalar, q: Record) -> Shift:
-        """How the tie rods' inner joints follow."""
+        """Returns how the tie rods' inner joints follow."""
 
     def bodies(self, s: Scalar, rate: Scalar, q: Record) -> Sequence[tuple[Body, Column]]:
-        """The bodies that move with it, as they are while s does not accelerate, and how they follow it."""
+        """Returns the bodies that move with it, as they are while s does not accelerate, and how they follow it."""
 
 
 class PitmanArm:

@@ -15,7 +15,7 @@ GAIN = 1000.0
 
 
 def choose(m: Operations, wheel: Wheel, locked: Contact, turning: Contact) -> Contact:
-    """Forces and slopes of `locked` where the wheel is, else those of `turning`, which has the rest."""
+    """Chooses forces and slopes of `locked` where the wheel is, else those of `turning`, which has the rest."""
     def of(name: str) -> Scalar:
         held, rolling = getattr(locked, name), getattr(turning, name)
         return rolling if held is rolling else m.where(wheel.any_locked > 0.0, m.where(wheel.locked > 0.0, held, rolling), rolling)

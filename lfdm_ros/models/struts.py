@@ -76,7 +76,7 @@ class Struts:
                       **{end: origin + Vector(v.x, v.y * side, v.z) for end, v in ends.items()})
 
     def strut(self, q: Record, corner: Record, cos: Scalar, sin: Scalar) -> Strut:
-        """Where the lower arm's angle has this cosine and sine."""
+        """Returns the strut where the lower arm's angle has this cosine and sine."""
         def length(upper: Vector, lower: Vector) -> tuple[Scalar, Scalar]:
             arm = turned(lower - corner.lower_arm_fore, corner.lower_axis, cos, sin)
             way = corner.lower_arm_fore + arm - upper
@@ -88,13 +88,13 @@ class Struts:
         return Strut(spring, damper, spring_slope, damper_slope)
 
     def spring_force(self, q: Record, length: Scalar) -> Scalar:
-        """Of spring and stops (1), + where it pushes [N]."""
+        """Returns the force of spring and stops (1), + where it pushes [N]."""
         stops = self._stops[q.axle].lookup
         return (self._springs[q.axle].lookup(q.spring_free_length - length, q.spring) + stops(q.bump_stop_length - length, q.stop)
                 - stops(length - q.rebound_stop_length, q.stop))
 
     def damper_force(self, q: Record, length: Scalar, rate: Scalar) -> Scalar:
-        """(2), + where it pushes [N]."""
+        """Returns the damper's force (2), + where it pushes [N]."""
         where = self._m.where
         extends = rate > 0.0
         inside = where(extends, q.damper_rebound, q.damper_compression)
@@ -102,7 +102,7 @@ class Struts:
         return -rate * where(length < q.damper_shortest, outside, where(length > q.damper_longest, outside, inside))
 
     def force(self, q: Record, strut: Strut, rate: Scalar) -> Scalar:
-        """On the lower arm's angle, which changes at `rate` (3) [N m]."""
+        """Returns the moment on the lower arm's angle, which changes at `rate` (3) [N m]."""
         return (self.spring_force(q, strut.spring) * strut.spring_slope
                 + self.damper_force(q, strut.damper, strut.damper_slope * rate) * strut.damper_slope)
 

@@ -60,7 +60,7 @@ DEFLECTIONS = (
 
 
 class Tmeasy:
-    """What both variants share; see `lfdm_ros.models.equations.Tyre`."""
+    """Tyre that both variants derive from; see `lfdm_ros.models.equations.Tyre`."""
 
     implicit = False
 
@@ -93,7 +93,8 @@ class Tmeasy:
 
     # -- Steps -----------------------------------------------------------------------------------------------------------------
     def smooth(self, z: Scalar) -> Scalar:
-        """From 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step). A choice, so that the sine is only computed in between."""
+        """Rises from 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step). A choice, so that the sine is only computed in
+        between."""
         where = self._m.where
         return where(z <= 0.0, 0.0, where(z >= 1.0, 1.0, z - self._m.sin(2.0 * math.pi * z) * (0.5 / math.pi)))
 
@@ -115,15 +116,15 @@ class Tmeasy:
 
     # -- Slips, and the combined force over slip -------------------------------------------------------------------------------
     def slip_across(self, wheel: Wheel, transport: Scalar) -> tuple[Scalar, Scalar]:
-        """Slip velocity across that dry friction acts on [m/s], and the lateral slip."""
+        """Returns the slip velocity across that dry friction acts on [m/s], and the lateral slip."""
         return wheel.across, -wheel.across / transport
 
     def weights(self, fmx: Scalar, smx: Scalar, dx: Scalar, fmy: Scalar, smy: Scalar, dy: Scalar) -> tuple[Scalar, Scalar]:
-        """What the slips along and across are divided by."""
+        """Returns the divisors of the slips along and across."""
         return 1.0, 1.0
 
     def slipping(self, q: Any, wheel: Wheel) -> Record:
-        """The rolling and sliding of a wheel, and its combined force over slip `fos` (Rill ch. 3, combined forces)."""
+        """Returns the rolling and sliding of a wheel, and its combined force over slip `fos` (Rill ch. 3, combined forces)."""
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
         # Rolling radius, slips over the transport velocity.
         relative = wheel.load * q.per_load
@@ -175,7 +176,7 @@ class RelaxingTmeasy(Tmeasy):
         return hx, 2.0 - hx
 
     def transports(self, k: Record) -> tuple[Scalar, Scalar]:
-        """Speeds at which the deflections along and across are carried away [m/s]."""
+        """Returns the speeds at which the deflections along and across are carried away [m/s]."""
         return k.transport * k.hx, k.transport * k.hy
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
@@ -229,7 +230,7 @@ class SteadyTmeasy(Tmeasy):
                        ky=slope, kx_locked=slope, stiff=wheel.any_locked)
 
     def rolling(self, fx: Scalar, fy: Scalar, resistance: Scalar, wheel: Wheel) -> Contact:
-        """The forces with the rolling resistance."""
+        """Returns the forces with the rolling resistance."""
         return Contact(fx, fy, friction=resistance)
 
 

@@ -1,6 +1,6 @@
 """24-DOF: a sprung mass in six degrees of freedom on four struts, each with an unsprung mass (Shim & Ghike 2007; paper 003).
 
-Paper 003 prints no equations; these are Shim & Ghike's, numbered here for the blocks below. Of a corner at (px, py) with a strut of length
+Paper 003 prints no equations; these are Shim & Ghike's, numbered here for the blocks below. A corner at (px, py) has a strut of length
 l, an unsprung mass mu and a tyre of radius R under load Fz; u, v, w and p, q, r are velocities and rates of the body in its axes, ' is a
 rate of change there, phi is roll, theta pitch, psi yaw:
 
@@ -101,21 +101,21 @@ class Incline:
         self._across = self.normal / self._per_p
 
     def upright(self, sin_p: Scalar, cos_p: Scalar, sin_t: Scalar, cos_t: Scalar) -> Scalar:
-        """Cosine between the normal and the body's upward axis, by roll and pitch."""
+        """Returns the cosine between the normal and the body's upward axis, by roll and pitch."""
         return self.normal * (cos_p * cos_t + (self._r * sin_p - self._p * (sin_t * cos_p)))
 
     def inclination(self, tilt: Record, cos_d: Scalar, sin_d: Scalar, m: Operations) -> Scalar:
-        """Inclination of a wheel that follows the body and is steered [rad], + top to the right."""
+        """Returns the inclination of a wheel that follows the body and is steered [rad], + top to the right."""
         left = tilt.sin_p * (self._p * -tilt.sin_t + tilt.cos_t) - self._r * tilt.cos_p
         lean = self.normal * (cos_d * left + sin_d * (self._p * tilt.cos_t + tilt.sin_t))
         return m.atan(lean / m.sqrt(1.0 - lean * lean))
 
     def velocity(self, ahead: Scalar, left: Scalar, up: Scalar) -> tuple[Scalar, Scalar]:
-        """Along e_x and e_y of the ground."""
+        """Returns the velocity along e_x and e_y of the ground."""
         return (ahead + self._p * up) * self._per_p, self._skew * ahead + self._across * left + self._r * self.normal * self._per_p * up
 
     def force(self, fx: Scalar, fy: Scalar, fz: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """Ahead, to the left and up, from those along e_x, e_y and the normal."""
+        """Returns the force ahead, to the left and up, from those along e_x, e_y and the normal."""
         return (self._per_p * fx + self._skew * fy - self._p * self.normal * fz, self._across * fy - self._r * self.normal * fz,
                 self._p * self._per_p * fx + self._r * self.normal * self._per_p * fy + self.normal * fz)
 
@@ -159,19 +159,19 @@ class TwentyFourDof:
 
     # -- What is taken as it is at the instant ---------------------------------------------------------------------------------
     def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
-        """Compression rate of the strut in its damper below and in the inertia forces [m/s]."""
+        """Returns the compression rate of the strut in its damper below and in the inertia forces [m/s]."""
         return rate
 
     def contact_arm(self, own: Record, radius: Scalar) -> Scalar:
-        """Distance of the contact patch from the wheel's centre, in its velocity [m]."""
+        """Returns the distance of the contact patch from the wheel's centre, in its velocity [m]."""
         return radius
 
     def jacking(self, x: Record, forces: Sequence[Scalar]) -> Sequence[Scalar]:
-        """Jacking forces of the axles on the unsprung masses [N]."""
+        """Returns the jacking forces of the axles on the unsprung masses [N]."""
         return forces
 
     def cross_slope(self, wheel: int, sin_p: Scalar, cos_t: Scalar) -> Scalar:
-        """Share of its weight that an unsprung mass feels across."""
+        """Returns the share of its weight that an unsprung mass feels across."""
         return sin_p * cos_t
 
     # -- Loads (4): the tyre is a spring that only pushes --------------------------------------------------------------------------
@@ -179,16 +179,16 @@ class TwentyFourDof:
         return self._footing.stance(x, u, q.ground, [(q.a if i < 2 else -q.b, q.halves[i // 2] * (1.0 - 2.0 * (i % 2))) for i in range(4)])
 
     def compression(self, own: Record, axle: int, incline: Incline, q: Any) -> Scalar:
-        """Compression of a tyre across the ground, from that at rest on level ground of height 0 [m]."""
+        """Returns the compression of a tyre across the ground, from that at rest on level ground of height 0 [m]."""
         lower = own.tyre_compression + incline.height
         return lower * incline.normal + (q.radius - q.compressions[axle]) * (1.0 - incline.normal)
 
     def free_deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
-        """Load of each wheel less that at rest, were the tyre to pull too [N]."""
+        """Returns the load of each wheel less that at rest, were the tyre to pull too [N]."""
         return [q.tyre_stiffness[i // 2] * self.compression(own, i // 2, at, q) for i, (own, at) in enumerate(zip(x.wheels, inclines))]
 
     def deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
-        """The same down to no load at all [N]."""
+        """Returns the same down to no load at all [N]."""
         free = self.free_deviations(x, inclines, q)
         return [self._m.where(q.loads[i // 2] + dev > 0.0, dev, -q.loads[i // 2]) for i, dev in enumerate(free)]
 
@@ -335,7 +335,8 @@ class TwentyFourDof:
     # -- Tyres that are stiff in their slip (15, 16) ----------------------------------------------------------------------------------
     def at_the_end(self, corners: Sequence[Record], free: Record, q: Any,
                    h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
-        """Forces of the tyres at the end of the step, and accelerations along of their contact patches; free: of those at its start."""
+        """Returns the forces of the tyres at the end of the step, and accelerations along of their contact patches; free: of those at its
+        start."""
         inertias = (q.sprung, q.sprung, *q.inertias)
         rows = [[mass if i == k else 0.0 for k in range(5)] for i, mass in enumerate(inertias)]
         right = [mass * value for mass, value in zip(inertias, (free.vx, free.vy, free.roll, free.pitch, free.yaw))]
@@ -358,15 +359,15 @@ class TwentyFourDof:
         return forces, follow
 
     def loaded_radius(self, own: Record, axle: int, upright: Scalar, incline: Incline, q: Any) -> Scalar:
-        """Distance of the wheel's centre from the ground along the wheel, which is so `upright` on it [m]."""
+        """Returns the distance of the wheel's centre from the ground along the wheel, which is so `upright` on it [m]."""
         return (q.radius - self._m.fmax(self.compression(own, axle, incline, q) + q.compressions[axle], 0.0)) / upright
 
     def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
-        """What of a tyre's forces acts."""
+        """Returns the part of a tyre's forces that acts."""
         return fx, fy
 
     def completed(self, dynamics: Dynamics, corners: Sequence[Record], jacking: Sequence[Scalar]) -> Dynamics:
-        """The result, with what variants of the equations keep from step to step."""
+        """Returns the result, with what variants of the equations keep from step to step."""
         return dynamics
 
     # -- Positions from velocities: Cardan angles (14), place (004 eq 11) -------------------------------------------------------

@@ -49,17 +49,17 @@ X, Y, Z = Vector(1.0, 0.0, 0.0), Vector(0.0, 1.0, 0.0), Vector(0.0, 0.0, 1.0)
 
 
 def vector_of(p: Any, name: str) -> Vector:
-    """The vector that a record has as NAME_x, NAME_y, NAME_z."""
+    """Returns the vector that a record has as NAME_x, NAME_y, NAME_z."""
     return Vector(*(getattr(p, f"{name}_{axis}") for axis in "xyz"))
 
 
 def unit(m: Operations, v: Vector) -> Vector:
-    """The direction of a vector that is not 0."""
+    """Returns the direction of a vector that is not 0."""
     return v * (1.0 / m.sqrt(v.squared))
 
 
 def turned(v: Vector, axis: Vector, c: Scalar, s: Scalar) -> Vector:
-    """A vector after a rotation about a unit vector by the angle with this cosine and sine (Rodrigues)."""
+    """Turns a vector after a rotation about a unit vector by the angle with this cosine and sine (Rodrigues)."""
     return v * c + axis.cross(v) * s + axis * (axis.dot(v) * (1.0 - c))
 
 
@@ -72,9 +72,9 @@ class Basis:
     z: Vector
 
     def out(self, v: Vector) -> Vector:
-        """A vector with components along these axes, in the other frame."""
+        """Returns a vector with components along these axes, in the other frame."""
         return self.x * v.x + self.y * v.y + self.z * v.z
 
     def into(self, v: Vector) -> Vector:
-        """A vector of the other frame, by components along these axes."""
+        """Returns a vector of the other frame, by components along these axes."""
         return Vector(self.x.dot(v), self.y.dot(v), self.z.dot(v))
