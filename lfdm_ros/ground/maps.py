@@ -11,7 +11,7 @@ from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_field import MAX_FRICTION, FrictionField
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
-from lfdm_ros.models import friction_field, friction_map, grid_spline
+from lfdm_ros.models import grid_spline, ground_maps
 from lfdm_ros.models.ground import attitude
 
 MAX_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
@@ -42,8 +42,9 @@ class FieldTable:
         _check(tyre_friction)
         self.field = field
         grid, link = field.grid, field.link
-        first = friction_field.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny), (link.ice / tyre_friction, link.dry / tyre_friction))
-        self._table = LookupTable(np.concatenate([first, field.coefficients.ravel() / friction_field.DIVISOR]))
+        first = ground_maps.field_head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny),
+                                       (link.ice / tyre_friction, link.dry / tyre_friction))
+        self._table = LookupTable(np.concatenate([first, field.coefficients.ravel() / ground_maps.FIELD_DIVISOR]))
         self.number = float(self._table.number)
 
 
@@ -80,7 +81,7 @@ class FrictionMap:
         corners = field.link.friction(refined(field.coefficients, finer)) / tyre_friction
         low, right, up = corners[:-1, :-1], np.diff(corners[:-1], axis=1), np.diff(corners[:, :-1], axis=0)
         values = np.stack([low, right, up, np.diff(np.diff(corners, axis=0), axis=1)], axis=-1)
-        self._table = LookupTable(np.concatenate([friction_map.head(grid.x, grid.y, self.spacing, cells), values.ravel()]))
+        self._table = LookupTable(np.concatenate([ground_maps.cells_head(grid.x, grid.y, self.spacing, cells), values.ravel()]))
         self.number = float(self._table.number)
 
     @cached_property

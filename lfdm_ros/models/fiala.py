@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
-from lfdm_ros.models.equations import Contact, Operations, Record, Wheel
-from lfdm_ros.models.stiction import GAIN, choose
+from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 
 # The slip's denominator |vx| is kept above this [m/s]. Above it the slip is the paper's; below it the tyre acts as a
 # stiff damper on the slip velocity, which is what lets a vehicle start from rest and stop.
@@ -21,6 +21,23 @@ PARAMETERS = (
     Field("friction_max", "1", "friction coefficient without slip", "mu_max", 0.0, 3.0, True),
     Field("friction_min", "1", "friction coefficient at full slip", "mu_min", 0.0, 3.0, True),
 )
+
+
+# -- Wheels that their brakes hold at no speed -----------------------------------------------------------------------------------
+# There a tyre resists as dry friction does, and a parked vehicle stays where it is. Slips are resolved above some speed only, and below it
+# a tyre is a damper: on a slope it creeps. Under a locked wheel the damper is GAIN times as stiff: on a slope of 10 % a parked vehicle
+# creeps less than 0.1 mm a second. Its slopes are those of the secant, force over slip velocity, with which a step that is implicit in them
+# cannot turn the velocity round, however stiff.
+GAIN = 1000.0
+
+
+def choose(m: Operations, wheel: Wheel, locked: Contact, turning: Contact) -> Contact:
+    """Chooses forces and slopes of `locked` where the wheel is, else those of `turning`, which has the rest."""
+    def of(name: str) -> Scalar:
+        held, rolling = getattr(locked, name), getattr(turning, name)
+        return rolling if held is rolling else m.where(wheel.any_locked > 0.0, m.where(wheel.locked > 0.0, held, rolling), rolling)
+
+    return replace(turning, fx=of("fx"), fy=of("fy"), kx=of("kx"), ky=of("ky"))
 
 
 class Fiala:

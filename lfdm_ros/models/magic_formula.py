@@ -22,8 +22,7 @@ from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
-from lfdm_ros.models.fiala import SLIP_SPEED_FLOOR
-from lfdm_ros.models.stiction import choose
+from lfdm_ros.models.fiala import SLIP_SPEED_FLOOR, choose
 
 # Added to denominators that vanish without load (4.E16, 4.E26, 4.E39).
 EPSILON = 1e-6

@@ -15,11 +15,9 @@ from lfdm_ros.models import (
     driven_bicycle,
     eleven_dof,
     fiala,
-    friction_field,
-    friction_map,
     gearbox,
     ground,
-    height_map,
+    ground_maps,
     kinematic_bicycle,
     layers,
     lfdm_library,
@@ -28,7 +26,6 @@ from lfdm_ros.models import (
     motor,
     multibody,
     nonlinear_bicycle,
-    resistance_map,
     roll_chassis,
     soil,
     steering,
@@ -51,8 +48,8 @@ _SLOTS: dict[str, Registry[Any]] = {
                   magic_formula.MAGIC_FORMULA, magic_formula.MAGIC_FORMULA_RELAXED),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, friction_map.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL,
-                    soil.MAPPED_SOIL, height_map.GROUND, resistance_map.GROUND),
+    "ground": _open(ground.PLANE, ground.GIVEN, ground_maps.FIELD[0], ground_maps.MAP[0], soil.UNIFORM_SOIL, soil.GIVEN_SOIL,
+                    soil.MAPPED_SOIL, ground_maps.HEIGHTS[0], ground_maps.RESISTANCE[0]),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
@@ -64,8 +61,7 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 # Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
 _UNSCALED = {part.name: part for part in (
-    ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND, friction_map.UNSCALED_GROUND, height_map.UNSCALED_GROUND,
-    resistance_map.UNSCALED_GROUND)}
+    ground.UNSCALED_PLANE, ground_maps.FIELD[1], ground_maps.MAP[1], ground_maps.HEIGHTS[1], ground_maps.RESISTANCE[1])}
 _ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(

@@ -23,7 +23,7 @@ from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
-from lfdm_ros.models.friction_field import FRICTION_FIELD
+from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, TaskTopics, task_endpoints

@@ -14,7 +14,7 @@ from lfdm_ros.backends import compiled_model_function, constants, numba_function
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField
 from lfdm_ros.models import get_model
-from lfdm_ros.models.friction_field import DIVISOR, head
+from lfdm_ros.models.ground_maps import FIELD_DIVISOR, field_head
 from lfdm_ros.simulation import Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
@@ -101,7 +101,8 @@ def test_a_friction_field_from_c(tmp_path):
     """The object reads what the caller has under the names of the header."""
     model, field = get_model("eight_dof/fiala/friction_field"), FrictionField.uniform(0.4)
     write_object(model, tmp_path)
-    numbers = [*head(field.grid.x, field.grid.y, field.grid.spacing, (4, 4), (0.1, 0.8)), *(field.coefficients.ravel() / DIVISOR)]
+    numbers = [*field_head(field.grid.x, field.grid.y, field.grid.spacing, (4, 4), (0.1, 0.8)),
+               *(field.coefficients.ravel() / FIELD_DIVISOR)]
     stem = "lfdm_eight_dof_friction_field"
     (tmp_path / "main.c").write_text(f"""
 #include <stdio.h>

@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground import Grid, HeightMap
 from lfdm_ros.models import Record, get_model
 from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.models.height_map import HeightMapGround
+from lfdm_ros.models.ground_maps import HeightMapGround
 from lfdm_ros.simulation import Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 

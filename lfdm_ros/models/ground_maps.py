@@ -1,0 +1,131 @@
+"""Grounds by place from an array by its number: friction as a field or in fine cells, heights, resistance.
+
+Beyond the edges the nearest point of the map holds. A field, heights and resistance are bicubic splines between the nodes of their grid
+(`lfdm_ros.models.grid_spline`), with exact derivatives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lfdm_ros.models import grid_spline
+from lfdm_ros.models.declaration import Field
+from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
+from lfdm_ros.models.ground import GroundByPlace, parts_by_place
+
+
+def _number(name: str, what: str, table: str) -> Field:
+    return Field(name, "1", f"number of the {what} that the vehicle is on, a `lfdm_ros.ground.{table}`", "", 0.0, 1 << 20)
+
+
+FRICTION_FIELD = _number("friction_field", "friction field", "FieldTable")
+FRICTION_MAP = _number("friction_map", "friction map", "FrictionMap")
+HEIGHT_MAP = _number("height_map", "map of heights", "HeightMap")
+RESISTANCE_MAP = _number("resistance_map", "map of resistance", "ResistanceMap")
+
+
+class _SplineGround(GroundByPlace):
+    def __init__(self, m: Operations, scaled: bool = True):
+        super().__init__(m, scaled)
+        self._spline = grid_spline.GridSpline(m)
+
+
+# -- Friction as a field (paper 004) ------------------------------------------------------------------------------------------------
+# In the table the coefficients of the latent value are divided by this: the spline's, and 2 of tanh(f / 2).
+FIELD_DIVISOR = 2.0 * grid_spline.DIVISOR
+
+
+def field_head(x: float, y: float, spacing: float, nodes: tuple[int, int], friction: tuple[float, float]) -> tuple[float, ...]:
+    """Returns the numbers before the coefficients of a field's table; friction: where the latent value is far below 0, and far above, over
+    that of the road the tyre was measured on. The others as in `grid_spline.head`."""
+    low, high = friction
+    return grid_spline.head(x, y, spacing, nodes, (0.5 * (low + high), 0.5 * (high - low)))
+
+
+class FrictionFieldGround(_SplineGround):
+    """Level ground whose friction is a field: the spline of its latent value, through the link."""
+
+    def prepare(self, p: Any) -> Any:
+        q, scale = self._spline.prepare(p.friction_field), self.scale(p)
+        middle, half = q.numbers
+        return q.but(middle=scale * middle, half=scale * half)
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        return Patch(friction=q.middle + q.half * self._m.tanh(self._spline.value(x, y, q)))
+
+
+# -- Friction in cells -----------------------------------------------------------------------------------------------------------------
+# Two rows before the cells: the first corner, cells of a unit of length, a number; cells along x and y, two numbers. A cell is its
+# friction at the lower left, what is more at the lower right, what is more at the upper left, and what both have not said of the last.
+_ORIGIN, _SIZE, _FIRST, _WIDTH = 0.0, 4.0, 8, 4
+
+
+def cells_head(x: float, y: float, spacing: float, cells: tuple[int, int]) -> tuple[float, ...]:
+    """Returns the numbers before the cells of a friction map: x, y and spacing [m], cells along x and y."""
+    return x, y, 1.0 / spacing, 0.0, float(cells[0]), float(cells[1]), 0.0, 0.0
+
+
+class FrictionMapGround(GroundByPlace):
+    """Level ground whose friction is bilinear in each cell: one row of four numbers a place, and no link to compute.
+
+    It is a field that was looked up beforehand (`lfdm_ros.ground.FrictionMap`), for many rollouts: a quarter of the time, and as near to
+    the field as its cells are small. Derivatives are exact but jump from cell to cell; a controller, which needs smooth ones, takes the
+    field.
+    """
+
+    def prepare(self, p: Any) -> Any:
+        x, y, per_length, _ = self._m.row(p.friction_map, _ORIGIN)
+        nx, ny, *_ = self._m.row(p.friction_map, _SIZE)
+        return Record(number=p.friction_map, x=x, y=y, per_length=per_length, nx=nx, ny=ny, scale=self.scale(p))
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        column, s = self._cell((x - q.x) * q.per_length, q.nx)
+        line, t = self._cell((y - q.y) * q.per_length, q.ny)
+        here, along_x, along_y, both = self._m.row(q.number, _FIRST + _WIDTH * (line * q.nx + column))
+        return Patch(friction=q.scale * (here + s * along_x + t * (along_y + s * both)))
+
+    def _cell(self, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
+        """Returns for a place in cells from the first corner the cell, and the way into it."""
+        inside = self._m.fmin(self._m.fmax(place, 0.0), count)
+        cell = self._m.fmin(self._m.floor(inside), count - 1.0)
+        return cell, inside - cell
+
+
+# -- Heights and resistance --------------------------------------------------------------------------------------------------------------
+
+
+class HeightMapGround(_SplineGround):
+    """Ground with a height by place; its slopes are the spline's derivatives, 0 across the edges beyond them."""
+
+    def prepare(self, p: Any) -> Any:
+        return self._spline.prepare(p.height_map).but(friction=self.scale(p))
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        return Patch(*self._spline.value_and_slopes(x, y, q), q.friction)
+
+
+class ResistanceMapGround(_SplineGround):
+    """Ground that resists by place whatever drives the wheel, for tyres that know nothing of soil.
+
+    `lfdm_ros.ground.equivalent_friction` derives it from the soil, together with friction.
+    """
+
+    def prepare(self, p: Any) -> Any:
+        return self._spline.prepare(p.resistance_map).but(friction=self.scale(p))
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        # Where it begins the spline swings below 0: nothing pushes.
+        return Patch(friction=q.friction, resistance=self._m.fmax(self._spline.value(x, y, q), 0.0))
+
+
+# Of each ground the part with the vehicle's friction_scale, and that without.
+FIELD, MAP, HEIGHTS, RESISTANCE = (
+    parts_by_place(FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number",
+                   "times the vehicle's friction_scale", ("friction",)),
+    parts_by_place(FrictionMapGround, FRICTION_MAP, "level ground, its friction bilinear in fine cells of a map by number",
+                   "times the vehicle's friction_scale", ("friction",)),
+    parts_by_place(HeightMapGround, HEIGHT_MAP, "heights by place from a map by number", "the vehicle's friction_scale",
+                   ("height", "slope_x", "slope_y")),
+    parts_by_place(ResistanceMapGround, RESISTANCE_MAP, "level ground that resists by place, from a map by number",
+                   "the vehicle's friction_scale", ("resistance",)),
+)
