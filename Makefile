@@ -43,8 +43,7 @@ test: lint  ## linters, types, import direction, all tests, and those again that
 # x86-64-v3, and batches for x86-64-v3, whose default is this processor.
 DRIVES := $(addprefix test/control/test_,backing.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
   test/engine/test_closed_loop.py $(addprefix lab/test/studies/test_,friction_study.py risk_study.py slippery_floor.py)
-BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py sbc.py) \
-  lab/test/studies/test_reduction.py
+BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py sbc.py)
 HAS = grep -qsw $(1) /proc/cpuinfo
 KERNEL ?= $(shell if $(call HAS,avx512f); then echo Haswell; elif $(call HAS,avx); then echo Sandybridge; elif $(call HAS,sse2); then echo Prescott; else echo ARMV8; fi)
 LEVEL ?= $(shell if $(call HAS,avx2); then echo x86-64-v3; else echo native; fi)
@@ -58,7 +57,7 @@ rounding: $(PACKAGE)  ## the tests that the last bit could decide, with other ke
 
 # Of every room what is quick; neither the graph nor samplers.
 QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \
-  test/control/test_stops.py test/engine/test_stepping.py test/engine/test_command_gate.py test/test_bounds.py test/test_documents.py test/test_units.py
+  test/control/test_stops.py test/engine/test_stepping.py test/engine/test_command_hold.py test/test_bounds.py test/test_documents.py test/test_units.py
 
 .PHONY: check
 check: lint  ## the quick part of it, in about a minute

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from lfdm_ros.backends import ARRAYS
-from lfdm_ros.models import Contact, Patch, Record, get_model
+from lfdm_ros.models import Contact, Patch, Record, get_model, registry
 from lfdm_ros.models.equations import Layout
 from lfdm_ros.models.twenty_four_dof import Incline
 from lfdm_ros.vehicles import load_vehicle
@@ -35,10 +35,10 @@ class Probe:
 
 def accelerations(spec: str, probe: Probe, **changes: float):
     """The changes of a vehicle's states with this tyre, at rest but for these states and inputs."""
-    model = get_model(spec)
+    model, chassis = get_model(spec), registry.CHASSIS[spec]
     vehicle = load_vehicle(CHASSIS.get(spec, "hmmwv"))
-    equations = model.build(ARRAYS)
-    equations._tyre = probe
+    parts = {slot: next(iter(there.values())).build(ARRAYS) for slot, there in registry.chassis_slots(spec).items() if slot != "conventions"}
+    equations = chassis.build(ARRAYS, **{**parts, "tyre": probe})
     p = SimpleNamespace(**{field.name: vehicle.parameters[field.name] for field in model.parameters})
     states, inputs = Layout(model.states), Layout(model.inputs)
     at, u = ([np.float64(changes.get(field.name, 0.0)) for field in fields] for fields in (model.states, model.inputs))
