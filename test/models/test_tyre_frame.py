@@ -37,8 +37,9 @@ def accelerations(spec: str, probe: Probe, **changes: float):
     """The changes of a vehicle's states with this tyre, at rest but for these states and inputs."""
     model, chassis = get_model(spec), registry.CHASSIS[spec]
     vehicle = load_vehicle(CHASSIS.get(spec, "hmmwv"))
-    parts = {slot: next(iter(there.values())).build(ARRAYS) for slot, there in registry.chassis_slots(spec).items() if slot != "conventions"}
-    equations = chassis.build(ARRAYS, **{**parts, "tyre": probe})
+    parts = {slot: next(iter(there.values())) for slot, there in registry.chassis_slots(spec).items()}
+    built = {slot: part.build(ARRAYS) for slot, part in parts.items() if slot not in ("tyre", "conventions")}
+    equations = chassis.build(ARRAYS, tyre=probe, **built)
     p = SimpleNamespace(**{field.name: vehicle.parameters[field.name] for field in model.parameters})
     states, inputs = Layout(model.states), Layout(model.inputs)
     at, u = ([np.float64(changes.get(field.name, 0.0)) for field in fields] for fields in (model.states, model.inputs))
