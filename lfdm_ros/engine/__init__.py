@@ -1,1 +1,1 @@
-"""What nodes do and what needs no ROS: stepping and pacing, gates of commands, driving, judging, calibrating in the background."""
+"""Node logic that needs no ROS: stepping and pacing, gates of commands, driving, judging, calibrating in the background."""

@@ -1,4 +1,4 @@
-"""When a stored posterior is put in force: by policy, through the gates, and back. Knows nothing of ROS."""
+"""Application of stored posteriors: by policy, through the gates, and back. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ POLICIES = (OFF, MANUAL, AUTO)
 
 
 class Applier:
-    """Decides what is in force in a store. Its methods may be called from any thread.
+    """Application and rollback of the versions in a store. Its methods may be called from any thread.
 
     Attributes:
-        gates: verdicts on the version that was last looked at.
-        waiting: what an application by AUTO waits for; empty: nothing.
+        gates: verdicts on the version judged last.
+        waiting: text on the version that AUTO waits to apply; empty: none.
     """
 
     def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], GateLimits],
                  speed: Callable[[], float | None], changed: Callable[[Version | None], None]) -> None:
-        """
+        """Creates an applier with no version pending.
+
         Args:
-            policy: OFF, MANUAL or AUTO, as it is now.
-            speed: of the vehicle [m/s], now; None: not known.
-            changed: called with what is in force now, None: the vehicle file.
+            policy: returns the present policy: OFF, MANUAL or AUTO.
+            speed: returns the present speed of the vehicle [m/s]; None: unknown.
+            changed: called with the version now in force; None: the vehicle file.
         """
         self._store, self._policy, self._limits, self._speed, self._changed = store, policy, limits, speed, changed
         self._lock = threading.RLock()
@@ -37,14 +38,14 @@ class Applier:
         self.waiting = ""
 
     def judge(self, version: Version) -> list[GateResult]:
-        """The gates' verdicts on a version, against what is in force and how the vehicle drives."""
+        """Returns the gates' verdicts on a version, against the one in force and the vehicle's speed."""
         with self._lock:
             in_force = self._store.in_force()
             self.gates = verdicts(version.summary, in_force.summary if in_force else None, self._speed(), self._limits())
             return self.gates
 
     def offer(self, version: Version) -> str:
-        """A calibration has come in: AUTO applies it, or waits for the vehicle to be slow; returns what was done, in one line."""
+        """Takes a new calibration: AUTO applies it, or waits for the vehicle to be slow; returns the outcome in one line."""
         with self._lock:
             self._pending, self.waiting = None, ""
             reason = refused(self.judge(version))
@@ -58,7 +59,7 @@ class Applier:
             return f"stored as version {version.number}, not applied: {reason}"
 
     def retry(self) -> str:
-        """Applies what waits for a slow vehicle, if it is slow; returns what was done, or ''."""
+        """Applies the version that waits for a slow vehicle, if it is slow; returns the outcome in one line, or ''."""
         with self._lock:
             if self._pending is None:
                 return ""
@@ -69,7 +70,7 @@ class Applier:
             return "" if failed == {SPEED} else self.offer(self._pending)
 
     def apply(self, number: int | None) -> tuple[bool, str]:
-        """Applies a version, None: the newest, if all gates pass; returns whether it did, and a line for a person."""
+        """Applies a version, None: the newest, if all gates pass; returns success and a message."""
         with self._lock:
             try:
                 if self._policy() == OFF:
@@ -85,9 +86,9 @@ class Applier:
                 return False, str(error)
 
     def roll_back(self, number: int) -> tuple[bool, str]:
-        """Goes back to a version before the one in force, 0: to the vehicle file; returns whether it did, and a line for a person.
+        """Goes back to a version before the one in force, 0: to the vehicle file; returns success and a message.
 
-        What was in force before needs to pass no gate: the way back from a bad posterior must be open, also while driving.
+        A version that was in force before need not pass the gates: the way back from a bad posterior must be open, also while driving.
         """
         with self._lock:
             try:
@@ -109,7 +110,7 @@ class Applier:
                 return False, str(error)
 
     def gate_records(self) -> list[dict[str, object]]:
-        """The last verdicts, for a manifest."""
+        """Returns the last verdicts, for a manifest."""
         return [asdict(verdict) for verdict in self.gates]
 
     def _put_in_force(self, version: Version, why: str) -> str:

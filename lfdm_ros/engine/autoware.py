@@ -1,8 +1,8 @@
 """A vehicle inside Autoware's simple_planning_simulator, as the Python class that its vehicle model LEARNED_STEER_VEL loads.
 
-The simulator makes the class without arguments, calls `load_params` and `reset` where it was given a file, asks for the names of states and
-actions, sets the time step, and then calls `forward` once a step, with values in the order of those names. It knows the vehicle by the
-middle of its rear axle; everything else that a model has, spins, roll, gears, what is on its way to the actuators, is kept here.
+The simulator makes the class without arguments, calls `load_params` and `reset` if it has a file, reads the names of states and actions,
+sets the time step, and then calls `forward` once a step, with values in the order of those names. Its reference point is the middle of the
+rear axle; all other states of the model (wheel spins, roll, gears, delayed commands) are kept here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATES = ("POS_X", "POS_Y", "YAW", "YAW_RATE", "VX", "VY", "STEER")
 ACTIONS = ("VX_DES", "STEER_DES")
 _KEYS = ("vehicle", "vehicle_changes", "model", "tyre", "actuators")
 _PHYSICS = 1e-3  # [s], the longest step
-_SAME = 1e-6  # nearer than that to what was returned, a state was not set by somebody else
+_SAME = 1e-6  # largest difference between a state and the same one returned last
 
 
 class AutowareVehicle:
@@ -41,10 +41,10 @@ class AutowareVehicle:
         self._actuator: Actuator = Actuator()
         self._last: tuple[float, ...] | None = None
 
-    # ---- what the simulator calls ----------------------------------------------------------------------------------------
+    # ---- called by the simulator ---------------------------------------------------------------------------------------
 
     def load_params(self, path: str) -> None:
-        """Takes a file, or the name of one in config/autoware.
+        """Reads the settings from a file, given by its path or its name in config/autoware.
 
         Raises:
             InputError: names the file and the key.
@@ -55,11 +55,11 @@ class AutowareVehicle:
         self._make()
 
     def reset(self) -> None:
-        """The next `forward` begins with the state that it is given."""
+        """Discards the last state: the next `forward` begins with the state that it is given."""
         self._last = None
 
     def dtSet(self, dt: float) -> None:
-        """Sets the time between two calls of `forward` [s]. Raises InputError: none that can be."""
+        """Sets the time between two calls of `forward` [s]. Raises InputError outside 0.0001 to 1 s."""
         if not 1e-4 <= dt <= 1.0:
             raise InputError(f"a step of {dt} s; give 0.0001 to 1 s")
         self._dt, self._simulator = float(dt), None
@@ -71,7 +71,7 @@ class AutowareVehicle:
         return list(ACTIONS)
 
     def forward(self, action: Sequence[float], state: Sequence[float]) -> tuple[float, ...]:
-        """The state a step later. A state that is not the one that was returned last begins a new run there.
+        """Returns the state a step later. A state other than the one returned last begins a new run there.
 
         Raises:
             InputError: not finite, or the wrong number of values.
@@ -112,7 +112,7 @@ class AutowareVehicle:
         self._last = None
 
     def _begin(self, simulator: Simulator, state: Sequence[float]) -> None:
-        """Puts the vehicle where the state says, its wheels rolling and its steering where it is."""
+        """Sets the vehicle to a state, with its wheels rolling and its steering at the given angle."""
         x, y, yaw, yaw_rate, vx, vy, steer = map(float, state)
         simulator.reset(x=x + self._rear * math.cos(yaw), y=y + self._rear * math.sin(yaw), yaw=yaw, vx=vx, vy=vy + self._rear * yaw_rate,
                         yaw_rate=yaw_rate)

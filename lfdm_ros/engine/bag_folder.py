@@ -1,4 +1,4 @@
-"""A folder watched for finished recordings, and a memory of which were taken. Knows nothing of ROS."""
+"""A watched folder of finished recordings, and a memory of those taken. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lfdm_ros.documents import MAX_GENERATED_LENGTH, read_json, read_yaml
 from lfdm_ros.errors import InputError
 
 _STORAGE = (".mcap", ".db3")
-# A child that was killed this often for one calibration (by the kernel for want of memory, most likely) will be killed again.
+# Kills of one calibration's child, most likely by the kernel for lack of memory, after which it is not started again.
 MOST_DEATHS = 3
-# [s] until what failed through no bag's fault, such as a full disk, is tried again; twice as long each time, and at most the second.
+# [s] until a job that failed through no bag's fault, such as a full disk, is repeated; doubled each time, up to the second.
 _AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
 
 
 def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
-    """Names and patterns of all recordings that a recipe's stages want.
+    """Returns the names and patterns of all recordings that a recipe's stages want.
 
     Raises:
-        InputError: no such recipe, or one that cannot continue a posterior where it should.
+        InputError: no such recipe, or, if `continuing`, one that cannot continue a posterior.
     """
     from lfdm_ros.calibration.recipe import load_recipe
     from lfdm_ros.samplers.sampler import check_continues
@@ -41,7 +41,7 @@ def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class Job:
-    """A calibration that the folder asks for. `bags` are paths, `fresh` the SHA-256 of those that were not taken before."""
+    """A calibration due from the folder. bags: paths; fresh: SHA-256 of those not taken before."""
 
     id: str
     recipe: str
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A bag that was looked into. `signature` tells whether its files have changed since; `problem` empty: it can be used."""
+    """An examined bag. signature: changes with its files; problem: reason that it cannot be used, empty: it can."""
 
     signature: str
     name: str = ""
@@ -65,7 +65,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _Pause:
-    """A job that failed and has named no bag: the same one is not done again before a time [s]."""
+    """A failed job without a bag to blame, not repeated before the time `until` [s]."""
 
     job: Job
     recipe_digest: str
@@ -74,11 +74,12 @@ class _Pause:
 
 
 class BagFolder:
-    """Says when a folder has new recordings that make a recipe complete. What it knows survives in the file `memory`."""
+    """A watched folder, which gives a job when new recordings make a recipe complete. Its state persists in the file `memory`."""
 
     def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
                  abandoned_after: float = 60.0, continuing: bool = False) -> None:
-        """
+        """Opens a folder and its memory.
+
         Args:
             continuing: new bags are to continue a posterior.
             abandoned_after: seconds without a change after which a bag that was never closed is taken for finished.
@@ -93,7 +94,7 @@ class BagFolder:
         self._wanted = wanted_recordings(recipe, continuing=continuing)
         self._memory = Path(memory)
         self._abandoned_after = abandoned_after
-        self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time since which it is that
+        self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time [s] since which it is unchanged
         self._pause: _Pause | None = None
         content = read_json(self._memory) if self._memory.exists() else {}
         try:
@@ -105,13 +106,13 @@ class BagFolder:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"{self._memory} is damaged ({error}); move it away, and all bags are new again") from None
 
-    # ---- what is there -------------------------------------------------------------------------------------------------
+    # ---- bags ----------------------------------------------------------------------------------------------------------
 
     def look(self, now: float) -> list[Path]:
-        """Finished bags that were not looked into yet, oldest first.
+        """Returns finished bags that were not examined yet, oldest first.
 
-        A bag counts as finished once its metadata.yaml says so and its files have not changed since the last look; one that was never
-        closed, or a bare storage file, when it has not changed for `abandoned_after`.
+        A bag is finished once its metadata.yaml says so and its files have not changed since the last look; one that was never closed, or a
+        bare storage file, once it has not changed for `abandoned_after`.
 
         Args:
             now: [s], of any monotonic clock.
@@ -129,9 +130,9 @@ class BagFolder:
         return sorted(found, key=_age)
 
     def examined(self, path: Path, now: float, info: Mapping[str, Any] | None, problem: str = "") -> str:
-        """Takes in what `lfdm bag info` says of a bag, or that it says nothing but `problem`; returns a remark for the log, or ''."""
+        """Records the `lfdm bag info` of a bag, None: it failed with `problem`; returns a remark for the log, or ''."""
         if (info is None or info["note"]) and not self._is_quiet(path, now):
-            return ""  # a closed bag that is cut may be one that is still being copied here
+            return ""  # a closed bag that is truncated may still be on its way here
         signature = self._seen[path][0]
         if info is not None:
             problem = str(info.get("not_driven") or "") if info["messages"] else "it holds no messages"
@@ -148,10 +149,10 @@ class BagFolder:
         return remark
 
     def notes(self) -> dict[str, str]:
-        """SHA-256 -> what is to be said of a recording that had to be recovered."""
+        """Returns the notes on recovered recordings by SHA-256."""
         return {bag.sha256: bag.note for bag in self._bags.values() if bag.note}
 
-    # ---- what is to be done --------------------------------------------------------------------------------------------
+    # ---- jobs ----------------------------------------------------------------------------------------------------------
 
     @property
     def unfinished(self) -> Job | None:
@@ -159,19 +160,19 @@ class BagFolder:
         return self._job
 
     def next_job(self, out_directory: str, now: float, continue_from: int = 0) -> Job | None:
-        """What there is to calibrate: the newest bag of each recording that the recipe wants, if one of them is new and none missing.
+        """Returns the next calibration: the newest bag of each recording of the recipe; None: a recording is missing, or no bag is new.
 
-        What has just failed through no bag's fault waits; a new bag or another recipe makes it another calibration, which does not.
+        A job that has just failed through no bag's fault waits; a new bag or another recipe makes it another one, which does not.
 
         Args:
             now: [s], as for `look`.
             out_directory: folder for the results; empty: calibrations, in the watched folder.
-            continue_from: the version of a posterior to go on from with bags that it has not seen; 0: all bags anew.
+            continue_from: version of a posterior to continue, with the oldest new bag of each recording; 0: all bags anew.
         """
         usable = [(Path(path), bag) for path, bag in self._bags.items()
                   if not bag.problem and not self._failed(bag) and Path(path).exists()]
         usable.sort(key=lambda entry: _age(entry[0]))
-        if continue_from:  # in the order in which they came, no one twice
+        if continue_from:  # in order of arrival, none twice
             usable = [entry for entry in reversed(usable) if self._is_new(entry[1])]
         chosen = {bag.name: (path, bag) for path, bag in usable if any(fnmatchcase(bag.name, pattern) for pattern in self._wanted)}
         if any(not any(fnmatchcase(name, pattern) for name in chosen) for pattern in self._wanted):
@@ -182,29 +183,30 @@ class BagFolder:
             return None
         paths, pause = tuple(str(path) for path, _ in bags), self._pause
         if pause is not None and (pause.job.bags, pause.job.fresh, pause.recipe_digest) == (paths, fresh, _recipe_digest(self._recipe)):
-            # In the same folder, where it finds what it had done.
+            # Into the same folder, which has the results so far.
             return replace(pause.job, id=uuid.uuid4().hex, deaths=0) if now >= pause.until else None
         newest = next(path for path, bag in reversed(bags) if bag.sha256 in fresh)
         return Job(uuid.uuid4().hex, self._recipe, paths, fresh, str(self._free_name(out_directory, newest.stem)), continue_from)
 
     def begin(self, job: Job) -> None:
-        """Remembers that a job is being done, before it is."""
+        """Records a job before it starts."""
         self._job = job
         self._save()
 
     def died(self, job: Job) -> bool:
-        """Remembers that a job's process was killed; False: often enough."""
+        """Records that a job's process was killed; False: too often to start it again."""
         self._job = replace(job, deaths=job.deaths + 1)
         self._save()
         return self._job.deaths < MOST_DEATHS
 
     def end(self, job: Job, outcome: str, now: float, *, failed: bool) -> str:
-        """Remembers how a job ended; returns what follows from a failure, as a remark.
+        """Records how a job ended; returns a remark on the consequences of a failure, or ''.
 
-        The bags that the message names are to blame: nobody tries them again with this recipe. The others stay as new as they were; where
-        the message names none, for example as a disk is full, all of them are tried again later.
+        Bags that the message names are to blame and left out with this recipe; the others stay as new as they were. If it names none, for
+        example as a disk is full, all of them are tried again later.
 
         Args:
+            outcome: the message.
             now: [s], as for `look`.
         """
         # Not drive_1 where the message is about drive_10.
@@ -230,7 +232,7 @@ class BagFolder:
         return bool(failed_with) and failed_with == _recipe_digest(self._recipe)
 
     def _is_new(self, bag: Recorded) -> bool:
-        """Whether it was never taken, or failed with a recipe that has been changed since."""
+        """Returns whether a bag was never taken, or failed with a recipe that has been changed since."""
         taken = self._taken.get(bag.sha256)
         return taken is None or (bool(taken["failed_with"]) and not self._failed(bag))
 
@@ -238,7 +240,7 @@ class BagFolder:
         return now - self._seen.get(path, ("", now))[1] >= self._abandoned_after
 
     def _free_name(self, out_directory: str, name: str) -> Path:
-        """A result folder that does not exist yet."""
+        """Returns a result folder that does not exist yet."""
         base = Path(out_directory) if out_directory else self.path / "calibrations"
         candidates = (base / (f"{name}_{i}" if i else name) for i in range(10_000))
         return next(path for path in candidates if not path.exists())
@@ -262,7 +264,7 @@ def _job(entry: Mapping[str, Any]) -> Job:
 
 
 def is_closed(metadata: Path) -> bool:
-    """Whether a bag's metadata.yaml says that its recorder has finished."""
+    """Returns whether a bag's metadata.yaml says that its recorder has finished."""
     try:
         information = read_yaml(metadata, MAX_GENERATED_LENGTH)[0]["rosbag2_bagfile_information"]
         return bool((information.get("custom_data") or {}).get("closed") != "false")
@@ -282,7 +284,7 @@ def _bags(folder: Path) -> Iterable[Path]:
 def _children(path: Path) -> Sequence[Path]:
     try:
         return sorted(path.iterdir())
-    except OSError:  # gone, or not ours to read
+    except OSError:  # gone, or not readable
         return ()
 
 
@@ -305,7 +307,7 @@ def _age(path: Path) -> float:
 
 
 def _recipe_digest(recipe: str) -> str:
-    """Changes when the recipe does."""
+    """Returns the SHA-256 of a recipe's file, or 'unreadable'."""
     from lfdm_ros.resources import find_config
 
     try:

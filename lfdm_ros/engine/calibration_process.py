@@ -1,4 +1,4 @@
-"""A calibration in a child process: progress as it comes, a pause, and an end on request that keeps what is done. Knows nothing of ROS."""
+"""A calibration in a child process: progress reports, a pause, and an end on request that keeps finished work. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ DEFAULT_SHARE = Share()
 
 
 class CalibrationProcess:
-    """`lfdm calibrate` as a child of the least priority: sampling for minutes must neither hold up a node's callbacks and deadlines nor
-    share its interpreter lock. `follow` starts it; the other methods may be called from other threads at any time, before as well."""
+    """`lfdm calibrate` as a child, as sampling for minutes must neither hold up a node's callbacks nor share its interpreter lock. `follow`
+    starts it; the other methods may be called from other threads at any time, also before."""
 
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
                  continue_from: str = "", ground: str = "", share: Share = DEFAULT_SHARE,
                  command: Sequence[str] = (*LFDM, "calibrate")) -> None:
-        """
+        """Assembles the command.
+
         Args:
             draws, chains, seed: 0: as the recipe says.
-            continue_from: folder of the posterior to go on from; empty: none.
+            continue_from: folder of the posterior to continue; empty: none.
             ground: that the bags were recorded on; empty: as the recipe says.
             share: of the machine.
         """
@@ -51,17 +52,17 @@ class CalibrationProcess:
         self._last_words = ""
 
     def follow(self, report: Callable[[Progress], None]) -> int:
-        """Runs the child and hands on each report until it ends; returns its exit status, negative: the signal that killed it.
+        """Runs the child and passes on each report until it ends; returns its exit status, negative: the signal that killed it.
 
         Raises:
-            OSError: it does not start.
+            OSError: the child does not start.
         """
         with tempfile.TemporaryFile() as errors:
             with self._lock:
                 if self._interrupted:
                     return 128 + signal.SIGINT
                 # Started by the thread that waits for it, because the child ends with that thread. In a session of its own: Ctrl-C
-                # in the terminal reaches the node alone, which then ends this in its own way.
+                # in the terminal reaches the node alone, which then interrupts the child.
                 self._child = child = subprocess.Popen(
                     self._arguments, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True, encoding="utf-8",
                     start_new_session=True)
@@ -79,7 +80,7 @@ class CalibrationProcess:
         return status
 
     def interrupt(self) -> None:
-        """Asks the child to stop and keep what is done, also while it is paused; once is enough."""
+        """Asks the child to stop and keep its finished work, also while it is paused; repeated calls have no effect."""
         with self._lock:
             if not self._interrupted:
                 self._interrupted = True
@@ -87,7 +88,7 @@ class CalibrationProcess:
                 self._signal(os.killpg, signal.SIGCONT)
 
     def pause(self, paused: bool) -> None:
-        """Stops the child and its children where they are, or lets them go on."""
+        """Suspends the child and its children, or resumes them."""
         with self._lock:
             if not self._interrupted:
                 self._paused = paused
@@ -109,7 +110,7 @@ class CalibrationProcess:
 
 
 def describe(out: str, share: Share) -> None:
-    """Makes sure that a calibration's folder has an up-to-date posterior.json; in a child, for what it imports takes a second.
+    """Brings posterior.json in a calibration's folder up to date, in a child, as its imports take a second.
 
     Raises:
         InputError: the folder is no finished calibration.
@@ -121,7 +122,7 @@ def describe(out: str, share: Share) -> None:
 
 
 def examine(bag: str, share: Share) -> dict[str, Any]:
-    """What `lfdm bag info --json` says of a bag; in a child, for hashing a long one takes minutes.
+    """Returns the output of `lfdm bag info --json` on a bag, from a child, as hashing a long one takes minutes.
 
     Raises:
         InputError: nothing in it can be read.
@@ -139,6 +140,6 @@ def _output_of(program: Sequence[str], share: Share) -> str:
 
 
 def last_line(output: bytes) -> str:
-    """The last line with something in it."""
+    """Returns the last line that is not blank, or ''."""
     lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""

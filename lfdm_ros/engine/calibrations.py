@@ -1,4 +1,4 @@
-"""Calibrations, one at a time in a process of the least priority, and what becomes of their results. Knows nothing of ROS."""
+"""Calibrations, one at a time in a background process, and the use of their results. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lfdm_ros.errors import InputError
 
 
 class State(Enum):
-    """Of the last calibration, in a word for a person."""
+    """State of the last calibration, in a word for display."""
 
     IDLE = "idle"
     RUNNING = "calibrating"
@@ -35,7 +35,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a calibration came to: message for a person; version under which it is stored, 0: it is not; posterior: what is published."""
+    """Result of a calibration. message: for display; version: its number in the store, 0: not stored; posterior: to be published."""
 
     success: bool
     directory: str
@@ -45,7 +45,7 @@ class Conclusion:
 
 
 class Log(Protocol):
-    """Of a node."""
+    """Logger of a node."""
 
     def info(self, message: str) -> Any: ...
     def warning(self, message: str) -> Any: ...
@@ -54,23 +54,24 @@ class Log(Protocol):
 
 
 class Calibrations:
-    """Runs calibrations and stores what they come to.
+    """Runner of calibrations, which stores their results.
 
     Attributes:
         latest: state and progress of the last one.
         busy: one is running, or about to.
         paused: it waits, and no other begins.
-        ending: set while the node is not active: what is interrupted then goes on later.
+        ending: set while the node is not active: an interrupted job of the watched folder then goes on later.
     """
 
     def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share], ground: str,
                  publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Log) -> None:
-        """
+        """Creates a runner at rest.
+
         Args:
-            folder: that is watched, with what it knows of recordings; None: none is.
-            share: of the machine, as it is now.
+            folder: the watched one, with its memory of recordings; None: there is none.
+            share: returns the present share of the machine.
             ground: that bags were recorded on; empty: as the recipe says.
-            publishable: makes what is published of posterior.json and summary.json, or raises InputError.
+            publishable: makes the message to publish from posterior.json and summary.json, or raises InputError.
             changed: called after each change of `latest`, from any thread.
         """
         self._store, self._applier, self._folder, self._share = store, applier, folder, share
@@ -85,11 +86,11 @@ class Calibrations:
     def start(self, recipe: str, bags: Sequence[str], out: str, *, draws: int, chains: int, seed: int, continue_from: str = "",
               job: Job | None = None, report: Callable[[Progress], None] = lambda progress: None,
               end: Callable[[Conclusion], None] = lambda conclusion: None) -> None:
-        """Runs a calibration in a thread of its own, which ends with `end`.
+        """Runs a calibration in a thread of its own, which calls `end` last.
 
         Args:
             recipe, bags, out, draws, chains, seed, continue_from: see `CalibrationProcess`.
-            job: of the watched folder; None: of a person.
+            job: of the watched folder; None: the calibration was requested.
         """
         self.busy = True
         self._process = process = CalibrationProcess(recipe, bags, out, draws=draws, chains=chains, seed=seed, continue_from=continue_from,
@@ -116,20 +117,20 @@ class Calibrations:
         self._worker.start()
 
     def pause(self, paused: bool) -> None:
-        """Lets what runs wait, or go on."""
+        """Pauses the running calibration, or lets it go on."""
         self.paused = paused
         if self._process is not None:
             self._process.pause(paused)
 
     def interrupt(self) -> bool:
-        """Asks what runs to stop and keep what is done; False: nothing runs."""
+        """Asks the running calibration to stop and keep its finished work; False: none runs."""
         process = self._process
         if process is not None:
             process.interrupt()
         return process is not None
 
     def close(self) -> None:
-        """Ends what runs, and waits for it."""
+        """Ends the running calibration, and waits for it."""
         self.ending.set()
         self.interrupt()
         if self._worker is not None:
@@ -142,10 +143,10 @@ class Calibrations:
     # ---- results -------------------------------------------------------------------------------------------------------
 
     def _conclude(self, process: CalibrationProcess, exit_status: int, out: str, before: int, job: Job | None) -> Conclusion:
-        """What a calibration that has ended comes to: stored, offered to the policy, and logged.
+        """Stores the results of an ended calibration, offers them to the policy, and logs the outcome.
 
         Args:
-            before: when the results in `out` were written before it began, see `_changed_at`.
+            before: `_changed_at(out)` before the calibration began.
         """
         conclusion = Conclusion(exit_status == 0, out, process.last_words or f"the calibration ended with status {exit_status}")
         state = State.SUCCEEDED if conclusion.success else State.FAILED
@@ -174,7 +175,7 @@ class Calibrations:
         return Conclusion(conclusion.success, out, message, conclusion.version, conclusion.posterior)
 
     def _keep(self, success: bool, out: str, job: Job | None) -> Conclusion:
-        """Stores what is in `out`, finished or partial.
+        """Stores the calibration in `out`, finished or partial.
 
         Raises:
             InputError: it cannot be read or stored.
@@ -204,7 +205,7 @@ def _end_job(folder: BagFolder, job: Job, exit_status: int, message: str, *, fai
 
 
 def _changed_at(out: str) -> int:
-    """When summary.json of a calibration's folder was written [ns]; 0: it is not there."""
+    """Returns the time at which summary.json of a calibration's folder was written [ns]; 0: it is not there."""
     try:
         return (Path(out) / SUMMARY).stat().st_mtime_ns
     except OSError:

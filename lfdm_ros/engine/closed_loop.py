@@ -1,4 +1,4 @@
-"""A controller in closed loop with a simulated vehicle, actuator, LIDAR and world, without ROS: what studies and tests run."""
+"""Closed loop of a controller with a simulated vehicle, actuator, LIDAR and world, without ROS, for studies and tests."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
-CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
+CHUNK = 0.005  # [s] in which inputs are linear, and between two checks
 HELD = 0.05  # [m/s] a slower vehicle stands
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
 
 
 @dataclass(frozen=True)
 class PlantSettings:
-    """The vehicle that is driven, and what lies between it and the controller.
+    """Settings of the simulated vehicle, and of the sensors and delay between it and the controller.
 
     model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; state_age: age of a state when it
     arrives [s]; seed: of the LIDAR's noise. Actuators and outline are the vehicle's.
@@ -46,7 +46,7 @@ class PlantSettings:
 
     @classmethod
     def of(cls, vehicle: Vehicle, model: str | None = None, tyre: str | None = None, **others: Any) -> PlantSettings:
-        """Of a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise; what is named is taken instead.
+        """Returns settings for a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise, or those given.
 
         Raises:
             InputError: the vehicle fits no model that has a load of each wheel.
@@ -60,13 +60,13 @@ class PlantSettings:
 
 @dataclass(eq=False)
 class Run:
-    """What happened. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock. The last
+    """Record of a run. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock. The last
     cycle gave no command if something was hit before it: a vehicle that starts inside an obstacle has one time and no command.
 
-    reached: when the goal or the path's end was [s], nan if never; collisions: names of what was hit; least_clearance [m], inf without
-    obstacles; lifted: time for which a wheel or more had no load [s]; least_load: of any wheel, as share of its load at the start;
-    diverged: the simulation did; length: way that was driven [m]; largest_error: distance from the path [m], nan without one; outside:
-    how far a corner left the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as `models.spinning` has it; blocked,
+    reached: time at the goal or the path's end [s], nan if never; collisions: names of obstacles hit; least_clearance [m], inf without
+    obstacles; lifted: time with one wheel or more without load [s]; least_load: of any wheel, as share of its load at the start;
+    diverged: the simulation did; length: distance driven [m]; largest_error: distance from the path [m], nan without one; outside: largest
+    distance of a corner out of the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as in `models.spinning`; blocked,
     cold_starts: cycles.
     """
 
@@ -91,7 +91,7 @@ class Run:
     cold_starts: int
 
     def column(self, name: str) -> np.ndarray:
-        """One of the outputs over time (n,)."""
+        """Returns one of the outputs over time (n,)."""
         return self.outputs[:, self.output_names.index(name)]
 
 
@@ -101,9 +101,9 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
 
     Args:
-        vehicle: that is simulated, with its actuators and its outline; the controller may know another.
-        on_cycle: called after each cycle with its time [s], what it came to and the scan that arrived, if any.
-        patience: a vehicle that has stood for so long [s] will not drive on: it ends.
+        vehicle: the simulated one, with its actuators and its outline; the controller may assume another.
+        on_cycle: called after each cycle with its time [s], its result and the scan that arrived, if any.
+        patience: time at standstill [s] after which the run ends.
 
     Raises:
         InputError: the vehicle lacks parameters of the plant's model, or the scenario has no task.
@@ -155,7 +155,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
 
 
 class _Driven:
-    """The simulated vehicle behind its actuators, and what it was, for states that arrive late. outputs: of now."""
+    """The simulated vehicle behind its actuators, with its past states, as they arrive late. outputs: the present ones."""
 
     def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: PlantSettings, period: float) -> None:
         self.simulator, start = Simulator(vehicle, plant.model, plant.step, plant.tyre), scenario.initial
@@ -163,7 +163,7 @@ class _Driven:
         self.actuator, self._selector, self._inputs = Actuator.of(vehicle.actuators), Selector(), np.zeros(3)
         self.index = self.simulator.output_index
         self.place = [self.index[name] for name in ("x", "y", "yaw")]
-        # What a model does not have is not measured: a bicycle's wheels that do not turn are not locked.
+        # A state that the model lacks is not measured: a bicycle's wheels, which do not turn, are not locked.
         model = self.simulator.model
         self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
         self._observed, self._velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy")))
@@ -175,12 +175,12 @@ class _Driven:
         self._states = [self.outputs]  # one a chunk
 
     def speeds(self) -> tuple[float, float]:
-        """vx and vy [m/s]."""
+        """Returns vx and vy [m/s]."""
         vx, vy = self.outputs[self._velocity].tolist()
         return vx, vy
 
     def measured(self, k: int) -> Measured:
-        """What arrives in cycle k. Before time 0 the vehicle came straight."""
+        """Returns the state that arrives in cycle k. Before time 0 the vehicle drove straight."""
         stamp = k * self._chunks - self._late
         values = dict(zip(self._names, self._states[max(stamp, 0)][self._observed].tolist()))
         if stamp < 0:
@@ -189,7 +189,7 @@ class _Driven:
         return Measured(stamp * self.chunk, values)
 
     def advance(self, now: float) -> Iterator[float]:
-        """A period from `now` [s] on; stops after each chunk, with its time. Raises SimulationDiverged."""
+        """Advances by a period from `now` [s]; yields the time after each chunk. Raises SimulationDiverged."""
         for i in range(self._chunks):
             time = now + (i + 1) * self.chunk
             before, self._inputs = self._inputs, self._selector.through(self.actuator.advance(time), self.speeds()[0])
@@ -200,7 +200,7 @@ class _Driven:
 
 
 class _ScanFeed:
-    """The LIDAR and the tracker behind it. A scan arrives once its latency is over and the state of its moment is there."""
+    """The LIDAR and its tracker. A scan arrives once its latency is over and the state of the same time is there."""
 
     def __init__(self, scenario: Scenario, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
         self.tracker = ObstacleTracker(plant.tracker, vehicle.lidar)
@@ -210,7 +210,7 @@ class _ScanFeed:
         self._taken: deque[tuple[int, Scan, list[float]]] = deque()
 
     def scan(self, k: int, now: float, pose: np.ndarray) -> Scan | None:
-        """Scans from a pose x, y [m], yaw [rad] where it is due; the scan that arrives in cycle k, if any."""
+        """Takes a scan at a pose x, y [m], yaw [rad] where one is due; returns the scan that arrives in cycle k, if any."""
         if k % self._every == 0:
             self._taken.append((k, self._lidar.scan(now, *pose.tolist()), pose.tolist()))
         if not self._taken or self._taken[0][0] + self._late > k:
@@ -221,7 +221,7 @@ class _ScanFeed:
 
 
 class _Observer:
-    """Loads, sideslip and standing time of the vehicle (see `Run`), and the times at which a `RunMonitor` must look for contact."""
+    """Loads, sideslip and standing time of the vehicle (see `Run`), and the times at which a `RunMonitor` must check for contact."""
 
     def __init__(self, monitor: RunMonitor, scenario: Scenario, driven: _Driven, period: float) -> None:
         self._monitor, self._driven, self._period = monitor, driven, period
@@ -233,10 +233,10 @@ class _Observer:
         self.lifted, self.least_load, self.sideslip, self.standing = 0.0, 1.0, 0.0, 0.0
 
     def check_cycle(self, now: float) -> bool:
-        """Checks for contact at the begin of a cycle."""
+        """Checks for contact at the start of a cycle."""
         speed = math.hypot(*self._driven.speeds())
-        # Corners move in a period by what the speed says, and some more where it turns. So near is the nearest obstacle by now at least;
-        # exact where something could be hit before the next cycle, or come nearer than anything before.
+        # Corners move by the speed in a period, and more in a turn: a lower bound of the clearance. It is computed exactly where contact
+        # is possible before the next cycle, or the least clearance may fall.
         self._near_by, self._reach = self._near_by - self._reach, self._period * (1.5 * speed + self._fastest) + 0.5
         if self._near_by < max(self._monitor.verdict.least_clearance, self._reach):
             self._near_by = self._monitor.check_contact(now, self._driven.outputs)
@@ -249,7 +249,7 @@ class _Observer:
         self.least_load = min(self.least_load, float((outputs[self._loads] / self._static).min()))
         self.lifted += self._driven.chunk * bool(self._monitor.check_lift(time, outputs))
         self.sideslip = max(self.sideslip, sideslip(*self._driven.speeds()))
-        if self._near_by < self._reach:  # between cycles only what is near can be hit
+        if self._near_by < self._reach:  # between cycles only a near obstacle can be hit
             self._monitor.check_contact(time, outputs)
         return self._monitor.verdict.collisions > 0
 

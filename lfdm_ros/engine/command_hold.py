@@ -1,4 +1,4 @@
-"""Lets a driver's commands through to the vehicle, or refuses them by name; brakes when they stop coming. Knows nothing of ROS."""
+"""Validation and hold of a driver's commands, with braking when they stop coming. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from lfdm_ros.bounds import NOT_FINITE, OUT_OF_RANGE, refusal
 
-# Why a command was refused, besides those; the keys of `CommandHold.rejected` and the names in /diagnostics.
+# Further reasons of refusals; the keys of `CommandHold.rejected` and the names in /diagnostics.
 STALE = "stale"
 FROM_THE_FUTURE = "from_the_future"
 ANSWERED_ALREADY = "answered_already"
 WRONG_STAMP = "wrong_stamp"
 REASONS = (NOT_FINITE, OUT_OF_RANGE, STALE, FROM_THE_FUTURE, ANSWERED_ALREADY, WRONG_STAMP)
 
-# A vehicle that nobody commanded for longer than this [s] and this share of its time was not driven.
+# A vehicle without commands for longer than this [s] and this share of its time was not driven.
 _UNCOMMANDED, _UNCOMMANDED_SHARE = 1.0, 0.02
 
 Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake [0, 1]
@@ -22,14 +22,14 @@ Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake
 
 @dataclass
 class CommandHold:
-    """Validates commands and holds the last good one.
+    """Validator of commands, which holds the last good one.
 
     Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`
     of simulated time, throttle goes to 0 and the brake rises to `timeout_brake` over `timeout_ramp`; steering stays. The
     same happens when none ever came. The next good command ends it. Where commands are `held_from_stamp`, the time-out counts
-    from a command's stamp: what acts is never older than that.
+    from a command's stamp: the acting one is never older than that.
 
-    In lockstep the one good command for a tick is the one whose stamp is that of the state just published.
+    In lockstep the one good command for a tick carries the stamp of the state just published.
 
     Attributes:
         timeout: [s] of simulated time, at least one publishing period.
@@ -37,8 +37,8 @@ class CommandHold:
         timeout_brake: brake pedal at the end of the ramp, [0, 1].
         rejected: number of refused commands by reason.
         last_rejection: the last refusal in words.
-        accepted: number of commands that were let through.
-        uncommanded: time [s] for which the vehicle braked although somebody drives; see `tick`.
+        accepted: number of accepted commands.
+        uncommanded: time [s] for which the vehicle braked although there was a driver; see `tick`.
     """
 
     timeout: float
@@ -58,11 +58,11 @@ class CommandHold:
         self._accepted_at = now
 
     def offer(self, inputs: Inputs, stamp_ns: int, now_ns: int) -> bool:
-        """Free running: takes a command or refuses it.
+        """Accepts a command or refuses it, free running.
 
         Args:
             inputs: steering, throttle, brake.
-            stamp_ns: when it was issued, in simulated time; 0: not stamped, taken as fresh.
+            stamp_ns: simulated time of issue; 0: not stamped, taken as fresh.
             now_ns: simulated time.
         """
         if not self._usable(inputs):
@@ -76,7 +76,7 @@ class CommandHold:
         return True
 
     def offer_answer(self, inputs: Inputs, stamp_ns: int, now_ns: int, answered: bool) -> bool:
-        """Lockstep: takes the answer to the state stamped `now_ns`, unless that was answered already, or refuses it."""
+        """Accepts the answer to the state stamped `now_ns`, unless that was answered already, or refuses it; lockstep."""
         if stamp_ns < now_ns or (stamp_ns == now_ns and answered):
             return self._refuse(ANSWERED_ALREADY, f"late or twice: answers the state at {1e-9 * stamp_ns:.3f} s, "
                                                   f"it is {1e-9 * now_ns:.3f} s")
@@ -89,11 +89,11 @@ class CommandHold:
         return True
 
     def timed_out(self, now: float) -> bool:
-        """Whether no good command came for longer than the time-out, at simulated time `now` [s]."""
+        """Returns whether no good command came for longer than the time-out, at simulated time `now` [s]."""
         return now - self._accepted_at > self.timeout + 1e-9
 
     def inputs(self, now: float) -> Inputs:
-        """What the vehicle gets at simulated time `now` [s]."""
+        """Returns the vehicle's inputs at simulated time `now` [s]."""
         if not self.timed_out(now):
             return self._inputs
         steering, _, brake = self._inputs
@@ -106,13 +106,12 @@ class CommandHold:
         return sum(self.rejected.values())
 
     def tick(self, now: float, period: float, has_driver: Callable[[], bool]) -> None:
-        """Free running: the vehicle gets `inputs(now)` for a period [s]. Counts those without a command, once one came and while there is
-        a driver."""
+        """Counts a period [s] as uncommanded if commands have timed out, once any came and while there is a driver; free running."""
         if (self.accepted or self.rejections) and self.timed_out(now) and has_driver():
             self.uncommanded += period
 
     def not_driven(self, simulated: float) -> str:
-        """Why a vehicle has not driven as its commands say, for a relevant part of so many simulated seconds; empty: it has."""
+        """Returns why the vehicle did not follow its commands for a relevant part of the simulated time [s]; empty: it did."""
         if self.uncommanded <= max(_UNCOMMANDED, _UNCOMMANDED_SHARE * simulated):
             return ""
         refused = f" ({self.last_rejection})" if self.last_rejection else ""

@@ -1,4 +1,4 @@
-"""When the controller is asked, and with what: states, scans and tasks as they arrive, checked. Knows nothing of ROS."""
+"""Timing and inputs of the controller: states, scans and tasks as they arrive, checked. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lfdm_ros.vehicles import Vehicle
 
 
 class Drives(Driver, Protocol):
-    """What is asked of `lfdm_ros.control.Controller` besides."""
+    """Interface of `lfdm_ros.control.Controller` beyond `Driver`."""
 
     def idle(self) -> None: ...
     def set_vehicle(self, vehicle: Vehicle) -> None: ...
@@ -32,9 +32,9 @@ class Drives(Driver, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What to drive: a path, a goal, or neither, which is to stop and stand.
+    """A path or a goal to drive to, or neither: to stop and stand.
 
-    name: for people; frame: of the coordinates, empty: that of the states; speed: highest [m/s], or one a point of path.s;
+    name: for display; frame: of the coordinates, empty: that of the states; speed: highest [m/s], or one for each point of path.s;
     corridor, stop: as Controller.follow.
     """
 
@@ -49,8 +49,8 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class PilotDecision:
-    """A command to send: time [ns] that it is for; the cycle that it is from; the frame of the states; new: that cycle has just been
-    made; measured: from a new state."""
+    """A command to send. time_ns: its time [ns]; cycle: its source; frame: of the states; new: the cycle has just been made; measured: from
+    a new state."""
 
     time_ns: int
     cycle: Cycle
@@ -60,27 +60,28 @@ class PilotDecision:
 
 
 class Pilot:
-    """Asks the controller for a command when one is due, keeps it informed, and refuses what cannot be used, by name.
+    """Timing of the controller's cycles and supply of their inputs, of which unusable ones are refused by name.
 
     Free running, a cycle is due when a state comes a period after the last cycle (half a state's period early is near enough), and
-    `watch` runs one where no state came. In lockstep every state gets a decision, in between the one it has; a state that a scan
-    belongs to waits for it. Scans are looked at after the command is out (`after`), so that they cost it no time.
+    `watch` runs one where no state came. In lockstep every state gets a decision, between cycles the present one; a state that a scan
+    belongs to waits for it. Scans are evaluated after the command is out (`after`), so that they do not delay it.
     """
 
     def __init__(self, controller: Drives, tracker: ObstacleSource, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
                  lidar_latency: float = 0.0, scan_timeout: float = 0.0, shared: Callable[[float, float, float, bool], None] | None = None,
                  report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
-        """
+        """Creates a pilot whose task is to stand.
+
         Args:
             period: of the cycles [s].
             lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
             lidar_latency: from a scan's stamp to its arrival [s].
             scan_timeout: age of the newest scan [s] from which on the vehicle stops, blind; 0: never. Counts from the first scan, or
                 from the first state where lidar_rate says that scans come.
-            shared: somebody else sends the vehicle its commands, which `applied` hears, and this takes: time [s], steering, pedal,
-                reverse. In lockstep a state waits for the command of the one before. None: the controller's own commands are sent.
-            report, refused: take what a person should know, in one line, and what was refused, which may be often.
+            shared: takes the commands that another node sends to the vehicle (`applied`): time [s], steering, pedal, reverse. In lockstep
+                a state waits for the command of the one before. None: the controller's own commands are sent.
+            report, refused: take notices and, possibly often, refusals, each in one line.
         """
         self._shared = shared
         self._controller, self._report = controller, report
@@ -106,7 +107,7 @@ class Pilot:
         self._cycles.last_ns = self._applied.last_ns = None
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
         self._decision: PilotDecision | None = None
-        self._alone = False  # lockstep: the one who sends them has fallen silent
+        self._alone = False  # lockstep: the sender of commands has fallen silent
         self.blind = ""
 
     @property
@@ -115,16 +116,16 @@ class Pilot:
         return self._gate.frame
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
-        """Forgets all but the task and the scans whose stamp `keep` is true for: time or place are not what they were."""
+        """Discards all but the task and the scans whose stamp `keep` accepts, after a jump of time or place."""
         self._forget(keep)
         self.resets += 1
         self._controller.reset()
         self._set(self._task_in_force)
 
-    # ---- what is to be driven ------------------------------------------------------------------------------------------
+    # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def begin(self, task: Task) -> None:
-        """Sets the task to begin with.
+        """Sets the initial task.
 
         Raises:
             InputError: it cannot be driven.
@@ -133,10 +134,10 @@ class Pilot:
         self._task_in_force = task
 
     def drive(self, kind: str, task: Task) -> bool:
-        """Takes a task, at once or with the first state; False: refused, and the task before goes on.
+        """Accepts a task, its frame checked now or with the first state; False: refused, and the one before goes on.
 
         Args:
-            kind: "goal" or "path": what it came as.
+            kind: "goal" or "path", for the refusal.
         """
         if (foreign := self._gate.foreign(task.frame)) is not None:
             self.refusals.refuse(kind, foreign)
@@ -152,10 +153,10 @@ class Pilot:
         return True
 
     def take(self, vehicle: Vehicle, kind: str = "posterior") -> bool:
-        """Drives with other parameters from the next cycle on; False: refused, and the ones before stay.
+        """Sets the vehicle's parameters from the next cycle on; False: refused, and the ones before stay.
 
         Args:
-            kind: what they came as.
+            kind: of the parameters, for the refusal.
         """
         try:
             self._controller.set_vehicle(vehicle)
@@ -176,7 +177,7 @@ class Pilot:
     # ---- states --------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> PilotDecision | None:
-        """A state has come; returns the decision to publish, None: nothing is due.
+        """Takes a state; returns the decision to publish, None: nothing is due.
 
         Args:
             stamp_ns: of the state.
@@ -213,7 +214,7 @@ class Pilot:
         return None
 
     def watch(self, now_ns: int) -> PilotDecision | None:
-        """To be called once a period where states come by themselves: a cycle without a state, if none ran lately."""
+        """Runs a cycle without a state if none ran lately; to be called once a period, without effect in lockstep."""
         if self._lockstep or now_ns <= 0:  # simulated time has not begun
             return None
         last_ns = self._cycles.last_ns
@@ -236,7 +237,7 @@ class Pilot:
         return decision
 
     def stop(self, now_ns: int, reason: str) -> PilotDecision:
-        """The ladder's lowest rung, now, whatever is known: for a cycle that has failed. In lockstep 0 is the time of the last state."""
+        """Returns a stop, the lowest fallback level, at once, after a failed cycle. In lockstep 0 is the time of the last state."""
         if self._lockstep and not now_ns and self._gate.last_ns is not None:
             now_ns = self._gate.last_ns
         self._barrier.forget()
@@ -254,12 +255,12 @@ class Pilot:
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
     def scan(self, stamp_ns: int, scan: Scan) -> PilotDecision | None:
-        """A scan has come; returns the decision for a state that waited for it."""
+        """Takes a scan; returns the decision for a state that waited for it."""
         return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
-        """Steering, throttle and brake that were sent to the vehicle, for whatever reason; returns the decision for a state that waited
-        for it. Those that no vehicle takes, and those that are not newer than the last, are none."""
+        """Takes steering, throttle and brake as sent to the vehicle by any source; returns the decision for a state that waited for them.
+        Refuses those out of range and ignores those not newer than the last."""
         if self._shared is None or self._applied.order(stamp_ns) in (StampOrder.REPEATED, StampOrder.LATE):
             return None
         if any(refusal(name, value) for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs))):
@@ -271,14 +272,14 @@ class Pilot:
         return self._barrier.release()
 
     def _is_early(self, stamp_ns: int) -> bool:
-        """Checks for a state that has come before the scan that is due, or before the command for the one before."""
+        """Returns whether a state has come before a scan that is due, or before the command for the one before."""
         if self._shared is not None and not self._alone and self._decision is not None and (
                 self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
         return self.scans.due(stamp_ns, self._gate.first_ns)
 
     def give_up_on_scan(self) -> PilotDecision | None:
-        """Answers the state that has waited for too long without the missing input, and waits for none until one comes."""
+        """Answers a state that has waited too long without its missing input, and stops waiting for that until it comes again."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
@@ -294,7 +295,7 @@ class Pilot:
         return self._barrier.stamp_ns is not None
 
     def after(self) -> None:
-        """Looks at the scans that have come, and for a way; to be called when the command is out."""
+        """Evaluates the scans that have come and polls the controller; to be called when the command is out."""
         if self.scans.look():
             assert self.scans.obstacles is not None
             self._controller.update_obstacles(self.scans.obstacles)
@@ -302,21 +303,21 @@ class Pilot:
             self._controller.poll(1e-9 * self._cycles.last_ns)
 
     def scan_age(self, now_ns: int) -> float:
-        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
         return self.scans.age(now_ns)
 
     @property
     def obstacles(self) -> Obstacles | None:
-        """As they were seen last; None: nothing was."""
+        """Obstacles as seen last; None: no scan was evaluated."""
         return self.scans.obstacles
 
     @property
     def scan_missing(self) -> str:
-        """In lockstep, the scan that did not come in time; empty: all came."""
+        """Message on the scan that did not come in time, in lockstep; empty: all came."""
         return self.scans.missing
 
     def _look_out(self, now_ns: int) -> None:
-        """Stops the vehicle when it does not see any more, lets it go on when it does."""
+        """Stops the vehicle when scans stay out, and lets it go on when they come again."""
         since = self.scans.seen_ns
         if since is None and self.scans.expects:
             since = self._gate.first_ns

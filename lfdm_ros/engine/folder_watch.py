@@ -1,4 +1,4 @@
-"""The watched folder at work: new bags are examined in a thread, and begin a calibration. Knows nothing of ROS."""
+"""Watch of a folder: new bags are examined in a thread, and begin a calibration. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lfdm_ros.errors import InputError
 
 @dataclass(frozen=True)
 class CalibrationOrder:
-    """How bags of the folder are calibrated with; 0 and empty: as the recipe says, beside the bags. continuing: from the newest posterior
-    of the recipe, instead of with all bags anew."""
+    """Settings of calibrations with bags of the folder; 0 and empty: as the recipe says, beside the bags. continuing: from the newest
+    posterior of the recipe, instead of with all bags anew."""
 
     recipe: str
     out_directory: str
@@ -30,16 +30,16 @@ class CalibrationOrder:
 
 
 class FolderWatch:
-    """Looks for new bags, and begins calibrations with them while nothing else runs."""
+    """Watch for new bags, which begins calibrations with them while no other runs."""
 
     def __init__(self, folder: BagFolder, order: CalibrationOrder, calibrations: Calibrations, store: PosteriorStore,
                  share: Callable[[], Share], log: Log) -> None:
-        """share: of the machine, as it is now."""
+        """Creates a watch. share: returns the present share of the machine."""
         self._folder, self._order, self._calibrations, self._store, self._share, self._log = folder, order, calibrations, store, share, log
         self._reader: threading.Thread | None = None
 
     def look(self) -> None:
-        """To be called again and again.
+        """Examines new bags, or begins a calibration that is due; to be called periodically.
 
         Raises:
             InputError, OSError: folder, memory or store cannot be read or written.
@@ -73,7 +73,7 @@ class FolderWatch:
                 self._log.warning(remark)
 
     def _continue_from(self) -> int:
-        """The newest version that a new bag may continue; 0: none, or it is to continue none."""
+        """Returns the newest version that a new bag may continue; 0: none, or none is to be continued."""
         if not self._order.continuing:
             return 0
         same = [v for v in self._store.versions() if not v.manifest["interrupted"] and Path(v.manifest["recipe"]).stem == Path(

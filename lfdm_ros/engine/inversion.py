@@ -1,7 +1,6 @@
-"""Inversion of a vehicle's model: steering and pedals for a speed with a curvature or steering angle. Knows nothing of ROS.
+"""Inversion of a vehicle's model: steering and pedals for a speed with a curvature or steering angle. Independent of ROS.
 
-`PedalInversion` and `SteeringInversion` read the model's responses backwards; `Follower` adds feedback for the road, and for a vehicle that
-is not as its file says.
+`PedalInversion` and `SteeringInversion` invert the model's responses; `Follower` adds feedback for the road and for model errors.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ _SAMPLE = 0.2  # [s]
 _THROTTLES, _BRAKES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0), (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 _ACCELERATING, _SLOWING = 30.0, 40.0  # [s] of a run
 _SETTLING, _BITING = 1.0, 0.4  # [s] after which a run that begins at speed is in its gear, and brakes act in full
-_FASTEST = 60.0  # [m/s] that is asked for
+_FASTEST = 60.0  # [m/s] largest top speed
 _SPEEDS = 41
 _ANGLES = 81
 _TURN_TIME, _TURN_SPEED, _TURN_ACCELERATION = 4.0, 0.4, 1.5  # [s]; share of the top speed; [m/s^2]
-_MOVING = 0.5  # [m/s] below which a curvature cannot be felt
+_MOVING = 0.5  # [m/s] below which a curvature cannot be measured
 _STANDING = 0.1  # [m/s]
-_NEAR = 1.0  # [m/s] within which an error of the speed lasts for another reason than that time is needed
+_NEAR = 1.0  # [m/s] largest error of the speed that is integrated
 
 
 class PedalInversion:
-    """The acceleration that throttle and brake come to at a speed, on a level road, and back.
+    """Acceleration by throttle and brake at a speed, on a level road, and its inverse.
 
-    One number says both pedals: from -1, full brake, by 0, neither, to 1, full throttle.
+    One number stands for both pedals: from -1, full brake, through 0, neither, to 1, full throttle.
     """
 
     def __init__(self, vehicle: Vehicle, model: str = "eight_dof") -> None:
@@ -47,11 +46,11 @@ class PedalInversion:
         self.speeds = np.linspace(0.0, self.top_speed, _SPEEDS)
         self.levels = np.array([*(-b for b in reversed(_BRAKES)), *_THROTTLES])
         table = np.column_stack([self._answers(simulator, level) for level in self.levels])
-        # What is inverted must rise with the pedal; a throttle that spins the wheels does not.
+        # The inverse needs a rise with the pedal, which a throttle that spins the wheels does not give.
         self.accelerations = np.maximum.accumulate(table, axis=1)
 
     def _answers(self, simulator: Simulator, level: float) -> np.ndarray:
-        """Acceleration at each of the speeds."""
+        """Returns the acceleration [m/s^2] at each of the speeds, by one level of the pedals."""
         speeds, answers = _run(simulator, self.top_speed, level, _SLOWING)
         start = round((_SETTLING if level >= 0.0 else _BITING) / _SAMPLE)
         speeds, answers = speeds[start:], answers[start:]
@@ -67,12 +66,12 @@ class PedalInversion:
         return np.interp(self.speeds, speeds[moving][order], answers[moving][order])
 
     def range(self, speed: float) -> tuple[float, float, float]:
-        """Acceleration [m/s^2] of full brake, of neither pedal, and of full throttle at a speed [m/s], forward."""
+        """Returns the acceleration [m/s^2] of full brake, of neither pedal, and of full throttle at a speed [m/s], forward."""
         row = self._row(speed)
         return float(row[0]), float(np.interp(0.0, self.levels, row)), float(row[-1])
 
     def level(self, speed: float, acceleration: float) -> float:
-        """What comes nearest to an acceleration [m/s^2] at a speed [m/s], forward."""
+        """Returns the level of the pedals that comes nearest to an acceleration [m/s^2] at a speed [m/s], forward."""
         return float(np.interp(acceleration, self._row(speed), self.levels))
 
     def _row(self, speed: float) -> np.ndarray:
@@ -83,15 +82,15 @@ class PedalInversion:
 
 
 class SteeringInversion:
-    """The angle of the front wheels that a steering input comes to, and the angle that a curvature needs at a speed; both backwards.
+    """Angle of the front wheels by the steering input, its inverse, and the angle that a curvature needs at a speed.
 
     Attributes:
         wheelbase: [m].
-        understeer: angle for each m/s^2 across beyond that of the bend [rad s^2/m], of the model in a gentle turn.
+        understeer: angle per lateral acceleration beyond that of the bend [rad s^2/m], of the model in a gentle turn.
     """
 
     def __init__(self, vehicle: Vehicle, model: str, pedals: PedalInversion) -> None:
-        """Raises InputError: the vehicle cannot be that model."""
+        """Tabulates the model's angles and drives it through a turn. Raises InputError: the vehicle cannot be that model."""
         simulator = _simulator(vehicle, model)
         self._inputs, self._angles = np.linspace(-1.0, 1.0, _ANGLES), np.empty(_ANGLES)
         for k, steering in enumerate(self._inputs):
@@ -103,19 +102,19 @@ class SteeringInversion:
 
     @property
     def largest(self) -> float:
-        """The angle that is had to either side [rad]."""
+        """Largest angle that is reached to either side [rad]."""
         return float(min(-self._angles[0], self._angles[-1]))
 
     def input(self, angle: float) -> float:
-        """The input for an angle [rad] of the front wheels."""
+        """Returns the steering input for an angle [rad] of the front wheels."""
         return float(np.interp(angle, self._angles, self._inputs))
 
     def angle_of(self, steering: float) -> float:
-        """The angle [rad] of the front wheels at a steering input."""
+        """Returns the angle [rad] of the front wheels at a steering input."""
         return float(np.interp(steering, self._inputs, self._angles))
 
     def angle(self, curvature: float, speed: float) -> float:
-        """The angle [rad] for a curvature [1/m] at a speed [m/s]."""
+        """Returns the angle [rad] of the front wheels for a curvature [1/m] at a speed [m/s]."""
         return curvature * (self.wheelbase + self.understeer * speed * speed)
 
     def _gradient(self, simulator: Simulator, pedals: PedalInversion) -> float:
@@ -132,9 +131,9 @@ class SteeringInversion:
 
 @dataclass(frozen=True)
 class MotionSetpoint:
-    """What is asked of the vehicle: a speed [m/s], and an angle of the front wheels [rad] or a curvature [1/m], which goes before it.
+    """A speed [m/s], and an angle of the front wheels [rad] or a curvature [1/m], which takes precedence.
 
-    The others are limits, 0: as the vehicle can. acceleration [m/s^2] and jerk [m/s^3] of the speed, either way; angle_rate [rad/s].
+    The others are limits, 0: those of the vehicle. acceleration [m/s^2] and jerk [m/s^3] of the speed, either way; angle_rate [rad/s].
     """
 
     speed: float = 0.0
@@ -147,7 +146,7 @@ class MotionSetpoint:
 
 @dataclass(frozen=True)
 class FollowerSettings(Declared):
-    """How what is asked is followed. Raises InputError for what is out of range."""
+    """Gains and limits of a `Follower`. Raises InputError for values out of range."""
 
     ABOUT = "follower: "
 
@@ -162,10 +161,10 @@ FOLLOWER = Exposed(FollowerSettings, "", {})
 
 
 class Follower:
-    """SteeringInversion, throttle and brake for what is asked, each time the vehicle's state is known."""
+    """Feedback control of steering, throttle and brake for a setpoint, with each state of the vehicle."""
 
     def __init__(self, vehicle: Vehicle, model: str = "eight_dof", settings: FollowerSettings | None = None) -> None:
-        """Raises InputError: the vehicle cannot be that model."""
+        """Inverts the vehicle's model. Raises InputError: the vehicle cannot be that model."""
         self.settings = settings or FollowerSettings()
         self.pedals = PedalInversion(vehicle, model)
         self.steering = SteeringInversion(vehicle, model, self.pedals)
@@ -174,13 +173,14 @@ class Follower:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew: what is asked counts from the next state."""
+        """Begins anew: the setpoint counts from the next state."""
         self._time: float | None = None
         self._speed = self._acceleration = self._sum = self._trim = self._angle = self._angle_rate = self._felt = 0.0
         self._free = True
 
     def inputs(self, time: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> tuple[float, float, float]:
-        """
+        """Returns steering, throttle and brake for a setpoint.
+
         Args:
             time: of the state [s]; going back begins anew.
             speed: forward [m/s].
@@ -204,14 +204,14 @@ class Follower:
 
     @property
     def angle(self) -> float:
-        """The angle of the front wheels [rad] that is asked for now."""
+        """The commanded angle of the front wheels [rad]."""
         return self._angle
 
-    # ---- along ------------------------------------------------------------------------------------------------------------
+    # ---- longitudinal -----------------------------------------------------------------------------------------------------
 
     def _drive(self, span: float, speed: float, wanted: MotionSetpoint) -> tuple[float, float]:
         goal = wanted.speed
-        # The selector changes near standstill only: the other way begins with a stop.
+        # The selector changes near standstill only: a reversal begins with a stop.
         if goal * speed < 0.0 and abs(speed) > _STANDING:
             goal = 0.0
         if goal == 0.0 and abs(speed) <= _STANDING:
@@ -219,7 +219,7 @@ class Follower:
             return 0.0, self.settings.standing_brake
         way = -1.0 if (goal or speed) < 0.0 else 1.0
         self._approach(span, speed, goal, wanted)
-        # When what is decided now acts, the vehicle will be this fast.
+        # Speed of the vehicle when this command acts.
         ahead = speed + self._felt * self._actuators.delay
         error = self._speed - ahead
         if self._free and abs(error) < _NEAR:
@@ -231,7 +231,7 @@ class Follower:
         return (way * level, 0.0) if level > 0.0 else (0.0, -level)
 
     def _approach(self, span: float, speed: float, goal: float, wanted: MotionSetpoint) -> None:
-        """Moves the speed that is asked now towards the one that is wanted."""
+        """Moves the commanded speed towards the wanted one."""
         limit, jerk = abs(wanted.acceleration) or math.inf, abs(wanted.jerk) or math.inf
         left = goal - self._speed
         if limit == math.inf and jerk == math.inf:
@@ -245,7 +245,7 @@ class Follower:
         room = max(1.0, limit if limit < math.inf else 0.0)
         self._speed = min(max(self._speed + span * self._acceleration, speed - room), speed + room)
 
-    # ---- across -----------------------------------------------------------------------------------------------------------
+    # ---- lateral ----------------------------------------------------------------------------------------------------------
 
     def _steer(self, span: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> float:
         largest = self.settings.lateral_limit / max(speed * speed, 1e-6)
@@ -263,7 +263,7 @@ class Follower:
         angle = min(max(angle, -most), most)
         rate = min(abs(wanted.angle_rate) or math.inf, self._largest_rate)
         before, self._angle = self._angle, self._angle + min(max(angle - self._angle, -rate * span), rate * span)
-        # A lag follows a ramp that is ahead by what it lags behind.
+        # A lead that makes up for the lag on a ramp.
         ahead = self._actuators.steering_lag * (self._angle - before) / span if span else 0.0
         return self.steering.input(self._angle + ahead)
 
@@ -274,7 +274,7 @@ def _simulator(vehicle: Vehicle, model: str) -> Simulator:
 
 
 def _run(simulator: Simulator, speed: float, level: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
-    """Speeds [m/s] and accelerations [m/s^2] of a straight run from a speed by one level of the pedals, until it stands or is over."""
+    """Returns speeds [m/s] and accelerations [m/s^2] of a straight run from a speed by one level of the pedals, until it stands or ends."""
     simulator.reset(vx=speed)
     command, steps = (0.0, max(level, 0.0), max(-level, 0.0)), round(_SAMPLE / simulator.dt)
     vx = simulator.output_index["vx"]

@@ -1,4 +1,4 @@
-"""The process that learns a ground: stretches of a drive come over a connection, and maps go back. Knows nothing of ROS.
+"""Child process that learns a ground: stretches of a drive come over a connection, and maps go back. Independent of ROS.
 
     python -m lfdm_ros.engine.learning_child DESCRIPTOR
 """
@@ -44,5 +44,5 @@ def learn_from(parent: Connection) -> None:
 if __name__ == "__main__":
     try:
         learn_from(Connection(int(sys.argv[1])))
-    except (EOFError, BrokenPipeError, ConnectionResetError):  # who listened is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         sys.exit(0)

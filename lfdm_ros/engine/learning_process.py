@@ -1,6 +1,5 @@
-"""The ground is learned in a child process of the least priority: a second of a drive takes a fifth of a second of a core, which neither
-callbacks nor the interpreter lock of a node have to give (`lfdm_ros.engine.learning_child`). Knows nothing of ROS.
-"""
+"""Learning of the ground in a child process of its own: a second of a drive takes a fifth of a second of a core, which neither callbacks
+nor the interpreter lock of a node can spare (`lfdm_ros.engine.learning_child`). Independent of ROS."""
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.vehicles import Vehicle
 
 CHILD = "lfdm_ros.engine.learning_child"
-IN_FLIGHT = 2  # stretches that the child has, one of which it works on
+IN_FLIGHT = 2  # stretches at the child, one of them being learned
 _TURN = 0.05  # [s] between two looks at the connection
 _AGAIN = 2.0  # [s] until a child that died is started again
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """A vehicle, and draws (S,) of its parameters by name; what makes a vehicle, for one cannot go to another process."""
+    """A vehicle in a form that can go to another process, and draws (S,) of its parameters by name."""
 
     name: str
     parameters: Mapping[str, float]
@@ -51,7 +50,7 @@ class Calibrated:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What the child is to learn: period: between two maps [s] of the wall clock, at least."""
+    """Task of the child. period: least wall time between two maps [s]."""
 
     belief: GroundPrior
     settings: LearnerSettings
@@ -61,7 +60,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A stretch, where the vehicle was [m] at its end, and the stamp of that [ns]."""
+    """A stretch, the vehicle's position at its end [m], and the stamp of that [ns]."""
 
     stretch: DriveSegment
     place: tuple[float, float]
@@ -70,8 +69,8 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class LearnerUpdate:
-    """What the child has made of a job, or of all so far. refused: why it could not feel the stretch; known: the map, up to a stamp [ns];
-    None: it has not changed, or not for long enough."""
+    """Report of the child on a job, or on all so far. answers: to a job; felt, silent, kept: windows in all, without information, stored;
+    refused: why a stretch could not be estimated; known: the map, up to a stamp [ns]; None: unchanged, or not due yet."""
 
     answers: bool
     felt: int = 0
@@ -83,15 +82,16 @@ class LearnerUpdate:
 
 
 class LearningProcess:
-    """Hands stretches to the child, which is started with the first one, and takes what it tells. All methods return at once but `close`.
+    """Queue of stretches to the child, which starts with the first one, and its updates. All methods return at once but `close`.
 
     Attributes:
-        told: the last that the child told; failed: why it died the last time; dropped: stretches that came while too many waited;
-        refused: stretches that could not be felt; restarts: how often it was started again, with nothing learned.
+        told: the last update; failed: why the child died, until its next update; dropped: stretches that came while too many waited;
+        refused: stretches that could not be estimated; restarts: how often it was started again, with nothing learned.
     """
 
     def __init__(self, task: Task, calibrated: Calibrated, share: Share, most_waiting: int) -> None:
-        """
+        """Creates an empty queue.
+
         Args:
             share: of the machine.
             most_waiting: stretches; of more the oldest are dropped.
@@ -111,7 +111,7 @@ class LearningProcess:
         self._news_ns = 0
 
     def hand(self, job: Job) -> None:
-        """A stretch to be learned from."""
+        """Queues a stretch to be learned from."""
         with self._wake:
             if len(self._jobs) >= self._most:
                 self._jobs.popleft()
@@ -123,38 +123,38 @@ class LearningProcess:
             self._wake.notify_all()
 
     def take(self, calibrated: Calibrated) -> None:
-        """Another calibration, by which all that is remembered is felt again."""
+        """Changes to another calibration, with which all that is remembered is estimated again."""
         with self._wake:
             self._calibrated, self._recalibrated = calibrated, True
             self._wake.notify_all()
 
     @property
     def waiting(self) -> int:
-        """Stretches that are not learned yet."""
+        """Number of stretches that are not learned yet."""
         return len(self._jobs) + self._in_flight
 
     def news(self) -> tuple[FrictionPosteriorMap, int] | None:
-        """The newest map and its stamp [ns], once."""
+        """Returns the newest map and its stamp [ns], once; None: there is no newer one."""
         with self._wake:
             known, self._news = self._news, None
             return None if known is None else (known, self._news_ns)
 
     def close(self) -> None:
-        """Ends the child; what waits is not learned."""
+        """Ends the child; waiting stretches are not learned."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
         if self._worker is not None:
             self._worker.join()
 
-    # ---- the thread that has the child ---------------------------------------------------------------------------------
+    # ---- the child's thread -------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         while not self._closing:
             with tempfile.TemporaryFile() as errors:
                 here, there = Pipe()
                 command = self._share.command([sys.executable, "-m", CHILD, str(there.fileno())])
-                # By this thread, with which it ends; in a session of its own: Ctrl-C reaches the node alone.
+                # Started by this thread, with which it ends; in a session of its own: Ctrl-C reaches the node alone.
                 child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, pass_fds=[there.fileno()],
                                          start_new_session=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
                 there.close()
@@ -175,7 +175,7 @@ class LearningProcess:
                     child.wait()
 
     def _serve(self, child: Connection) -> None:
-        """Raises EOFError, OSError: the child is gone."""
+        """Exchanges messages with the child until closed. Raises EOFError, OSError: the child is gone."""
         with self._wake:
             self._recalibrated = False
         child.send((self._task, self._calibrated))

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-# A loop that fell further behind than this gives the time up instead of rushing after it.
+# A loop further behind than this drops its backlog instead of catching up.
 LARGEST_BACKLOG = 0.5  # [s] wall
 
-# What keeps simulated time below the speed that was asked for; see `slowed_by`.
+# Causes of a simulated time below the speed asked for; see `slowed_by`.
 ANSWERS, MACHINE = "the controller's answers", "this machine"
 _AS_ASKED = 0.95  # of the speed asked for
 # Shares of the age at which a command is stale: up to the first, time passes as fast as asked; up to the second, as on the wall clock; from
@@ -22,7 +22,7 @@ PATIENCE, DISCOVERY = 5.0, 3.0
 
 
 class Pacer:
-    """Says when the next tick is due. Deadlines are multiples from an anchor, so that lateness does not accumulate.
+    """Schedule of ticks. Deadlines are multiples from an anchor, so that lateness does not accumulate.
 
     Attributes:
         overruns: ticks begun more than one whole wall period after their deadline.
@@ -31,7 +31,8 @@ class Pacer:
     """
 
     def __init__(self, period: float, factor: float, now: float) -> None:
-        """
+        """Anchors the deadlines at `now`.
+
         Args:
             period: simulated time of a tick [s].
             factor: simulated seconds per wall second; 0: as fast as possible.
@@ -56,7 +57,7 @@ class Pacer:
         self._anchor(now)
 
     def resume(self, now: float) -> None:
-        """Time stood still; the next tick is due one period from now."""
+        """Sets the next tick due one period from now, after a standstill of time."""
         self._last, self.held = now, False
         self._anchor(now)
 
@@ -64,7 +65,7 @@ class Pacer:
         return self._last if self.factor == 0.0 else self._start + self._ticks * self.period / self.factor
 
     def delay(self, now: float, pace: float = math.inf) -> float:
-        """Seconds of wall time until the next tick is due and permitted; 0 or less: now.
+        """Returns the wall time [s] until the next tick is due and permitted; 0 or less: now.
 
         Args:
             pace: the most simulated seconds per wall second that are permitted since the last tick; 0: no tick is.
@@ -77,8 +78,8 @@ class Pacer:
         return max(due, permitted)
 
     def tick(self, now: float) -> None:
-        """A tick begins."""
-        if self.held:  # what was lost is not caught up with
+        """Notes the start of a tick."""
+        if self.held:  # lost time is not caught up
             self._held_back = self.held_back(now)
             self.resume(now)
             return
@@ -95,12 +96,12 @@ class Pacer:
             self._ticks += 1
 
     def held_back(self, now: float) -> float:
-        """Wall time [s] for which ticks were not permitted after their deadlines; no overruns."""
+        """Returns the wall time [s] for which ticks were not permitted after their deadlines; they are no overruns."""
         return self._held_back + (max(0.0, now - max(self._due(), self._last)) if self.held else 0.0)
 
 
 def slowed_by(asked: float, reached: float, held_back: float) -> str:
-    """What keeps simulated time below the speed asked for; empty: nothing.
+    """Returns the cause of a simulated time below the speed asked for; empty: none.
 
     Args:
         asked, reached: simulated seconds per wall second; asked 0: as fast as possible, which only answers can be slower than.
@@ -113,7 +114,7 @@ def slowed_by(asked: float, reached: float, held_back: float) -> str:
 
 
 def speed_summary(simulated: float, wall: float, asked: float, held_back: float) -> dict[str, Any]:
-    """speed_factor, speed_factor_asked, held_back [s] and slowed_by of a run of simulated and wall seconds."""
+    """Returns speed_factor, speed_factor_asked, held_back [s] and slowed_by of a run of simulated and wall seconds."""
     wall = max(wall, 1e-9)
     return {"speed_factor": simulated / wall, "speed_factor_asked": asked, "held_back": held_back,
             "slowed_by": slowed_by(asked, simulated / wall, held_back / wall)}
@@ -128,7 +129,8 @@ class SpeedMeter:
         self._read = 0.0, 0.0
 
     def read(self, simulated: float, held_back: float, now: float) -> tuple[float, float]:
-        """
+        """Returns the averages, renewed once in a window.
+
         Args:
             simulated: simulated time [s].
             held_back: as of the Pacer [s].
@@ -141,7 +143,7 @@ class SpeedMeter:
 
 
 class AnswerWindow:
-    """Slows simulated time down where a driver's answers are late, as far as it takes.
+    """Limit on the pace of simulated time where a driver's answers are late, no lower than needed.
 
     A command is as old as the state that it answers; at ten times real time half a second of simulated age is 50 ms of the wall clock,
     which a busy machine exceeds. Where there is no driver, or one that has not answered within PATIENCE, time passes as fast as asked
@@ -149,33 +151,34 @@ class AnswerWindow:
     """
 
     def __init__(self, limit: float, has_driver: Callable[[], bool]) -> None:
-        """
+        """Begins at simulated time 0.
+
         Args:
             limit: simulated age [s] at which a command is stale.
-            has_driver: whether anybody is known who could answer; asked while time is held back.
+            has_driver: returns whether any driver is known that could answer; called while time is held back.
         """
         self._limit, self._has_driver = limit, has_driver
         self.restart(0.0)
 
     def restart(self, time: float) -> None:
-        """Simulated time [s] goes on from here, after a start, a pause or a reset."""
+        """Begins anew at a simulated time [s], after a start, a pause or a reset."""
         self._answered = time  # the newest state that was answered
         self._alone = False
         self._held_since = math.nan  # wall time
 
     def answer(self, time: float, stamp: float) -> None:
-        """A command has come, good or not: somebody drives.
+        """Notes a command, good or not: there is a driver.
 
         Args:
             time: simulated time [s].
             stamp: of the state that it answers [s]. Where that is too old to count, the window begins anew.
         """
         answered = time if time - stamp > self._limit else min(stamp, time)
-        if answered > self._answered:  # one that repeats itself is not waited for
+        if answered > self._answered:  # a driver that repeats itself is not waited for
             self._answered, self._alone, self._held_since = answered, False, math.nan
 
     def pace(self, time: float, now: float) -> float:
-        """The most simulated seconds per wall second at a simulated time [s] and a wall time [s]; infinite: no limit, 0: stand still."""
+        """Returns the most simulated seconds per wall second at a simulated and a wall time [s]; infinite: no limit, 0: stand still."""
         ahead = time - self._answered
         if self._alone or ahead < _FULL_PACE * self._limit:
             return math.inf

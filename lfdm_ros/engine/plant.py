@@ -1,4 +1,4 @@
-"""The vehicle's part of a tick: actuators, selector and physics, driven by what is asked of it. Knows nothing of ROS nor of pacing."""
+"""The vehicle's part of a tick: actuators, selector and physics. Independent of ROS and of pacing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from lfdm_ros.simulation import Simulator
 from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.world import Pose
 
-# With an actuator its output is held for so long [s], or a physics step where that is longer.
+# Hold of the actuator's output [s]; a physics step where that is longer.
 _ACTUATOR_HOLD = 0.002
 
-# What lies between the actuators and the vehicle: takes their output (3,) and gives what reaches the vehicle; the same array where it has
-# nothing to change, which then holds for the tick.
+# The stage between the actuators and the vehicle: takes their output (3,) and returns the vehicle's inputs; the same array where it
+# changes nothing, which then holds for the tick.
 Between = Callable[[np.ndarray], np.ndarray]
 
 
 class Plant:
-    """A simulator with what lies before it."""
+    """A simulator with its actuators, selector and the stage between."""
 
     def __init__(self, simulator: Simulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
-        """
+        """Connects the simulator with its actuators.
+
         Args:
             simulator: compiled and reset to the initial state.
             steps: physics steps in a tick.
@@ -38,7 +39,7 @@ class Plant:
 
     @property
     def period_ns(self) -> int:
-        """Of a tick."""
+        """Duration of a tick [ns]."""
         return round(self.simulator.dt * 1e9) * self.steps
 
     def reset(self, pose: Pose, time: float) -> None:
@@ -50,13 +51,13 @@ class Plant:
             self._actuator.reset(time)
 
     def swap(self, simulator: Simulator) -> None:
-        """Goes on with another simulator of the same model and step, from the state reached."""
+        """Replaces the simulator by another of the same model and step, from the state reached."""
         present = self.simulator
         simulator.jump(present.state, round(present.time / present.dt), self.inputs)
         self.simulator = simulator
 
     def drive(self, time: float, inputs: Inputs | np.ndarray) -> None:
-        """One tick from a time [s] on, with steering, throttle and brake as they are asked for. Raises SimulationDiverged."""
+        """Advances by a tick from a time [s], with steering, throttle and brake as commanded. Raises SimulationDiverged."""
         if self._actuator is None:
             self.inputs = self._reaching(np.array(inputs))
             self.simulator.advance(self.inputs, self.inputs, self.steps)

@@ -1,4 +1,4 @@
-"""Contact with obstacles, wheel lift and excursions from the corridor of a simulated vehicle. Knows nothing of ROS."""
+"""Contact with obstacles, wheel lift and excursions from the corridor of a simulated vehicle. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outputs = Sequence[float] | np.ndarray  # of the model, SI
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """The findings since the start; see SimulatorStatus.msg."""
+    """Findings since the start; see SimulatorStatus.msg."""
 
     collisions: int = 0
     first_collision: str = ""
@@ -27,7 +27,7 @@ class RunVerdict:
 
 
 class RunMonitor:
-    """Checks of the true state. A collision counts when it begins; the vehicle drives on through the obstacle.
+    """Monitor of the true state. A collision counts when it begins; the vehicle drives on through the obstacle.
 
     Attributes:
         verdict: on contact and lift.

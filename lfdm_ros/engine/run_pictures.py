@@ -35,7 +35,7 @@ LARGEST_GIF = 1_500_000  # bytes
 
 @dataclass
 class Film:
-    """What a run looked like from within; hand `note` to `drive` as on_cycle. Kept every `step` [s]."""
+    """Cycles and scans of a run, kept every `step` [s]; give `note` to `drive` as on_cycle."""
 
     lidar: Mount | None
     step: float = FRAME
@@ -49,13 +49,13 @@ class Film:
 
 
 def draw_run(scenario: Scenario, run: Run, footprint: Footprint, ending: str, film: Film) -> Figure:
-    """A run from above and over time, for a page.
+    """Draws a run from above and over time, for a page.
 
     From above, to scale: obstacles where they were at the end, lane, goal, the vehicle's outline once a second and the plans of those
-    times. Over time: speed, steering, pedals, least wheel load by that at rest.
+    times. Over time: speed, steering, pedals, least wheel load by that at the start.
 
     Args:
-        ending: how the run ended, below the name of the scenario.
+        ending: how the run ended, for the title.
         film: of the run, for its plans.
     """
     x, y, yaw = (run.column(name) for name in ("x", "y", "yaw"))
@@ -85,7 +85,7 @@ def draw_run(scenario: Scenario, run: Run, footprint: Footprint, ending: str, fi
 
 
 def _extent(scenario: Scenario, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (2,) of what a picture from above shows [m]: the way with its surroundings, and the goal."""
+    """Returns the lower and upper corner (2,) of the view from above [m]: the path driven with its surroundings, and the goal."""
     points = np.column_stack([x, y])
     if scenario.goal is not None:
         points = np.vstack([points, (scenario.goal.x, scenario.goal.y)])
@@ -137,7 +137,7 @@ def require_animation(path: Path, option: str = "--animation") -> None:
 
 
 def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film: Film) -> None:
-    """Writes a GIF or MP4 that follows the vehicle at twice its pace. A GIF has at most 1.5 MB: else fewer frames and colours.
+    """Writes a GIF or MP4 that follows the vehicle at twice its pace. A GIF over 1.5 MB gets fewer frames and colours.
 
     Raises:
         InputError: as `require_animation`, or the file cannot be written.
@@ -162,7 +162,7 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
 
 
 def _write_mp4(path: Path, pictures: Sequence[Image.Image], rate: float) -> None:
-    """`rate` [1/s]."""
+    """Writes pictures as an MP4 of a `rate` [1/s]. Raises InputError: ffmpeg fails."""
     with replacing(path) as partial:
         command = ["ffmpeg", "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "{}x{}".format(*pictures[0].size),
                    "-r", f"{rate:g}", "-i", "-", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4", str(partial)]
@@ -209,7 +209,7 @@ def _echoes(scan: Scan, lidar: Mount, x: float, y: float, yaw: float) -> tuple[n
 
 
 def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False) -> None:
-    """Lane, goal and the obstacles of a time [s]; with `trails`, how those came that move, and names for a legend."""
+    """Draws path, goal and the obstacles of a time [s]; with `trails` also lane, the obstacles' trails and names for a legend."""
     if scenario.path is not None:
         axis.plot(*scenario.path.T, color=OBSTACLE if trails else PATH, lw=1.0, ls="--", label="path" if trails else None)
         if trails and scenario.corridor is not None:
@@ -236,7 +236,7 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
 
 
 def _edges(path: np.ndarray, corridor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Left and right edge (n, 2) of the corridor (k, 3) of a path (n, 2) [m]."""
+    """Returns the left and right edge (n, 2) of the corridor (k, 3) of a path (n, 2) [m]."""
     steps = np.diff(path, axis=0)
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
     tangents = np.gradient(path, axis=0)

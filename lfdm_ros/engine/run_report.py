@@ -33,7 +33,7 @@ def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
 
 
 def quantiles(ms: np.ndarray) -> dict[str, float] | None:
-    """Returns median, 99 % and largest of cycles (n,) [ms]; None of none, as where a vehicle starts inside an obstacle."""
+    """Returns median, 99 % and largest of cycles (n,) [ms]; None without cycles, as where a vehicle starts inside an obstacle."""
     return dict(zip(("p50", "p99", "max"), np.round(np.percentile(ms, (50, 99, 100)), 3).tolist())) if len(ms) else None
 
 
@@ -42,7 +42,7 @@ def _number(value: float) -> float | None:
 
 
 def ending(run: Mapping[str, Any]) -> str:
-    """How a run ended, in words."""
+    """Returns the ending of a run in words."""
     lift = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
     if run["collision"] and not run["cycles"]:
         return f"hit at the start: {run['collision']}"
@@ -59,12 +59,12 @@ def ending(run: Mapping[str, Any]) -> str:
 
 
 def _predicted(run: Mapping[str, Any]) -> str:
-    """Whether the controller predicts through its delay; an operator has no say in it."""
+    """Returns a note on whether the controller predicts through its delay; '' for an operator."""
     return {True: " predicted", False: " not predicted", None: ""}[run.get("compensate")]
 
 
 def failures(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """One line for each run that hit something, lifted a wheel, diverged or did not arrive, a dead end apart."""
+    """Returns one line for each run that hit something, lifted a wheel, diverged or did not arrive; a dead end is no failure."""
     found = []
     for run in runs:
         arrived = run["reached"] is not None or (run["scenario"] == "dead_end" and run["stands"])

@@ -1,4 +1,4 @@
-"""Scans as they arrive, checked, and looked at where the vehicle was when they were taken. Knows nothing of ROS."""
+"""Buffer of arriving scans, checked and evaluated at the vehicle's pose of their time. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 
 
 class ObstacleSource(Protocol):
-    """What is asked of `lfdm_ros.perception.ObstacleTracker`."""
+    """Interface of `lfdm_ros.perception.ObstacleTracker`."""
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
     def obstacles(self) -> Obstacles: ...
@@ -29,13 +29,13 @@ class ObstacleSource(Protocol):
 
 
 class PoseHistory:
-    """Where the vehicle was: poses by time, linear between them."""
+    """Poses of the vehicle by time, linear between them."""
 
     def __init__(self) -> None:
         self._poses: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
 
     def add(self, time_ns: int, x: float, y: float, yaw: float) -> None:
-        """Times must grow."""
+        """Adds a pose; times must grow."""
         self._poses.append((time_ns, x, y, yaw))
 
     def clear(self) -> None:
@@ -46,7 +46,7 @@ class PoseHistory:
         return self._poses[-1][0] if self._poses else None
 
     def at(self, time_ns: int) -> tuple[float, float, float] | None:
-        """x, y [m], yaw [rad]; None outside the history."""
+        """Returns x, y [m], yaw [rad] at a time; None outside the history."""
         poses = self._poses
         if not poses or not poses[0][0] <= time_ns <= poses[-1][0]:
             return None
@@ -61,15 +61,16 @@ class PoseHistory:
 
 
 class ScanBuffer:
-    """Keeps the scans that have come until they are looked at, and what was seen.
+    """Scans that were not evaluated yet, and the obstacles seen last.
 
-    history: where the vehicle was; obstacles: as they were seen last, None: nothing was looked at; missing: the scan that did not come in
+    history: poses of the vehicle; obstacles: as seen last, None: no scan was evaluated; missing: message on the scan that did not come in
     time, empty: all came.
     """
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
                  tolerance_ns: int = 0) -> None:
-        """
+        """Creates an empty buffer.
+
         Args:
             lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
             lidar_latency: from a scan's stamp to its arrival [s].
@@ -84,26 +85,26 @@ class ScanBuffer:
         self.forget(lambda stamp_ns: False)
 
     def forget(self, keep: Callable[[int], bool]) -> None:
-        """Forgets all but the scans whose stamp `keep` is true for."""
+        """Discards all but the scans whose stamp `keep` accepts."""
         self.history.clear()
         self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
         self._gate.last_ns = self._scans[-1][0] if self._scans else None
-        self.seen_ns: int | None = None  # that the obstacles are from
+        self.seen_ns: int | None = None  # stamp of the scan that the obstacles are from
         self.obstacles: Obstacles | None = None
         self._tracker.reset()
 
     @property
     def waiting(self) -> int:
-        """Scans that were not looked at yet."""
+        """Number of scans that were not evaluated yet."""
         return len(self._scans)
 
     @property
     def expects(self) -> bool:
-        """Whether scans come, or are said to."""
+        """True if scans come, or are announced by a rate."""
         return bool(self._schedule) or self._gate.last_ns is not None
 
     def offer(self, stamp_ns: int, scan: Scan) -> bool:
-        """A scan has come; False: refused, or known."""
+        """Takes a scan; False: refused, or known."""
         order = self._gate.order(stamp_ns)
         if order is StampOrder.REPEATED:
             return False  # published again, with its state
@@ -124,16 +125,16 @@ class ScanBuffer:
         return True
 
     def due(self, now_ns: int, first_ns: int | None) -> bool:
-        """Whether a scan that should be here is not; first_ns: stamp of the first state."""
+        """Returns whether a scan that should be here is not; first_ns: stamp of the first state."""
         return not self.missing and self._schedule.due(now_ns, first_ns, self._gate.last_ns)
 
     def give_up(self, now_ns: int) -> str:
-        """Waits for no scan until one comes; says which did not."""
+        """Stops waiting for scans until one comes; returns a message on the missing one."""
         self.missing = f"the scan of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
         return self.missing
 
     def look(self) -> bool:
-        """Looks at the scans that have come; whether that changed what is seen. All beams at infinity is a scan that sees nothing."""
+        """Evaluates the scans that have come; returns whether any was usable. With all beams at infinity a scan sees no obstacle."""
         last = self.history.last_ns
         changed = False
         while last is not None and (place := next((i for i, (stamp, _) in enumerate(self._scans) if stamp <= last), None)) is not None:
@@ -157,5 +158,5 @@ class ScanBuffer:
         return changed
 
     def age(self, now_ns: int) -> float:
-        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
         return math.nan if self.seen_ns is None else 1e-9 * (now_ns - self.seen_ns)

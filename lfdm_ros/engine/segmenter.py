@@ -1,4 +1,4 @@
-"""A drive as it is measured, cut into stretches that friction is felt in. Knows nothing of ROS."""
+"""Division of a measured drive into stretches for the estimation of friction. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from lfdm_ros.sensors.state_gate import StampGate, StampOrder, StateGate
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 
-SAMPLE_NS = 10_000_000  # states are brought to even times, so far apart
+SAMPLE_NS = 10_000_000  # between two samples, to which states are interpolated
 WINDOWS = 5  # of a stretch
 _GAP_NS = 100_000_000  # states that are further apart are not joined
-_SETTLE_NS = 100_000_000  # for so long a command may come later than the states of its time, where commands come
-_AWAITED_NS = 3_000_000_000  # and for so long where they have not come lately: messages of one topic overtake those of another
-_PAST_NS = 2_000_000_000  # commands are remembered for: actuators are slow
-_SLOWEST = 1.0  # [m/s] more slowly, or backwards, nothing is felt
+_SETTLE_NS = 100_000_000  # by which a command may come later than the states of its time, where commands come
+_AWAITED_NS = 3_000_000_000  # the same where they have not come lately: messages of one topic overtake those of another
+_PAST_NS = 2_000_000_000  # for which commands are kept: actuators are slow
+_SLOWEST = 1.0  # [m/s] below which, or backwards, nothing is estimated
 
 
 class Segmenter:
-    """Takes states and commands as they come, and gives out each stretch of the drive once it is whole.
+    """Division of states and commands, as they come, into stretches of the drive, each given out once it is whole.
 
     A drive that is interrupted, because states stay out, the clock goes back or the vehicle is put elsewhere, is given out up to there, and
     another one begins.
 
     Attributes:
-        interruptions: how many, by what it was.
+        interruptions: counts by kind.
         place: of the vehicle at the last state [m]; frame: of the states; stamp_ns: of the last one, 0: there was none.
     """
 
     def __init__(self, refusals: Refusals, actuators: Actuators | None, timeout: float = 0.5,
                  window: float = EstimatorSettings().window) -> None:
-        """
+        """Begins without a state.
+
         Args:
             actuators: that commands act through; None: they act at once and in full.
-            timeout: age of the last command [s] from which on nobody knows what acts.
+            timeout: age of the last command [s] from which on the acting inputs are unknown.
             window: as `EstimatorSettings` has it [s].
         """
         self._refusals, self._actuators, self._timeout_ns = refusals, actuators, round(1e9 * timeout)
@@ -61,16 +62,16 @@ class Segmenter:
     def _begin(self, origin_ns: int) -> None:
         self._origin_ns = origin_ns
         self._states: list[tuple[int, list[float]]] = []
-        self._inputs: list[np.ndarray] = []  # at even times, from number _first on
-        self._first = self._given = 0  # even times that were dropped, and that were given out
+        self._inputs: list[np.ndarray] = []  # at the samples, from number _first on
+        self._first = self._given = 0  # samples that were dropped, and that were given out
         self._acting = Actuator.of(self._actuators) if self._actuators is not None else Actuator()
         self._acting.reset(-1e-9 * _PAST_NS)
-        self._sent = 0  # commands that the actuator was given
+        self._sent = 0  # commands sent to the actuator
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def command(self, stamp_ns: int, inputs: Sequence[float]) -> list[DriveSegment]:
-        """Steering, throttle and brake that were sent to the vehicle; returns as `state`."""
+        """Takes steering, throttle and brake as sent to the vehicle; returns as `state`."""
         try:
             for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs)):
                 require(name, value)
@@ -90,7 +91,7 @@ class Segmenter:
         return self._settled()
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> list[DriveSegment]:
-        """What was measured, by the names of the models' states, NaN: not; returns the stretches that are whole now."""
+        """Takes measured values by the names of the models' states, NaN: not measured; returns the stretches that are whole now."""
         if self._gate.order(stamp_ns) is StampOrder.REPEATED:
             return []
         why = self._gate.validate(stamp_ns, frame, values)
@@ -112,7 +113,7 @@ class Segmenter:
         return [*whole, *self._settled()]
 
     def end(self) -> list[DriveSegment]:
-        """The drive ends, for now: what is left of it."""
+        """Ends the drive for now; returns the rest of it."""
         last_ns = self._gate.last_ns
         self._gate.forget()
         left = [] if last_ns is None else self._whole((last_ns - self._origin_ns) // SAMPLE_NS, 1)
@@ -122,7 +123,7 @@ class Segmenter:
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _settled(self) -> list[DriveSegment]:
-        """Stretches of which no command can come any more."""
+        """Returns the stretches for which no command can come any more."""
         last_ns = self._gate.last_ns
         if last_ns is None:
             return []
@@ -133,7 +134,7 @@ class Segmenter:
         return self._whole((until_ns - self._origin_ns) // SAMPLE_NS, WINDOWS)
 
     def _whole(self, reached: int, least: int) -> list[DriveSegment]:
-        """Stretches of at least so many windows up to the even time of a number."""
+        """Returns stretches of at least `least` windows, up to sample number `reached`."""
         found = []
         while reached - self._given >= least * self._window:
             count = min((reached - self._given) // self._window, WINDOWS) * self._window
@@ -144,12 +145,12 @@ class Segmenter:
         return found
 
     def _stretch(self, first: int, since: int, end: int) -> DriveSegment | None:
-        """Even times number `first` ... `end`; None: nothing can be felt from number `since` on."""
+        """Returns samples number `first` ... `end`; None: nothing can be estimated from number `since` on."""
         numbers = np.arange(first, end + 1)
         table = np.array([row for _, row in self._states])
         yaw = self._names.index("yaw")
         table[:, yaw] = np.unwrap(table[:, yaw])
-        # Since the begin: a stamp in nanoseconds is more than a double resolves.
+        # Relative to the begin: a double does not resolve a stamp in nanoseconds.
         at, known = 1e-9 * SAMPLE_NS * numbers, 1e-9 * np.array([stamp_ns - self._origin_ns for stamp_ns, _ in self._states])
         states = {name: np.interp(at, known, column) for name, column in zip(self._names, table.T)}
         inputs = self._inputs_to(first, end)
@@ -161,7 +162,7 @@ class Segmenter:
         return DriveSegment(MeasuredDrive(at - at[0], inputs, states), float(at[since - first] - at[0]))
 
     def _inputs_to(self, first: int, end: int) -> np.ndarray:
-        """What acted at the even times number `first` ... `end` (., 3); NaN: nobody knows."""
+        """Returns the acting inputs at samples number `first` ... `end` (., 3); NaN: unknown."""
         while self._first + len(self._inputs) <= end:
             time_ns = self._origin_ns + (self._first + len(self._inputs)) * SAMPLE_NS
             while self._sent < len(self._commands) and self._commands[self._sent][0] <= time_ns:
@@ -175,7 +176,7 @@ class Segmenter:
         return np.array(self._inputs[first - self._first:end + 1 - self._first])
 
     def _drop(self, before: int) -> None:
-        """Forgets what no later stretch needs."""
+        """Discards data that no stretch from sample number `before` on needs."""
         del self._inputs[:max(before - self._first, 0)]
         self._first = max(before, self._first)
         oldest_ns = self._origin_ns + before * SAMPLE_NS

@@ -1,4 +1,4 @@
-"""When shared control is asked, and with what: states, commands, plans and scans as they arrive, checked. Knows nothing of ROS."""
+"""Timing and inputs of shared control: states, commands, plans and scans as they arrive, checked. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR
 
 PLAN = "plan"
-NEAR = 2.0  # [m] a vehicle that is as near as this when the clock goes back is where it was
+NEAR = 2.0  # [m] a vehicle that is nearer than this when the clock goes back has not moved
 PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
 _PLANS = 4
-_AHEAD_NS = 1_000_000_000  # a state that others have answered is no further away
+_AHEAD_NS = 1_000_000_000  # largest lead of an answer over its state
 
 
 class SharedPilot:
-    """Asks `AuthorityArbiter` for a command with each state, and refuses what cannot be used, by name.
+    """Timing of an `AuthorityArbiter` and supply of its inputs, of which unusable ones are refused by name.
 
-    Free running, `watch` asks where no state came. In lockstep a state waits for its answers: the command of each source that takes part in
-    the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one decision, stamped as the state. A
-    source that is given up on is not waited for until it speaks again. So the order in which messages come decides nothing.
+    Free running, a command goes out with each state, and by `watch` where none came. In lockstep a state waits for its answers: the command
+    of each source that takes part in the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one
+    decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages has no
+    effect.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, tracker: ObstacleSource, *, period: float, lockstep: bool = False,
                  plan_period: float = 0.0, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
                  report: Callable[[str], None] = lambda text: None) -> None:
-        """
+        """Creates a pilot without a task.
+
         Args:
             period: between two commands where no state comes [s].
             plan_period: in lockstep, between two plans of autonomy [s], the first one stamped as its first command, a plan of no rows where
                 it has none; 0: plans are not waited for.
             lidar_rate, lidar_latency: as `ScanBuffer`.
-            report: takes what a person should know, in one line.
+            report: takes notices, each in one line.
         """
         self.arbiter, self._report, self._lockstep = arbiter, report, lockstep
         self.refusals = arbiter.refusals
@@ -49,19 +51,19 @@ class SharedPilot:
         self._barrier: LockstepBarrier[SharedDecision | None] = LockstepBarrier(self.awaited)
         self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
                                tolerance_ns=self._gate.tolerance_ns)
-        self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
+        self._task = ("path", Task())  # its kind; its frame is compared with that of the first state
         self.resets = 0
-        self.missing: dict[str, str] = {}  # lockstep: who did not answer in time, in words, by source
+        self.missing: dict[str, str] = {}  # lockstep: message on each source that did not answer in time
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
         self.scans.forget(keep)
         self._gate.forget()
         self._barrier.forget()
-        self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that are not heard yet
+        self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that the arbiter has not got yet
         self._first_autonomy_ns: int | None = None  # stamp of its first command
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
-        self._issued_ns: dict[str, int] = {}  # when that was asked for
+        self._issued_ns: dict[str, int] = {}  # time of issue of its newest command
         self._decided: SharedDecision | None = None
         self._decisions.last_ns = None
 
@@ -71,20 +73,20 @@ class SharedPilot:
         return self._gate.frame
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False, moved: bool = True) -> None:
-        """Forgets what is known: time or place are not what they were. An emergency stop stays; unless the vehicle has `moved`, the command
-        in force, too."""
+        """Discards states, scans and answers after a jump of time or place. An emergency stop stays; unless the vehicle has `moved`, the
+        command in force, too."""
         self._forget(keep)
         self.resets += 1
         self.arbiter.reset(moved)
 
-    # ---- what is driven ------------------------------------------------------------------------------------------------
+    # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def drive(self, kind: str, task: Task) -> bool:
-        """Takes the path that is driven and its corridor, from the next decision on; a task without a path: there is none. False: refused,
-        and the one before counts.
+        """Accepts the path to drive and its corridor, from the next decision on; a task without a path: there is none. False: refused, and
+        the one before counts.
 
         Args:
-            kind: "goal" or "path": what it came as.
+            kind: "goal" or "path", for the refusal.
         """
         if (foreign := self._gate.foreign(task.frame)) is not None:
             self.refusals.refuse(kind, foreign)
@@ -96,7 +98,7 @@ class SharedPilot:
     # ---- states --------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> SharedDecision | None:
-        """A state has come; returns the decision to send, None: it waits, or was refused."""
+        """Takes a state; returns the decision to send, None: it waits, or was refused."""
         if self._gate.repeats(stamp_ns):
             return self._decided if self._barrier.stamp_ns is None else None
         now_ns = stamp_ns if self._lockstep else now_ns
@@ -120,7 +122,7 @@ class SharedPilot:
             self.refusals.refuse(self._task[0], foreign)
             self.drive("path", Task())
         self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
-        # What was stamped far ahead is no answer to this state.
+        # A message stamped far ahead is no answer to this state.
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
             self._first_autonomy_ns = None
@@ -139,7 +141,7 @@ class SharedPilot:
         return self._barrier.offer(now_ns, lambda: self._decide(now_ns)) if self._lockstep else self._decide(now_ns)
 
     def awaited(self, stamp_ns: int) -> list[str]:
-        """In lockstep, whose answer to the state of this stamp has not come."""
+        """Returns the missing answers to the state of this stamp [ns] by name, in lockstep."""
         mode = self.arbiter.settings.mode
         due = {OPERATOR: stamp_ns} if mode != AUTONOMY else {}
         if mode != OPERATOR:
@@ -175,7 +177,7 @@ class SharedPilot:
 
     @property
     def place(self) -> tuple[float, float] | None:
-        """Where the vehicle was at the last state: x, y [m]; None: there was none."""
+        """Position x, y of the vehicle at the last state [m]; None: there was none."""
         return (self._gate.last[1]["x"], self._gate.last[1]["y"]) if self._gate.last is not None else None
 
     @property
@@ -184,7 +186,7 @@ class SharedPilot:
         return self._decisions.last_ns or 0
 
     def give_up(self) -> SharedDecision | None:
-        """Answers have not come for too long: answers the state without, and waits for none of those until they speak again."""
+        """Answers the waiting state without the missing answers, and waits for none of those until they come again."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
@@ -197,7 +199,7 @@ class SharedPilot:
         return self._barrier.release()
 
     def watch(self, now_ns: int) -> SharedDecision | None:
-        """To be called once a period where states come by themselves: a command where none went out lately."""
+        """Decides where no command went out lately; to be called once a period, without effect in lockstep."""
         last_ns = self._decisions.last_ns
         if self._lockstep or now_ns <= 0 or last_ns is None:
             return None
@@ -208,13 +210,13 @@ class SharedPilot:
         return self._decide(now_ns) if now_ns - last_ns >= PATIENCE * self._period_ns else None
 
     def now(self, now_ns: int) -> SharedDecision:
-        """A decision at once, whatever is known: for an emergency stop, or a callback that has failed; 0: at the time of the last state."""
+        """Decides at once, for an emergency stop or a callback that has failed; 0: at the time of the last state."""
         return self._decide(now_ns or self.state_ns)
 
     # ---- sources -------------------------------------------------------------------------------------------------------
 
     def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
-        """The operator's command has come; returns the decision for a state that waited for it.
+        """Takes the operator's command; returns the decision for a state that waited for it.
 
         Args:
             age: [s] by which it is older than its stamp, which in lockstep is that of the state; NaN: an answer, but no command yet.
@@ -222,27 +224,27 @@ class SharedPilot:
         return self._source(OPERATOR, stamp_ns, inputs, now_ns, age)
 
     def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> SharedDecision | None:
-        """As `operator`."""
+        """Takes autonomy's command, as `operator`."""
         self._first_autonomy_ns = stamp_ns if self._first_autonomy_ns is None else self._first_autonomy_ns
         return self._source(AUTONOMY, stamp_ns, inputs, now_ns)
 
     def _source(self, name: str, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
         hear = self.arbiter.on_operator_command if name == OPERATOR else self.arbiter.on_autonomy_command
         if self._lockstep and stamp_ns <= self._answered.get(name, -1):
-            return None  # an answer that was given again
+            return None  # a repeated answer
         try:
             issued_ns = -1 if math.isnan(age) else stamp_ns - round(1e9 * require("age", age))
         except Refused as error:
             self.refusals.refuse(name, error)
         else:
-            if not age or issued_ns > self._issued_ns.get(name, -1):  # what a link gives again is no news
+            if not age or issued_ns > self._issued_ns.get(name, -1):  # a link's repetition is not new
                 self._issued_ns[name] = issued_ns
                 hear(1e-9 * issued_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
         return self._spoke(name, stamp_ns)
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> SharedDecision | None:
-        """Autonomy's plan has come, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the
-        next state's: it may come before or after the command that it belongs to. Without rows: it has none."""
+        """Takes autonomy's plan, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the next
+        state's: it may come before or after the command that it belongs to. Without rows: there is none."""
         if self._lockstep and stamp_ns <= self._answered.get(PLAN, -1):
             return None
         if self.frame and frame != self.frame:  # an empty frame too
@@ -252,13 +254,13 @@ class SharedPilot:
         return self._spoke(PLAN, stamp_ns)
 
     def _spoke(self, name: str, stamp_ns: int) -> SharedDecision | None:
-        """Who answers is waited for again, whatever was made of the answer."""
+        """Notes an answer, usable or not, of a source that is then waited for again; returns the decision of a waiting state."""
         self._answered[name] = stamp_ns
         self.missing.pop(name, None)
         return self._barrier.release()
 
     def _clock(self, stamp_ns: int, now_ns: int) -> int:
-        """When a message came [ns]: in lockstep with its state."""
+        """Returns the time at which a message came [ns]: in lockstep with its state."""
         if not self._lockstep:
             return now_ns
         newest = max(self.decided_ns, self._barrier.stamp_ns or 0, self.state_ns)
@@ -267,15 +269,15 @@ class SharedPilot:
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
     def scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
-        """A scan has come; returns the decision for a state that waited for it."""
+        """Takes a scan; returns the decision for a state that waited for it."""
         return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
     def after(self) -> None:
-        """Looks at the scans that have come; to be called when the command is out."""
+        """Evaluates the scans that have come; to be called when the command is out."""
         if self.scans.look():
             assert self.scans.obstacles is not None
             self.arbiter.update_obstacles(self.scans.obstacles)
 
     def scan_age(self, now_ns: int) -> float:
-        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
         return self.scans.age(now_ns)

@@ -1,4 +1,4 @@
-"""Sampling of simulated sensors in simulated time, with latency. Knows nothing of ROS."""
+"""Sampling of simulated sensors in simulated time, with latency. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class SimulatedSensor(Generic[T]):
     """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick."""
 
     def __init__(self, sensor: Sensor[T], tick_ns: int, rate_name: str = "lidar_rate") -> None:
-        """
+        """Begins without measurements under way.
+
         Args:
             tick_ns: between two states [ns].
-            rate_name: the sensor's rate in messages of errors.
+            rate_name: name of the sensor's rate in error messages.
 
         Raises:
             InputError: the sensor's period is not a whole number of ticks.
@@ -42,7 +43,7 @@ class SimulatedSensor(Generic[T]):
 
     def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0,
                  outputs: Mapping[str, float] = _NO_OUTPUTS) -> list[tuple[int, T]]:
-        """Stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick."""
+        """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick."""
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:

@@ -1,4 +1,4 @@
-"""The simulator's loop: when to advance, with which input, at which pace. Knows nothing of ROS; the node gives it a publisher."""
+"""Loop of the simulator: time, input and pace of each tick. Independent of ROS; the node provides a publisher."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Status:
 
 
 class Stepper:
-    """Runs a Simulator tick by tick in a thread of its own.
+    """Loop of a Simulator, tick by tick in a thread of its own.
 
     A tick is one publishing period: one call of Simulator.advance, then one call of `publish`. Time is counted in whole
     ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it, but never together with `forget`
@@ -63,7 +63,8 @@ class Stepper:
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
                  actuator: Actuator | None = None, answer_timeout: float = 0.0, has_driver: Callable[[], bool] = lambda: True,
                  deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:
-        """
+        """Creates a loop at rest, at time 0.
+
         Args:
             simulator: compiled and reset to the initial state.
             steps_per_tick: physics steps in a publishing period.
@@ -75,7 +76,7 @@ class Stepper:
             actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
-            has_driver: whether anybody is known who could send commands; free running.
+            has_driver: returns whether any driver is known that could send commands; free running.
             failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
                 has ended with an exception.
         """
@@ -103,7 +104,7 @@ class Stepper:
         self._paused = False
         self._budget = 0  # ticks still to do although paused
         self._answered = False  # lockstep: the command for this tick has come
-        self._fresh = True  # a state is there that nobody has seen
+        self._fresh = True  # the state is not published yet
         self._diverged = ""
         self._published_at = now
         self._waiting_since = now  # when the state that waits for its answer was first published
@@ -113,10 +114,10 @@ class Stepper:
         self.response_times: deque[float] = deque(maxlen=100_000)
         gate.restart(0.0)
 
-    # ---- asked by others, from any thread ------------------------------------------------------------------------------
+    # ---- called from any thread ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the loop, from the state and time it has."""
+        """Starts the loop, from its present state and time."""
         self._running = True
         self._waiting_since = time.monotonic()
         self._resume(self._waiting_since)
@@ -133,7 +134,7 @@ class Stepper:
         self._thread = None
 
     def command(self, inputs: Inputs, stamp_ns: int) -> bool:
-        """Offers a driver's command; False when it was refused, the gate says why."""
+        """Offers a driver's command to the gate; False: refused."""
         with self._wake:
             if not self._lockstep:
                 self._window.answer(self.time, 1e-9 * stamp_ns if stamp_ns else self.time)
@@ -151,14 +152,14 @@ class Stepper:
             return True
 
     def _note_response(self, stamp_ns: int) -> None:
-        """A command may answer an older state than the last, but none twice."""
+        """Records the response time of a command, which may answer an older state than the last, but none twice."""
         while self._published and self._published[0][0] <= stamp_ns:
             stamp, published_at = self._published.popleft()
             if stamp == stamp_ns:
                 self.response_times.append(time.monotonic() - published_at)
 
     def _resume(self, now: float) -> None:
-        """Time stood still until a wall time [s]."""
+        """Resumes the pace after time stood still until a wall time [s]."""
         self._pacer.resume(now)
         self._window.restart(self.time)
 
@@ -174,9 +175,9 @@ class Stepper:
     def step(self, ticks: int) -> str:
         """Advances a paused simulator by `ticks`, as fast as possible; returns a remark.
 
-        Free running, the ticks are done on return, or go on being done after the first second of the wall clock, so that the caller's
-        thread serves others. In lockstep each one waits for its command, which may come through that thread: this grants the ticks and
-        returns. Pausing again takes back what is not done.
+        Free running, it returns once the ticks are done, or after a second of the wall clock while they go on, so that the caller's thread
+        serves others. In lockstep each tick waits for its command, which may come through that thread: this grants the ticks and returns.
+        Pausing again takes back the ones not done.
 
         Raises:
             InputError: not active, diverged, not paused, no ticks, or more than MOST_TICKS to be done.
@@ -222,9 +223,9 @@ class Stepper:
             self._wake.notify_all()
 
     def swap(self, simulator: Simulator) -> None:
-        """Goes on with another simulator of the same model and step from the state reached: between two ticks, never within one.
+        """Replaces the simulator by another of the same model and step, from the state reached: between two ticks, never within one.
 
-        The new one is made and loaded by the caller, so that the swap itself takes no time; its vehicle is what a reset takes then.
+        The caller makes and loads the new one, so that the swap itself takes no time; a reset then takes its vehicle.
         """
         with self._wake:
             self._plant.swap(simulator)
@@ -236,12 +237,12 @@ class Stepper:
 
     @property
     def vehicle(self) -> Vehicle:
-        """What is simulated now: the vehicle by its file, or by the posterior in force."""
+        """The vehicle simulated now: by its file, or by the posterior in force."""
         return self._plant.simulator.vehicle
 
     @property
     def lateness(self) -> list[float]:
-        """Wall seconds by which the last ticks came after their deadlines; empty at full speed."""
+        """Wall times [s] by which the last ticks came after their deadlines; empty at full speed."""
         return list(self._pacer.lateness)
 
     @property
@@ -266,7 +267,7 @@ class Stepper:
                 timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
 
     def _waited(self) -> float:
-        """Wall seconds that the last state has been without its answer, in lockstep; 0 while time is to stand still."""
+        """Returns the wall time [s] that the last state has been without its answer, in lockstep; 0 while time is to stand still."""
         ended = self._stop_ns and self._time_ns >= self._stop_ns
         if not self._lockstep or self._answered or ended or not self._running or (self._paused and self._budget == 0):
             return 0.0
@@ -295,7 +296,7 @@ class Stepper:
                 unanswered = self._lockstep and not self._answered
                 waited = self._waited()
                 if self._answer_timeout and waited > self._answer_timeout:
-                    self._answer_timeout = 0.0  # said once
+                    self._answer_timeout = 0.0  # reported once
                     self._deserted(waited)
                 if not self._fresh and not unanswered and not self._advance():
                     if self._stop_ns:
@@ -312,13 +313,13 @@ class Stepper:
                     continue
                 self._publish(stamp, outputs)
             # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
-            # commands, would get its turn only every switch interval (5 ms): a hundred ticks of old news at 20 x real time.
+            # commands, would get its turn only every switch interval (5 ms): a hundred ticks too late at 20 x real time.
             time.sleep(0.0)
             if self._stop_ns and stamp >= self._stop_ns:
                 self._ended(f"simulated {1e-9 * stamp:g} s")
 
     def _wait(self) -> float:
-        """Wall time to wait before there is something to do [s]; 0 or less: now."""
+        """Returns the wall time [s] to wait before there is something to do; 0 or less: now."""
         if self._diverged or (self._paused and self._budget == 0) or (self._stop_ns and self._time_ns >= self._stop_ns):
             return _FOREVER
         now = time.monotonic()
@@ -331,7 +332,7 @@ class Stepper:
         return min(self._pacer.delay(now, self._window.pace(self.time, now) if slows else math.inf), _LOOK_FOR_DRIVER)
 
     def _advance(self) -> bool:
-        """One tick; False: the simulation diverged."""
+        """Advances by one tick; False: the simulation diverged."""
         inputs = self._gate.inputs(self.time)
         if not self._lockstep:
             self._gate.tick(self.time, 1e-9 * self._period_ns, self._has_driver)
