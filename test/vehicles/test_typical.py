@@ -65,7 +65,7 @@ def test_the_command_writes_a_file_and_says_what_models_need(tmp_path, capsys):
 
 def test_a_mass_that_is_unlike_the_class_is_told(tmp_path, capsys):
     assert main(["vehicle", "new", "--mass", "3", "--wheelbase", "0.3", "--out", str(tmp_path / "a.yaml")]) == 0
-    assert "3 kg is unlike a passenger car (600 to 2600 kg); --class says" in capsys.readouterr().err
+    assert "3 kg is unlike a passenger car (600 to 2600 kg); --class gives its class" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -112,7 +112,7 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
     (["delay", "--speeds", "20"], "--speeds: study delay has no such option"),
     (["delay", "--seeds", "0"], "--seeds 0: at least 1 are needed"),
     (["lane_change", "--step", "nan"], "--step nan: at least 0.1 are needed"),
-    (["delay", "--set", "colour=red"], "--set colour=red: no setting 'colour'; choose one of: model, "),
+    (["delay", "--set", "colour=red"], "--set colour=red: no setting 'colour'; choose one of: "),
     (["delay", "--set", "compensate=maybe"], "--set compensate=maybe: expected true or false"),
     (["delay", "--set", "load_margin=2"], "setting load_margin is 2"),
     (["sbc", "--speeds", "20"], "--speeds: study sbc has no such option"),
