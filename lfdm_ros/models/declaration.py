@@ -35,6 +35,10 @@ class Field:
         """The name without the wheel, as equations have it."""
         return self.name.removesuffix(f"_{self.wheel}") if self.wheel else self.name
 
+    def allows(self, value: float) -> bool:
+        """Returns whether a value is within the bounds."""
+        return self.lower < value < self.upper if self.strict else self.lower <= value <= self.upper
+
     def of_wheel(self, wheel: str) -> Field:
         """Returns the same field of one wheel."""
         return replace(self, name=f"{self.name}_{wheel}", description=f"{self.description}, {PLACES.get(wheel, wheel)}",

@@ -142,7 +142,7 @@ class Tyre(Protocol):
         """Flag that the forces are stiff in the slip velocities; then their slopes are given."""
 
     def prepare(self, p: Any) -> Any:
-        """Computes what depends on the parameters alone, computed once a run."""
+        """Computes the terms that depend on the parameters alone, once a run."""
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         """Returns the forces on one wheel; q is what `prepare` gave."""
@@ -152,7 +152,7 @@ class Powertrain(Protocol):
     """Torques of the driven wheels; its states are found by their names in the record of all states."""
 
     def prepare(self, p: Any) -> Any:
-        """Computes what depends on the parameters alone, computed once a run."""
+        """Computes the terms that depend on the parameters alone, once a run."""
 
     def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Record,
               q: Any) -> tuple[Sequence[Scalar], Mapping[str, Scalar]]:
@@ -169,7 +169,7 @@ class Steering(Protocol):
     """Relation of the steered wheels' angle to the steering input."""
 
     def prepare(self, p: Any) -> Any:
-        """Computes what depends on the parameters alone, computed once a run."""
+        """Computes the terms that depend on the parameters alone, once a run."""
 
     def angle(self, steering: Scalar, q: Any) -> Scalar:
         """Returns angle of the steered wheels [rad], + left, at a steering input from -1 to 1."""
@@ -179,7 +179,7 @@ class Ground(Protocol):
     """Ground contact of the wheels and wind as inputs of the equations; evaluated inside every step."""
 
     def prepare(self, p: Any) -> Any:
-        """Computes what depends on the parameters alone, computed once a run."""
+        """Computes the terms that depend on the parameters alone, once a run."""
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         """Returns the ground under a wheel, by its number, at a place of the map [m]; u are the inputs."""
@@ -230,7 +230,7 @@ class Equations(Protocol):
         """Functions (x, u, q) -> rates of positions, which follow from velocities; each sees what those before it gave."""
 
     def prepare(self, p: Any) -> Any:
-        """Computes what depends on the parameters alone, computed once a run."""
+        """Computes the terms that depend on the parameters alone, once a run."""
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         """Evaluates the equations of motion, solved for the accelerations; what is stiff is implicit over h."""

@@ -29,6 +29,13 @@ def head(x: float, y: float, spacing: float, nodes: tuple[int, int], numbers: tu
     return x, y, 1.0 / spacing, numbers[0], float(nx), float(ny), nx + 2.0, numbers[1]
 
 
+def cell(m: Operations, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
+    """Returns the cell, one of `count`, of a place in cells from the first node, and the way into it, at an edge for places beyond it."""
+    inside = m.fmin(m.fmax(place, 0.0), count)
+    number = m.fmin(m.floor(inside), count - 1.0)
+    return number, inside - number
+
+
 class GridSpline:
     """See the top of the file."""
 
@@ -39,32 +46,26 @@ class GridSpline:
         """Reads what of the array does not depend on the place; `numbers` are those of its head."""
         x, y, per_length, one = self._m.row(number, _ORIGIN)
         nx, ny, line, other = self._m.row(number, _SIZE)
-        return Record(number=number, x=x, y=y, per_length=per_length, last_x=nx - 2.0, last_y=ny - 2.0, line=line, numbers=(one, other))
+        return Record(number=number, x=x, y=y, per_length=per_length, cells_x=nx - 1.0, cells_y=ny - 1.0, line=line, numbers=(one, other))
 
     def value(self, x: Scalar, y: Scalar, q: Record) -> Scalar:
         """Returns the value at a place; q is what `prepare` gave."""
-        column, t = self._cell((x - q.x) * q.per_length, q.last_x)
-        row, r = self._cell((y - q.y) * q.per_length, q.last_y)
+        column, t = cell(self._m, (x - q.x) * q.per_length, q.cells_x)
+        row, r = cell(self._m, (y - q.y) * q.per_length, q.cells_y)
         return _sum(_weights(t), self._lines(q, row, column, _weights(r)))
 
     def value_and_slopes(self, x: Scalar, y: Scalar, q: Record) -> tuple[Scalar, Scalar, Scalar]:
         """Returns the value and its derivatives along x and y [1/m], 0 across the edges beyond them."""
         along_x, along_y = (x - q.x) * q.per_length, (y - q.y) * q.per_length
-        column, t = self._cell(along_x, q.last_x)
-        row, r = self._cell(along_y, q.last_y)
+        column, t = cell(self._m, along_x, q.cells_x)
+        row, r = cell(self._m, along_y, q.cells_y)
         across, lines = _weights(t), self._lines(q, row, column, _weights(r))
-        slopes = self._lines(q, row, column, _slopes(r, self._within(along_y, q.last_y)))
-        return (_sum(across, lines), _sum(_slopes(t, self._within(along_x, q.last_x)), lines) * q.per_length,
+        slopes = self._lines(q, row, column, _slopes(r, self._within(along_y, q.cells_y)))
+        return (_sum(across, lines), _sum(_slopes(t, self._within(along_x, q.cells_x)), lines) * q.per_length,
                 _sum(across, slopes) * q.per_length)
 
-    def _cell(self, place: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
-        """Returns for a place in cells from the first node the cell, at most `last`, and the way into it."""
-        inside = self._m.fmin(self._m.fmax(place, 0.0), last + 1.0)
-        cell = self._m.fmin(self._m.floor(inside), last)
-        return cell, inside - cell
-
-    def _within(self, place: Scalar, last: Scalar) -> Scalar:
-        return self._m.where(place > 0.0, self._m.where(place < last + 1.0, 1.0, 0.0), 0.0)
+    def _within(self, place: Scalar, count: Scalar) -> Scalar:
+        return self._m.where(place > 0.0, self._m.where(place < count, 1.0, 0.0), 0.0)
 
     def _lines(self, q: Record, row: Scalar, column: Scalar, along: Sequence[Scalar]) -> Sequence[Scalar]:
         # Along y first: what stands side by side in a row is summed side by side.

@@ -14,8 +14,8 @@ from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
 
-def _number(name: str, what: str, table: str) -> Field:
-    return Field(name, "1", f"number of the {what} that the vehicle is on, a `lfdm_ros.ground.{table}`", "", 0.0, 1 << 20)
+def _number(name: str, kind: str, table: str) -> Field:
+    return Field(name, "1", f"number of the {kind} that the vehicle is on, a `lfdm_ros.ground.{table}`", "", 0.0, 1 << 20)
 
 
 FRICTION_FIELD = _number("friction_field", "friction field", "FieldTable")
@@ -79,16 +79,10 @@ class FrictionMapGround(GroundByPlace):
         return Record(number=p.friction_map, x=x, y=y, per_length=per_length, nx=nx, ny=ny, scale=self.scale(p))
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
-        column, s = self._cell((x - q.x) * q.per_length, q.nx)
-        line, t = self._cell((y - q.y) * q.per_length, q.ny)
+        column, s = grid_spline.cell(self._m, (x - q.x) * q.per_length, q.nx)
+        line, t = grid_spline.cell(self._m, (y - q.y) * q.per_length, q.ny)
         here, along_x, along_y, both = self._m.row(q.number, _FIRST + _WIDTH * (line * q.nx + column))
         return Patch(friction=q.scale * (here + s * along_x + t * (along_y + s * both)))
-
-    def _cell(self, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
-        """Returns for a place in cells from the first corner the cell, and the way into it."""
-        inside = self._m.fmin(self._m.fmax(place, 0.0), count)
-        cell = self._m.fmin(self._m.floor(inside), count - 1.0)
-        return cell, inside - cell
 
 
 # -- Heights and resistance --------------------------------------------------------------------------------------------------------------
@@ -119,13 +113,14 @@ class ResistanceMapGround(_SplineGround):
 
 
 # Of each ground the part with the vehicle's friction_scale, and that without.
-FIELD, MAP, HEIGHTS, RESISTANCE = (
-    parts_by_place(FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number",
-                   "times the vehicle's friction_scale", ("friction",)),
-    parts_by_place(FrictionMapGround, FRICTION_MAP, "level ground, its friction bilinear in fine cells of a map by number",
-                   "times the vehicle's friction_scale", ("friction",)),
-    parts_by_place(HeightMapGround, HEIGHT_MAP, "heights by place from a map by number", "the vehicle's friction_scale",
-                   ("height", "slope_x", "slope_y")),
-    parts_by_place(ResistanceMapGround, RESISTANCE_MAP, "level ground that resists by place, from a map by number",
-                   "the vehicle's friction_scale", ("resistance",)),
-)
+FIELD, UNSCALED_FIELD = parts_by_place(
+    FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number",
+    "times the vehicle's friction_scale", ("friction",))
+MAP, UNSCALED_MAP = parts_by_place(
+    FrictionMapGround, FRICTION_MAP, "level ground, its friction bilinear in fine cells of a map by number",
+    "times the vehicle's friction_scale", ("friction",))
+HEIGHTS, UNSCALED_HEIGHTS = parts_by_place(
+    HeightMapGround, HEIGHT_MAP, "heights by place from a map by number", "the vehicle's friction_scale", ("height", "slope_x", "slope_y"))
+RESISTANCE, UNSCALED_RESISTANCE = parts_by_place(
+    ResistanceMapGround, RESISTANCE_MAP, "level ground that resists by place, from a map by number", "the vehicle's friction_scale",
+    ("resistance",))

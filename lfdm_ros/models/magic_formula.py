@@ -51,8 +51,8 @@ _RELAXATION = "PCFX1 PCFX2 PCFX3 PCFY1 PCFY2 PCFY3 PTX1 PTX2 PTX3 PTY1 PTY2"
 _SCALES = "LFZO LCX LMUX LEX LKX LHX LVX LXAL LCY LMUY LEY LKY LKYC LKZC LHY LVY LTR LRES LYKA LVYKA LS LMX LVMX LMY"
 
 
-def _field(name: str, unit: str, what: str, lower: float = -1e5, upper: float = 1e5, strict: bool = False) -> Field:
-    return Field(f"mf_{name.lower()}", unit, f"{name}: Magic Formula, {what}", name, lower, upper, strict)
+def _field(name: str, unit: str, quantity: str, lower: float = -1e5, upper: float = 1e5, strict: bool = False) -> Field:
+    return Field(f"mf_{name.lower()}", unit, f"{name}: Magic Formula, {quantity}", name, lower, upper, strict)
 
 
 PARAMETERS = (
@@ -73,7 +73,7 @@ PARAMETERS = (
     _field("CAMMIN", "rad", "smallest inclination of the equations", -1.57, 0.0),
     _field("CAMMAX", "rad", "largest inclination of the equations", 0.0, 1.57),
     *(_field(name, "1", f"scale {name[1:]}", 0.0, 1e3, name in ("LFZO", "LMUX", "LMUY")) for name in _SCALES.split()),
-    *(_field(name, "1", f"coefficient of the {what}") for what, names in _SHAPES for name in names.split()),
+    *(_field(name, "1", f"coefficient of the {quantity}") for quantity, names in _SHAPES for name in names.split()),
 )
 RELAXATION = (
     _field("LONGITUDINAL_STIFFNESS", "N/m", "longitudinal stiffness of the carcass", 0.0, 1e8, True),
@@ -88,7 +88,7 @@ DEFAULTS: dict[str, float | None] = {
     "FZMAX": 1e8, "KPUMIN": -1.5, "KPUMAX": 1.5, "ALPMIN": -1.5, "ALPMAX": 1.5, "CAMMIN": -0.7, "CAMMAX": 0.7, "PKY4": 2.0, "Q_RE0": 1.0,
     "QSY7": 1.0, "LONGITUDINAL_STIFFNESS": 3e5, "LATERAL_STIFFNESS": 1e5,
 }
-# What changes sign on the other side of the vehicle.
+# Coefficients that change sign on the other side of the vehicle.
 _ODD = ("phy1", "phy2", "pvy1", "pvy2", "pey3", "qhz1", "qhz2", "qbz4", "qdz3", "qdz6", "qdz7", "qez4", "ssz1", "rvy1", "rvy2", "rby3",
         "rhx1", "qsx1")
 LAGGED = (
@@ -178,29 +178,43 @@ class MagicFormula:
         cos = self._m.cos
         return self._m.fmax(cos(c * self.angle(b * (x + shift), e)) / cos(c * self.angle(b * shift, e)), 0.0)
 
+    def clipped(self, q: Any, wheel: Wheel) -> tuple[Scalar, Scalar, Scalar]:
+        """Returns the load [N], its share above the nominal one dfz (4.E2a) and the inclination [rad], within the ranges of the file."""
+        fmin, fmax = self._m.fmin, self._m.fmax
+        fz = fmin(wheel.load, q.fzmax)
+        return fz, fz * q.per_load - 1.0, fmin(fmax(wheel.inclination, q.cammin), q.cammax)
+
+    def slip_stiffness(self, q: Any, fz: Scalar, dfz: Scalar) -> Scalar:
+        """Returns dfx/ds at no slip [N] (4.E15)."""
+        return fz * (q.pkx1 + q.pkx2 * dfz) * self._m.exp(q.pkx3 * dfz)
+
+    def cornering_stiffness(self, q: Any, fz: Scalar, lean: Scalar) -> Scalar:
+        """Returns dfy/dalpha at no slip angle [N/rad], lean: the inclination's sine (4.E25)."""
+        m = self._m
+        return q.pky1 * (1.0 - q.pky3 * m.fabs(lean)) * m.sin(q.pky4 * m.atan(fz / (q.pky2 + q.pky5 * (lean * lean))))
+
     def evaluate(self, q: Any, wheel: Wheel, s: Scalar, t: Scalar) -> Record:
         """Returns forces fx, fy [N], moments mx, my, mz [N m], slip stiffness kxk [N], cornering stiffness kya [N/rad], the smaller
         peak of both forces limit [N] and the slopes dfx/ds and dfy/dt at the slips s and t = tan alpha."""
         m = self._m
         where, sqrt, fabs, fmin, fmax, sin, cos, atan = m.where, m.sqrt, m.fabs, m.fmin, m.fmax, m.sin, m.cos, m.atan
         odd = q.odd[wheel.side] if wheel.side else Record(**dict.fromkeys(_ODD, 0.0))
-        fz, road = fmin(wheel.load, q.fzmax), fmax(wheel.ground.friction, 1e-3)
+        fz, dfz, gamma = self.clipped(q, wheel)
         s, t = fmin(fmax(s, q.kpumin), q.kpumax), fmin(fmax(t, q.tan_min), q.tan_max)
-        gamma = fmin(fmax(wheel.inclination, q.cammin), q.cammax)
-        tilt, dfz = sin(gamma), fz * q.per_load - 1.0  # (4.E4, 4.E2a)
+        tilt, road = sin(gamma), fmax(wheel.ground.friction, 1e-3)  # (4.E4)
         # Shifts fade out towards standstill, and turn round in reverse.
         u = wheel.along
         fade = 0.5 - 0.5 * cos(math.pi * fmin(fabs(u) * q.per_vxlow, 1.0))
         way = where(u < 0.0, -fade, fade)
 
-        def side(x: Scalar) -> Scalar:
+        def sign(x: Scalar) -> Scalar:
             return where(x < 0.0, -1.0, 1.0)
 
         # Longitudinal, pure slip (4.E9 to 4.E18).
         kappa = s + way * (q.phx1 + q.phx2 * dfz)
         dx = fz * (q.pdx1 + q.pdx2 * dfz) * (1.0 - q.pdx3 * gamma * gamma) * road
-        ex = fmin((q.pex1 + (q.pex2 + q.pex3 * dfz) * dfz) * (1.0 - q.pex4 * side(u * kappa)), 1.0)
-        kxk = fz * (q.pkx1 + q.pkx2 * dfz) * m.exp(q.pkx3 * dfz)
+        ex = fmin((q.pex1 + (q.pex2 + q.pex3 * dfz) * dfz) * (1.0 - q.pex4 * sign(u * kappa)), 1.0)
+        kxk = self.slip_stiffness(q, fz, dfz)
         bx = kxk / (q.pcx1 * dx + EPSILON)
         angle_x = q.pcx1 * self.angle(bx * kappa, ex)
         fx0 = dx * sin(angle_x) + way * fz * (q.pvx1 + q.pvx2 * dfz) * road
@@ -209,8 +223,7 @@ class MagicFormula:
         dy0 = fz * (q.pdy1 + q.pdy2 * dfz) * road
 
         def lateral(lean: Scalar) -> Record:
-            lean2 = lean * lean
-            kya = q.pky1 * (1.0 - q.pky3 * fabs(lean)) * sin(q.pky4 * atan(fz / (q.pky2 + q.pky5 * lean2)))
+            lean2, kya = lean * lean, self.cornering_stiffness(q, fz, lean)
             safe = where(kya > 0.0, kya + EPSILON, kya - EPSILON)  # (4.E39)
             svc = fade * fz * (q.pvy3 + q.pvy4 * dfz) * lean * road
             # The camber shift of 6.1 (4.E27), of 5.2 by PHY3.
@@ -218,7 +231,7 @@ class MagicFormula:
             sh = way * (odd.phy1 + odd.phy2 * dfz) + shift
             sv = way * fz * (odd.pvy1 + odd.pvy2 * dfz) * road + svc
             alpha, mu_y = t + sh, dy0 * (1.0 - q.pdy3 * lean2)
-            ey = fmin((q.pey1 + q.pey2 * dfz) * (1.0 + q.pey5 * lean2 - (odd.pey3 * side(u) + q.pey4 * lean) * side(alpha)), 1.0)
+            ey = fmin((q.pey1 + q.pey2 * dfz) * (1.0 + q.pey5 * lean2 - (odd.pey3 * sign(u) + q.pey4 * lean) * sign(alpha)), 1.0)
             by = kya / (q.pcy1 * mu_y + EPSILON)
             angle_y = q.pcy1 * self.angle(by * alpha, ey)
             return Record(force=mu_y * sin(angle_y) + sv, slope=mu_y * cos(angle_y) * q.pcy1 * by * self.rise(by * alpha, ey), dy=mu_y,
@@ -241,7 +254,7 @@ class MagicFormula:
                     * sin(q.qsx7 * gamma + q.qsx8 * atan(q.qsx9 * fy)) + q.qsx10 * atan(q.qsx11 * fz) * gamma
                     - q.qsx12 * gamma * fabs(gamma)) + fy * (q.qsx13 + q.qsx14 * fabs(gamma)))
         fast = fabs(u / q.longvl)
-        my = -side(u) * m.exp(q.qsy7 * m.log(fmax(fz / q.fnomin, EPSILON))) * (
+        my = -sign(u) * m.exp(q.qsy7 * m.log(fmax(fz / q.fnomin, EPSILON))) * (
             q.qsy1 + q.qsy2 * fx + q.qsy3 * fast + q.qsy4 * fast * fast * (fast * fast) + (q.qsy5 + q.qsy6 * fz) * gamma * gamma)
 
         # Aligning moment (4.E31 to 4.E47, 4.E71 to 4.E78 as A54 to A60).
@@ -249,12 +262,12 @@ class MagicFormula:
         dt = fz * (q.qdz1 + q.qdz2 * dfz) * (1.0 + odd.qdz3 * gamma + q.qdz4 * gamma * gamma)
         alpha_t = t + way * (odd.qhz1 + odd.qhz2 * dfz) + fade * (q.qhz3 + q.qhz4 * dfz) * tilt
         et = fmin((q.qez1 + (q.qez2 + q.qez3 * dfz) * dfz) * (
-            1.0 + (odd.qez4 * side(u) + q.qez5 * tilt) * (2.0 / math.pi) * atan(bt * q.qcz1 * alpha_t)), 1.0)
+            1.0 + (odd.qez4 * sign(u) + q.qez5 * tilt) * (2.0 / math.pi) * atan(bt * q.qcz1 * alpha_t)), 1.0)
         drive = kxk / tilted.safe * s
 
         def equivalent(alpha: Scalar) -> Scalar:  # (A54, A55)
             tangent = sin(alpha) / cos(alpha)
-            return side(alpha) * atan(sqrt(tangent * tangent + drive * drive + 1e-24))
+            return sign(alpha) * atan(sqrt(tangent * tangent + drive * drive + 1e-24))
 
         cosine = 1.0 / sqrt(1.0 + t * t)  # cos' alpha (4.E6)
         trail = way * cosine * dt * cos(q.qcz1 * self.angle(bt * equivalent(alpha_t), et))
@@ -278,15 +291,12 @@ class RelaxingMagicFormula(MagicFormula):
         """Returns the relaxation lengths along and across [m] (A3.9; those of 5.2 by PTX and PTY)."""
         m = self._m
         exp, sin, atan, fabs, fmax, where = m.exp, m.sin, m.atan, m.fabs, m.fmax, m.where
-        fz, lean = m.fmin(wheel.load, q.fzmax), fabs(m.fmin(m.fmax(wheel.inclination, q.cammin), q.cammax))
-        tilt = m.sin(lean)
-        dfz = fz * q.per_load - 1.0
-        kxk = fz * (q.pkx1 + q.pkx2 * dfz) * exp(q.pkx3 * dfz)
-        kya = q.pky1 * (1.0 - q.pky3 * tilt) * sin(q.pky4 * atan(fz / (q.pky2 + q.pky5 * tilt * tilt)))
+        fz, dfz, gamma = self.clipped(q, wheel)
+        kxk, kya = self.slip_stiffness(q, fz, dfz), self.cornering_stiffness(q, fz, sin(gamma))
         cx = q.longitudinal_stiffness * (1.0 + (q.pcfx1 + q.pcfx2 * dfz) * dfz) * (1.0 + q.pcfx3 * q.dpi)
         cy = q.lateral_stiffness * (1.0 + (q.pcfy1 + q.pcfy2 * dfz) * dfz) * (1.0 + q.pcfy3 * q.dpi)
         old_x = (q.ptx1 + q.ptx2 * dfz) * exp(-q.ptx3 * dfz) * q.lsgkp * q.unloaded_radius * fz / q.fnomin
-        old_y = q.pty1 * sin(2.0 * atan(fz / (fmax(q.pty2, EPSILON) * q.load))) * (1.0 - q.pky3 * lean) * (
+        old_y = q.pty1 * sin(2.0 * atan(fz / (fmax(q.pty2, EPSILON) * q.load))) * (1.0 - q.pky3 * fabs(gamma)) * (
             q.unloaded_radius * q.lfzo * q.lsgal)
         return (fmax(where(q.latest > 0.0, fabs(kxk / cx), old_x), LEAST_RELAXATION),
                 fmax(where(q.latest > 0.0, fabs(kya / cy), old_y), LEAST_RELAXATION))

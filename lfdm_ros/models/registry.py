@@ -48,8 +48,8 @@ _SLOTS: dict[str, Registry[Any]] = {
                   magic_formula.MAGIC_FORMULA, magic_formula.MAGIC_FORMULA_RELAXED),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN, ground_maps.FIELD[0], ground_maps.MAP[0], soil.UNIFORM_SOIL, soil.GIVEN_SOIL,
-                    soil.MAPPED_SOIL, ground_maps.HEIGHTS[0], ground_maps.RESISTANCE[0]),
+    "ground": _open(ground.PLANE, ground.GIVEN, ground_maps.FIELD, ground_maps.MAP, soil.UNIFORM_SOIL, soil.GIVEN_SOIL,
+                    soil.MAPPED_SOIL, ground_maps.HEIGHTS, ground_maps.RESISTANCE),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
@@ -61,7 +61,8 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 # Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
 _UNSCALED = {part.name: part for part in (
-    ground.UNSCALED_PLANE, ground_maps.FIELD[1], ground_maps.MAP[1], ground_maps.HEIGHTS[1], ground_maps.RESISTANCE[1])}
+    ground.UNSCALED_PLANE, ground_maps.UNSCALED_FIELD, ground_maps.UNSCALED_MAP, ground_maps.UNSCALED_HEIGHTS,
+    ground_maps.UNSCALED_RESISTANCE)}
 _ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(

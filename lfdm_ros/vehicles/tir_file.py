@@ -55,13 +55,13 @@ def read_tir(path: Path) -> dict[str, float]:
             values[key] = _SIDES[text.upper()], number
         elif key in _FIELDS and key != "VERSION":
             values[key] = _number(text, f"{where}: {key}"), number
+    found = {}
     for key, field in _FIELDS.items():
-        if key not in values and DEFAULTS.get(key, 0.0) is None:
-            raise InputError(f"{path}: {'FITTYP' if key == 'VERSION' else key} is missing, without which the Magic Formula gives no force")
-        value, number = values.get(key, (0.0, 0))
-        if not field.lower <= value <= field.upper or (number and field.strict and value in (field.lower, field.upper)):
+        value, number = values[key] if key in values else (_default(key, path), 0)
+        if number and not field.allows(value):
             raise InputError(f"{path}, line {number}: {key} = {value:g} is outside {field.lower:g} to {field.upper:g}")
-    return {field.name: values[key][0] if key in values else _default(key) for key, field in _FIELDS.items()}
+        found[field.name] = value
+    return found
 
 
 def _number(text: str, where: str) -> float:
@@ -74,7 +74,8 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def _default(key: str) -> float:
+def _default(key: str, path: Path) -> float:
     value = DEFAULTS.get(key, 1.0 if key.startswith("L") else 0.0)
-    assert value is not None
+    if value is None:
+        raise InputError(f"{path}: {'FITTYP' if key == 'VERSION' else key} is missing, without which the Magic Formula gives no force")
     return value

@@ -40,8 +40,7 @@ def check(name: str, value: float, where: str) -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: {name} must be a number in {declared.unit}, not {quote(value)}") from None
-    outside = not declared.lower <= number <= declared.upper or (declared.strict and number in (declared.lower, declared.upper))
-    if not math.isfinite(number) or outside:
+    if not math.isfinite(number) or not declared.allows(number):
         bounds = f"({declared.lower:g}, {declared.upper:g})" if declared.strict else f"[{declared.lower:g}, {declared.upper:g}]"
         raise InputError(f"{where}: {name} = {number:g} {declared.unit} is outside {bounds}")
     return number

@@ -34,6 +34,7 @@ from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
 _PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}  # of a sensor
+_TYRE_SOURCES = ("size", "tir")  # keys of the tyre that values are derived or read from
 
 
 def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) -> Vehicle:
@@ -61,7 +62,7 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
                 _read_table(node, TABLES[section, key], f"{where}.{key}", parameters, sources)
             elif key in VECTORS:
                 _read_vector(node, key, where, parameters, sources)
-            elif key not in ("size", "tir"):
+            elif key not in _TYRE_SOURCES:
                 value, sources[key] = documents.quantity(node, DECLARED[key].unit, f"{where}.{key}")
                 parameters[key] = check(key, value, where)
     if "tir" in sections["tyre"]:
@@ -153,7 +154,7 @@ def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, 
     entries = document.get(section, {})
     where = f"{path}: {section}"
     elsewhere = {key: f"; it belongs in section {other}" for other, keys in SECTIONS.items() for key in keys}
-    _known(entries, where, (*SECTIONS[section], *(("size", "tir") if section == "tyre" else ())), elsewhere)
+    _known(entries, where, (*SECTIONS[section], *(_TYRE_SOURCES if section == "tyre" else ())), elsewhere)
     present = {key for name in SECTIONS if isinstance(document.get(name), dict) for key in document[name]}
     begun = [group for group in GROUPS.values()
              if group.required or any(key in present or group.instead.get(key) in present for keys in group.keys.values() for key in keys)]
@@ -220,7 +221,7 @@ def _read_tir(tyre: Mapping[str, Any], path: Path, parameters: dict[str, float],
 
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:
-    """Returns the tyre's force table from its size; a vertical stiffness that the file gives stays."""
+    """Adds the tyre's force table from its size; a vertical stiffness that the file gives stays."""
     twice = [name for name in FROM_SIZE if name in tyre]
     if twice:
         raise InputError(f"{where}: {twice[0]} follows from the size; give one of the two")
