@@ -24,7 +24,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.ros.endpoints import ACTS, DIAGNOSTICS, PUBLISHES, SERVES, SUBSCRIBES, Endpoint, in_force
+from lfdm_ros.ros.endpoints import ACTS, CALLS, DIAGNOSTICS, PUBLISHES, SERVES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.guarding import LONGEST, CallbackGuard, checked_clock, checked_request
 from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
 from lfdm_ros.ros.parameters import Declarations, Parameter
@@ -226,6 +226,10 @@ class Component(LifecycleNode):
     def service(self, name: str, callback: Any) -> Any:
         """Creates the service, likewise."""
         return self._make(SERVES, name, lambda e: self.create_service(e.kind, e.name, callback))
+
+    def client(self, name: str) -> Any:
+        """Creates the client of a service of another node, likewise; None where its condition does not hold."""
+        return self._make(CALLS, name, lambda e: self.create_client(e.kind, e.name))
 
     def action(self, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
         """Creates the action server, likewise, with coroutine `execute`."""

@@ -17,7 +17,7 @@ from type_description_interfaces.srv import GetTypeDescription
 
 from lfdm_ros.ros import qos
 
-PUBLISHES, SUBSCRIBES, SERVES, ACTS = "publishes", "hears", "serves", "acts"
+PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS = "publishes", "hears", "serves", "acts", "calls"
 # The value of a parameter, by its name: of a node, or of a node's entry in a stack.
 Value = Callable[[str], Any]
 
@@ -99,6 +99,11 @@ def serves(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
 def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
     """An action that a node offers."""
     return Endpoint(ACTS, name, kind, text, **more)
+
+
+def calls(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
+    """A service of another node that a node calls."""
+    return Endpoint(CALLS, name, kind, text, **more)
 
 
 def in_force(endpoints: Iterable[Endpoint], value: Value) -> list[Endpoint]:

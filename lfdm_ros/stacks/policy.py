@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from lfdm_ros.ros.endpoints import ACTS, OF_NODES, PUBLISHES, SERVES, SUBSCRIBES
+from lfdm_ros.ros.endpoints import ACTS, CALLS, OF_NODES, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.stacks.bring_up import MANAGER
 from lfdm_ros.stacks.remote import SIMULATOR_STATUS
 from lfdm_ros.stacks.stack import NodeEntry, Stack, connections
 
 VERSION = "0.2.0"
 _ROOT = "/"  # the default enclave: of the process that is started by hand
-_REQUESTS = "requests"
 # Elements of a profile: direction of the endpoints, list, one of it, attribute.
 _RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
-          (_REQUESTS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
+          (CALLS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
 
 
 def policy(stack: Stack, *, processes: bool) -> str:
@@ -56,7 +55,7 @@ def _manager_rules(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
     own = NodeEntry(MANAGER, MANAGER)
     return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (SUBSCRIBES, "/rosout"),
             *((SUBSCRIBES, entry.topic(SIMULATOR_STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
-            *((_REQUESTS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
+            *((CALLS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
 
 
 def _enclave(enclaves: ElementTree.Element, path: str) -> ElementTree.Element:

@@ -35,7 +35,7 @@ from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
                "operator_model", "teleop_link", "joystick", "keyboard", "dashboard", "vehicle_frames", "command_adapter", "hil_bridge",
-               "ground_learner")
+               "ground_learner", "cockpit")
 RECORDER = "recorder"
 CLOCK = "/clock"
 _STACK_KEYS = ("description", "parameters", "processes", "nodes")

@@ -1,0 +1,51 @@
+"""Drive and watch a vehicle on a page in the browser: brings up a stack with the node `cockpit`, and prints the page's address.
+
+The vehicle moves by itself; whoever holds a key, a pad's shoulder button or the touch stick drives it, and autonomy takes over when all is
+let go. The address holds a token: whoever knows it may drive. It is valid for this run, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+EPILOG = """examples:
+  lfdm cockpit                                              a person and autonomy share a vehicle among obstacles
+  lfdm cockpit teleop --set released=brake                  without autonomy: the vehicle brakes when all is let go
+  lfdm cockpit --set scenario=nato_lane_change --record drive
+  lfdm cockpit --attach                                     a page for a graph that is running already
+  lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
+
+# Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
+_PERSON = {"wait_for_operator": False}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm cockpit`."""
+    parser.add_argument("stack", nargs="?", default="shared_human", metavar="STACK.yaml",
+                        help="stack file, or the name of one that ships with the package (default %(default)s)")
+    parser.add_argument("--attach", action="store_true", help="only the page, for a stack that is running")
+    parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
+    parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
+                        help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
+    parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
+    parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm cockpit`; returns the exit status."""
+    from lfdm_ros.ros.runtime import exit_status
+    from lfdm_ros.stacks.compose import run_stack
+    from lfdm_ros.stacks.processes import run_processes
+    from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
+
+    stack = load_stack({"nodes": [{"executable": "cockpit", "remappings": {"teleop/command": args.topic}}]})
+    if not args.attach:
+        below = load_stack(args.stack)
+        stack = replace(below, nodes=(*below.nodes, *stack.nodes))
+        for name, value in _PERSON.items():
+            stack = replace(stack, nodes=tuple(
+                entry.with_parameter(name, value, name) if name in entry.table else entry for entry in stack.nodes))
+    stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record,
+                                   overrides=dict(parse_override(text) for text in args.overrides))
+    summary = run_processes(stack, timeout) if stack.processes else run_stack(stack, timeout=timeout)
+    return exit_status(summary["reason"])

@@ -1,0 +1,144 @@
+// What a person does with keys, a gamepad or touch, as an intent. Nothing here knows the page: tests run it alone.
+
+/** @typedef {{held: boolean, steering: number, throttle: number, brake: number}} Intent */
+
+/** @type {Intent} */
+export const RELEASED = Object.freeze({held: false, steering: 0, throttle: 0, brake: 0});
+
+const clamp = (value, lower, upper) => Math.min(Math.max(value, lower), upper);
+
+// Names of keys (KeyboardEvent.code) by effect, as CARLA's.
+const KEYS = {KeyW: "throttle", ArrowUp: "throttle", KeyS: "brake", ArrowDown: "brake", KeyA: "left", ArrowLeft: "left", KeyD: "right",
+  ArrowRight: "right", Space: "handBrake", ShiftLeft: "hold", ShiftRight: "hold"};
+const STEERING_RATE = 1.2, CENTRING_RATE = 2.5, PEDAL_RATE = 2.0;  // 1/s
+
+/** Keys that are down, with a steering that moves at a finite rate, less at speed. */
+export class Keyboard {
+  constructor() {
+    /** @type {Set<string>} */
+    this.down = new Set();
+    this.reverse = false;
+    this.steering = this.throttle = this.brake = 0;
+  }
+
+  /**
+   * Takes a key that goes down; returns whether it drives.
+   * @param {string} code
+   */
+  press(code) {
+    if (code in KEYS) this.down.add(code);
+    return code in KEYS;
+  }
+
+  /** @param {string} code */
+  release(code) {
+    this.down.delete(code);
+  }
+
+  /** Forgets all keys: what happens to them out of sight is not reported. */
+  releaseAll() {
+    this.down.clear();
+    this.steering = this.throttle = this.brake = 0;
+  }
+
+  /**
+   * Moves steering and pedals on.
+   * @param {number} dt s
+   * @param {number} speed m/s, forward
+   * @returns {Intent}
+   */
+  step(dt, speed) {
+    const does = new Set([...this.down].map(code => KEYS[code]));
+    const to = (value, aim, rate) => value + clamp(aim - value, -rate * dt, rate * dt);
+    const limit = 1 / (1 + Math.max(Math.abs(speed) - 5, 0) / 10);
+    const aim = (does.has("left") ? limit : 0) - (does.has("right") ? limit : 0);
+    this.steering = to(this.steering, aim, aim ? STEERING_RATE : CENTRING_RATE);
+    this.throttle = does.has("throttle") ? to(this.throttle, 1, PEDAL_RATE) : 0;
+    this.brake = does.has("handBrake") ? 1 : does.has("brake") ? to(this.brake, 1, PEDAL_RATE) : 0;
+    if (!does.size) return RELEASED;
+    return {held: true, steering: this.steering, throttle: (this.reverse ? -1 : 1) * this.throttle, brake: this.brake};
+  }
+}
+
+/**
+ * @typedef {{steering: {axis: number, left: number, right: number}, throttle: Pedal, brake: Pedal, hold: number}} Mapping
+ * @typedef {{axis?: number, button?: number, rest: number, full: number}} Pedal
+ */
+
+/** Of pads with the standard layout: left stick, triggers, either shoulder button to hold.
+ * @type {Mapping} */
+export const STANDARD = {steering: {axis: 0, left: -1, right: 1}, throttle: {button: 7, rest: 0, full: 1}, brake: {button: 6, rest: 0, full: 1},
+  hold: 5};
+const DEAD_ZONE = 0.06, EXPONENT = 1.5;
+
+/** A gamepad or a wheel with pedals, by a mapping. */
+export class Pad {
+  /** @param {Mapping} mapping */
+  constructor(mapping) {
+    this.mapping = mapping;
+    this.moved = {throttle: false, brake: false};  // a pedal that has not moved may report half of its travel
+    /** @type {Record<string, number>} */
+    this.first = {};
+  }
+
+  /**
+   * Returns the intent of a pad's state.
+   * @param {{axes: readonly number[], buttons: readonly {pressed: boolean, value: number}[]}} pad
+   * @returns {Intent}
+   */
+  read(pad) {
+    const m = this.mapping, turned = pad.axes[m.steering.axis];
+    const held = m.hold === STANDARD.hold ? Boolean(pad.buttons[5]?.pressed || pad.buttons[4]?.pressed) : Boolean(pad.buttons[m.hold]?.pressed);
+    const throttle = this.#pedal("throttle", pad), brake = this.#pedal("brake", pad);
+    if (!held || !Number.isFinite(turned)) return {...RELEASED};
+    const share = 2 * (turned - m.steering.right) / (m.steering.left - m.steering.right) - 1;  // + left
+    const beyond = Math.max(Math.min(Math.abs(share), 1) - DEAD_ZONE, 0) / (1 - DEAD_ZONE);
+    return {held, steering: Math.sign(share) * beyond ** EXPONENT, throttle, brake};
+  }
+
+  /**
+   * Returns a pedal's position [0, 1]; 0 until it has moved.
+   * @param {"throttle" | "brake"} name
+   */
+  #pedal(name, pad) {
+    const pedal = this.mapping[name];
+    const value = pedal.axis !== undefined ? pad.axes[pedal.axis] : pad.buttons[pedal.button ?? -1]?.value;
+    if (!Number.isFinite(value)) return 0;
+    this.first[name] ??= value;
+    if (Math.abs(value - this.first[name]) > 0.05) this.moved[name] = true;
+    const share = clamp((value - pedal.rest) / (pedal.full - pedal.rest), 0, 1);
+    return this.moved[name] && share > DEAD_ZONE ? share : 0;
+  }
+}
+
+/** Two thumbs: the left one steers by how far it is dragged, the right one pulls up for throttle and down for brake. */
+export class Touch {
+  constructor() {
+    /** @type {number | null} */
+    this.steering = null;
+    /** @type {number | null} */
+    this.pedal = null;
+  }
+
+  /** Forgets both thumbs. */
+  releaseAll() {
+    this.steering = this.pedal = null;
+  }
+
+  /** @returns {Intent} */
+  read() {
+    if (this.steering === null) return RELEASED;  // the left thumb is the dead man's switch
+    const pedal = this.pedal ?? 0;
+    return {held: true, steering: clamp(this.steering, -1, 1), throttle: clamp(pedal, 0, 1), brake: clamp(-pedal, 0, 1)};
+  }
+}
+
+/**
+ * Returns the intent of the device that is held; of several the brake counts of all, the rest of the first.
+ * @param {Intent[]} intents
+ * @returns {Intent}
+ */
+export function together(intents) {
+  const held = intents.filter(intent => intent.held);
+  return held.length ? {...held[0], brake: Math.max(...held.map(intent => intent.brake))} : RELEASED;
+}

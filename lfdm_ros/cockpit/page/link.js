@@ -1,0 +1,89 @@
+// Connections to the server: session, view, input. The page judges by the age of the state, never by the socket: an open one may be dead.
+
+/**
+ * Exchanges the token of the address for a session and removes it from the address bar.
+ * @returns {Promise<string>} empty, or the reason that there is no session
+ */
+export async function openSession() {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const token = parameters.get("token") ?? "";
+  parameters.delete("token");
+  history.replaceState(null, "", location.pathname + location.search + (parameters.size ? `#${parameters}` : ""));
+  try {
+    const response = await fetch("session", {method: "POST", body: token});
+    return response.ok ? "" : "no access: open the address that lfdm cockpit has printed, with its token";
+  } catch {
+    return "no server";
+  }
+}
+
+const address = path => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}`;
+const RETRY = 1000;  // ms
+
+/** Receives the view, acknowledges each message, and connects again after a loss. */
+export class ViewLink {
+  /**
+   * @param {(data: ArrayBuffer | string) => void} onMessage
+   * @param {(open: boolean) => void} onChange
+   */
+  constructor(onMessage, onChange) {
+    this.onMessage = onMessage;
+    this.onChange = onChange;
+    this.received = 0;
+    this.#connect();
+  }
+
+  #connect() {
+    const socket = this.socket = new WebSocket(address("view"));
+    socket.binaryType = "arraybuffer";
+    this.received = 0;
+    socket.onopen = () => this.onChange(true);
+    socket.onmessage = event => {
+      this.onMessage(event.data);
+      this.received += 1;
+      socket.send(`{"ack":${this.received}}`);
+    };
+    socket.onclose = () => {
+      this.onChange(false);
+      setTimeout(() => this.#connect(), RETRY);
+    };
+  }
+
+  /**
+   * Sends a request; says whether it could.
+   * @param {string} name
+   * @param {unknown} value
+   */
+  request(name, value) {
+    const open = this.socket.readyState === WebSocket.OPEN;
+    if (open) this.socket.send(JSON.stringify({[name]: value}));
+    return open;
+  }
+}
+
+/** Sends inputs. Old ones are dropped, not queued: what the socket has not sent yet is waited for. */
+export class InputLink {
+  /** @param {string} name of this page */
+  constructor(name) {
+    this.number = 0;
+    this.name = name;
+    this.#connect();
+  }
+
+  #connect() {
+    this.socket = new WebSocket(`${address("input")}?name=${encodeURIComponent(this.name)}`);
+    this.socket.onclose = () => setTimeout(() => this.#connect(), RETRY);
+  }
+
+  /**
+   * Sends an intent, with the number of the newest state that is on the screen.
+   * @param {import("./hands.js").Intent} intent
+   * @param {number} picture
+   */
+  send(intent, picture) {
+    if (this.socket.readyState !== WebSocket.OPEN || this.socket.bufferedAmount > 2000) return;
+    this.number += 1;
+    this.socket.send(JSON.stringify({number: this.number, time: performance.now() / 1000, held: intent.held, steering: intent.steering,
+      throttle: intent.throttle, brake: intent.brake, picture}));
+  }
+}

@@ -1,0 +1,114 @@
+// Starts the page: session, connections, pictures. State that tests read is on document.body.dataset.
+
+import {Bird} from "./bird.js";
+import {Input} from "./input.js";
+import {InputLink, ViewLink, openSession} from "./link.js";
+import {Model} from "./model.js";
+import {Panel} from "./panel.js";
+import {Strips} from "./strips.js";
+
+const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
+Space: full brake; Shift: hold the wheel without doing anything
+Q: reverse; P: autonomy alone, and back
+Tab or 1 2 3: view; H: this; Esc: STOP, any page may
+Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
+Let go of everything, and autonomy takes over, or the vehicle brakes.
+This page is no safety device: with a real vehicle its own emergency stop counts.`;
+const VIEWS = ["chase", "driver", "bird"];
+
+const element = id => /** @type {any} */ (document.getElementById(id));
+const options = new URLSearchParams(location.search);
+const model = new Model(), data = document.body.dataset;
+let picture = 0;  // number of the newest state that has been drawn
+let trouble = "", framed = 0;
+
+/** The view in 3-D, or the bird's view where there is no WebGL. */
+async function makeView() {
+  const canvas = element("canvas");
+  try {
+    const {Scene} = await import("./scene.js");
+    data.renderer = "webgl";
+    return new Scene(canvas, Number(options.get("scale") ?? 1) || 1);
+  } catch (error) {
+    const fresh = canvas.cloneNode();  // a canvas keeps the first kind of context that was asked for
+    canvas.replaceWith(fresh);
+    data.renderer = "2d";
+    element("view").disabled = true;
+    notify(`No 3-D: this browser gives no WebGL (${error.message.split("\n")[0]}). Bird's view instead.`);
+    return new Bird(fresh);
+  }
+}
+
+function notify(text) {
+  element("notice").textContent = text;
+  element("notice").hidden = !text;
+}
+
+function choose(view) {
+  element("view").value = view;
+}
+
+function onKey(code, event, input) {
+  const stopped = element("stop").getAttribute("aria-pressed") === "true";
+  if (code === "Escape" && !stopped) link.request("stop", true);
+  else if (code === "KeyH") element("help").click();
+  else if (code === "KeyQ") notify(input.toggleReverse() ? "reverse" : "");
+  else if (code === "KeyP" && model.texts.sharing) link.request("mode", model.texts.sharing.mode === "autonomy" ? "blend" : "autonomy");
+  else if (code === "Tab" && document.activeElement === document.body) choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]), event.preventDefault();
+  else if (/^Digit[123]$/.test(code)) choose(VIEWS[Number(code.at(-1)) - 1]);
+}
+
+const link = await start();
+
+async function start() {
+  trouble = await openSession();
+  if (trouble) {
+    element("stale").textContent = trouble;
+    element("stale").hidden = false;
+    data.trouble = trouble;
+    throw new Error(trouble);
+  }
+  const view = await makeView(), panel = new Panel(), strips = new Strips(element("strips"));
+  /** @type {InputLink | null} */
+  let inputLink = null;
+  const viewLink = new ViewLink(message => {
+    const kind = model.take(message, performance.now());
+    data[kind.replaceAll(/\W/g, "")] = String(1 + Number(data[kind.replaceAll(/\W/g, "")] ?? 0));
+    if (kind === "seat") inputLink ??= new InputLink(model.texts.seat.you);
+    if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * ({"km/h": 3.6, "m/s": 1, mph: 2.236936})[element("unit").value]]);
+    if (kind === "sharing values" && model.sharing) {
+      const {stamp, k, threat, operator, autonomy, applied} = model.sharing;
+      strips.add(1, stamp, [operator[0], autonomy[0], applied[0]]);
+      strips.add(2, stamp, [k, threat]);
+    }
+  }, open => { trouble = open ? "" : "no connection to the server"; });
+  const input = new Input({touchSteer: element("touch-steer"), touchPedals: element("touch-pedals")},
+    intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
+  element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);
+  element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
+  element("reset").onclick = () => viewLink.request("reset", true);
+  element("mode").onchange = event => { viewLink.request("mode", event.target.value); event.target.blur(); };
+  for (const id of ["view", "unit"]) element(id).onchange = event => event.target.blur();
+  element("keys").textContent = KEYS;
+  element("help").onclick = () => {
+    element("keys").hidden = !element("keys").hidden;
+    element("help").setAttribute("aria-expanded", String(!element("keys").hidden));
+  };
+
+  function frame(now) {
+    const age = (performance.now() - model.receivedAt) / 1000, dt = Math.min((now - framed) / 1000, 0.2);
+    framed = now;
+    const shown = model.state?.number ?? 0;
+    view.draw(model, element("view").value, dt);
+    panel.show(model, input.intent, age, element("unit").value, trouble);
+    strips.draw(now);
+    picture = shown;
+    data.frames = String(1 + Number(data.frames ?? 0));
+    data.stale = String(!element("stale").hidden);
+    data.speed = String(model.state?.vx ?? "");
+    data.held = String(input.intent.held);
+    requestAnimationFrame(frame);
+  }
+  requestAnimationFrame(frame);
+  return viewLink;
+}

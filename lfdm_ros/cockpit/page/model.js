@@ -1,0 +1,65 @@
+// The newest of everything that the server has sent; views and instruments read it.
+
+import {OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+
+const NO_SHAPES = {discs: [], lines: []};
+
+export class Model {
+  constructor() {
+    /** @type {import("./wire.js").State | null} */
+    this.state = null;
+    this.receivedAt = -Infinity;  // of the state, ms of performance.now
+    this.points = new Float32Array();  // of the scan, in the vehicle's frame
+    /** @type {number[][]} */
+    this.plan = [];  // rows x, y, speed
+    /** @type {number[][]} */
+    this.obstacles = [];  // rows x, y, radius, vx, vy
+    /** @type {ReturnType<typeof readSharing> | null} */
+    this.sharing = null;
+    /** @type {Record<string, any>} */
+    this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
+      controller: null, warnings: {warnings: []}, answer: null};
+    this.spin = [0, 0, 0, 0];  // angle of each wheel, rad
+  }
+
+  /**
+   * Takes a message of the server.
+   * @param {ArrayBuffer | string} data
+   * @param {number} now ms of performance.now
+   * @returns {string} its kind
+   */
+  take(data, now) {
+    if (typeof data === "string") {
+      const text = JSON.parse(data);
+      this.texts[text.kind] = text;
+      return text.kind;
+    }
+    const message = unpack(data);
+    if (message.kind === STATE) {
+      const state = readState(message), step = this.state ? state.stamp - this.state.stamp : 0;
+      if (step > 0 && step < 1) this.spin = this.spin.map((angle, i) => (angle + step * (state.wheelSpeeds[i] || 0)) % (2 * Math.PI));
+      this.state = state;
+      this.receivedAt = now;
+      return "state";
+    }
+    if (message.kind === SCAN) this.points = scanPoints(message);
+    if (message.kind === PLAN) this.plan = rows(message.values, 3);
+    if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
+    if (message.kind === SHARING) this.sharing = readSharing(message);
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values"}[message.kind] ?? "unknown";
+  }
+
+  /** Loads of the wheels as shares of the weight on each at rest; NaN where the vehicle's weight is not known. */
+  get loads() {
+    const vehicle = this.texts.vehicle;
+    if (!this.state || !vehicle || !vehicle.wheelbase) return [NaN, NaN, NaN, NaN];
+    const front = 0.5 * vehicle.weight * vehicle.rear_axle / vehicle.wheelbase, rear = 0.5 * vehicle.weight * vehicle.front_axle / vehicle.wheelbase;
+    return this.state.loads.map((load, i) => load / (i < 2 ? front : rear));
+  }
+
+  /** Dimensions of the vehicle [m], or those of a car while none have come. */
+  get dimensions() {
+    return this.texts.vehicle ?? {front_axle: 1.4, rear_axle: 1.4, track_front: 1.6, track_rear: 1.6, wheel_radius: 0.35, outline_front: 2.2,
+      outline_rear: 2.2, outline_half_width: 0.9, full_lock: 0.6};
+  }
+}

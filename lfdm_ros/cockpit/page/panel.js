@@ -1,0 +1,170 @@
+// Words and bars beside the view.
+
+const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
+const DRIVERS = {waiting: "nobody yet", operator_alone: "operator", autonomy_lost: "operator", state_lost: "operator", autonomy_alone: "autonomy",
+  operator_lost: "autonomy", stopping: "nobody, stopping", emergency_stop: "nobody, emergency stop"};
+const WHEELS = ["front left", "front right", "rear left", "rear right"];
+const LIFTED = 0.05;  // of the load at rest
+
+const byId = id => /** @type {HTMLElement} */ (document.getElementById(id));
+const set = (id, text) => { const element = byId(id); if (element.textContent !== text) element.textContent = text; };
+const number = (value, digits = 1) => Number.isFinite(value) ? value.toFixed(digits) : "-";
+
+/** Names the driver in words. @param {import("./model.js").Model} model */
+export function driver(model) {
+  const {sharing, seat, simulator} = model.texts, values = model.sharing;
+  if (seat?.stopped || sharing?.emergency_stop) return "STOPPED: press resume to go on";
+  if (simulator?.paused) return "paused";
+  if (sharing && values) {
+    const name = DRIVERS[sharing.state] ?? (values.k < 0.01 ? "operator" : values.k > 0.99 ? "autonomy"
+      : `operator ${Math.round(100 - 100 * values.k)} %, autonomy ${Math.round(100 * values.k)} %`);
+    return `${name}${name.includes("%") || name.startsWith("nobody") ? "" : " drives"}: ${sharing.reason}`;
+  }
+  if (!model.state) return "waits for a vehicle";
+  if (seat?.drives) return `${seat.yours ? "you drive" : `${seat.driver} drives`}`;
+  return simulator?.no_command ? "nobody drives, the vehicle brakes" : "others drive";
+}
+
+export class Panel {
+  constructor() {
+    this.bars = ["operator", "autonomy", "sent", "k", "threat"].map(name => this.#bar(name));
+    byId("loads").replaceChildren(...WHEELS.map(name => {
+      const cell = document.createElement("span"), meter = document.createElement("meter"), word = document.createElement("span");
+      meter.max = 2;
+      meter.title = word.title = name;
+      cell.append(meter, word);
+      return cell;
+    }));
+    this.alarmed = "";
+    this.sound = /** @type {AudioContext | null} */ (null);
+  }
+
+  #bar(name) {
+    const row = document.createElement("div"), canvas = document.createElement("canvas"), value = document.createElement("span"), label = document.createElement("span");
+    row.className = "bar";
+    label.textContent = name;
+    canvas.width = 200;
+    canvas.height = 14;
+    row.append(label, canvas, value);
+    byId("bars").append(row);
+    return {name, canvas, value};
+  }
+
+  /**
+   * Shows the model.
+   * @param {import("./model.js").Model} model
+   * @param {import("./hands.js").Intent} intent of this page
+   * @param {number} age of the state, s
+   * @param {string} unit of speeds
+   * @param {string} trouble in one line; empty: none
+   */
+  show(model, intent, age, unit, trouble) {
+    const {state, sharing} = model, texts = model.texts, seat = texts.seat;
+    set("drives", driver(model));
+    set("speed-value", state ? number(Math.abs(state.vx) * UNITS[unit], unit === "m/s" ? 1 : 0) : "-");
+    set("speed-unit", unit);
+    set("gear", state?.gear ? (state.gear < 0 ? "R" : `gear ${state.gear}`) : "");
+    const stale = trouble || (age > 0.5 ? (Number.isFinite(age) ? `no picture for ${age.toFixed(1)} s` : "no picture yet") : "");
+    set("stale", stale);
+    byId("stale").hidden = !stale;
+    this.#loads(model.loads);
+    const commands = {operator: sharing?.operator ?? [intent.steering, intent.throttle, intent.brake], autonomy: sharing?.autonomy, sent: sharing?.applied};
+    for (const bar of this.bars) {
+      if (bar.name in commands) this.#command(bar, commands[bar.name], {operator: "#e69f00", autonomy: "#56b4e9", sent: "#ffffff"}[bar.name]);
+      else this.#share(bar, bar.name === "k" ? sharing?.k : sharing?.threat);
+    }
+    const yours = seat?.yours && seat.drives;
+    set("seat", !seat ? "" : yours ? "YOU DRIVE" : `${seat.drives ? `${seat.driver} drives. ` : seat.reason ? `${seat.reason}. ` : ""}`
+      + "To drive hold Shift, and use W A S D or the arrows; or hold a pad's shoulder button; or touch.");
+    byId("seat").className = yours ? "yours" : "";
+    const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
+    byId("stop").setAttribute("aria-pressed", String(stopped));
+    set("stop", stopped ? "resume" : "STOP (Esc)");
+    set("pause", texts.simulator?.paused ? "go on" : "pause");
+    const mode = /** @type {HTMLSelectElement} */ (byId("mode"));
+    mode.disabled = !texts.sharing;
+    if (texts.sharing && document.activeElement !== mode) mode.value = texts.sharing.mode;
+    for (const id of ["pause", "reset"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
+    this.#alarms(texts, model.loads);
+    this.#facts(model, seat);
+  }
+
+  #loads(loads) {
+    [...byId("loads").children].forEach((cell, i) => {
+      const [meter, word] = cell.children, lifted = loads[i] < LIFTED;
+      meter.hidden = !Number.isFinite(loads[i]);
+      /** @type {HTMLMeterElement} */ (meter).value = Math.min(loads[i] || 0, 2);
+      word.textContent = meter.hidden ? "" : lifted ? "LIFTED" : `${Math.round(100 * loads[i])} %`;
+      word.className = lifted ? "lifted" : "";
+    });
+  }
+
+  #command({canvas, value}, command, colour) {
+    const c = canvas.getContext("2d"), middle = canvas.width / 2;
+    c.clearRect(0, 0, canvas.width, canvas.height);
+    c.fillStyle = "#3a4650";
+    c.fillRect(middle - 1, 0, 2, canvas.height);
+    if (!command || !Number.isFinite(command[0])) { value.textContent = "-"; return; }
+    c.fillStyle = colour;
+    c.fillRect(Math.min(middle, middle * (1 - command[0])), 1, Math.abs(command[0]) * middle, 7);
+    c.fillRect(0, 10, Math.abs(command[1]) * canvas.width, 4);
+    c.fillStyle = "#d55e00";
+    c.fillRect(canvas.width * (1 - command[2]), 10, command[2] * canvas.width, 4);
+    value.textContent = command[0].toFixed(2);
+  }
+
+  #share({canvas, value}, share) {
+    const c = canvas.getContext("2d");
+    c.clearRect(0, 0, canvas.width, canvas.height);
+    c.strokeStyle = "#59636e";
+    c.strokeRect(0.5, 2.5, canvas.width - 1, 9);
+    c.fillStyle = "#56b4e9";
+    if (Number.isFinite(share)) c.fillRect(0, 2, share * canvas.width, 10);
+    value.textContent = number(share, 2);
+  }
+
+  #alarms(texts, loads) {
+    const simulator = texts.simulator;
+    const alarms = [
+      ...(simulator?.collisions ? [`collision with ${simulator.collided_with}${simulator.collisions > 1 ? `, ${simulator.collisions} in all` : ""}`] : []),
+      ...WHEELS.filter((_, i) => loads[i] < LIFTED).map(name => `wheel lifted: ${name}`),
+      ...(simulator?.not_driven ? [simulator.not_driven] : []),
+      ...(texts.answer?.text ? [`${texts.answer.service}: ${texts.answer.text}`] : []),
+      ...texts.warnings.warnings.map(([, name, text]) => `${name}: ${text}`)];
+    const shown = alarms.slice(0, 6).join("\n");
+    if (shown === this.alarmed) return;
+    const worse = alarms.length > (this.alarmed ? this.alarmed.split("\n").length : 0);
+    this.alarmed = shown;
+    byId("alarms").replaceChildren(...alarms.slice(0, 6).map(text => Object.assign(document.createElement("div"), {textContent: `! ${text}`})));
+    if (worse) this.#beep();
+  }
+
+  /** A browser permits sound after the first key or click. */
+  #beep() {
+    if (!navigator.userActivation?.hasBeenActive) return;
+    this.sound ??= new AudioContext();
+    const tone = this.sound.createOscillator(), gain = this.sound.createGain();
+    gain.gain.value = 0.08;
+    tone.frequency.value = 880;
+    tone.connect(gain).connect(this.sound.destination);
+    tone.start();
+    tone.stop(this.sound.currentTime + 0.15);
+  }
+
+  #facts(model, seat) {
+    const {controller, simulator, sharing} = model.texts, state = model.state;
+    const slip = state && Math.abs(state.vx) > 1 ? 180 / Math.PI * Math.atan2(state.vy, Math.abs(state.vx)) : NaN;
+    const facts = {
+      "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
+      ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * controller.cycle_time)} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
+      ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),
+      ...Object.fromEntries((sharing?.risks ?? []).slice(0, 6).map(([name, p, lower, upper]) => [`risk: ${name}`, `${number(100 * p)} % (${number(100 * lower)} to ${number(100 * upper)})`])),
+      ...(simulator ? {"pace": `${number(simulator.pace, 2)} x ${simulator.slowed_by}`, "model": simulator.model} : {}),
+      ...(seat ? {"pages": String(seat.pages), "inputs refused": String(seat.refused)} : {})};
+    const text = Object.entries(facts).flat().join("|");
+    if (text === this.shownFacts) return;
+    this.shownFacts = text;
+    byId("facts").replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [
+      Object.assign(document.createElement("dt"), {textContent: name}), Object.assign(document.createElement("dd"), {textContent: value})]));
+  }
+}

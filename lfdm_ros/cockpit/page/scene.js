@@ -1,0 +1,195 @@
+// The view in three dimensions. Axes as the vehicle's: x forward, y left, z up; metres.
+
+import * as THREE from "./vendor/three.module.js";
+
+const COLOURS = {plan: 0x56b4e9, route: 0x3b6fb5, tracked: 0xd55e00, world: 0x8a8f96, body: 0xb9c2cc, scan: 0xf0e442, goal: 0x009e73, wheel: 0x222529};
+const HEIGHT = 1.5;  // of obstacles
+const MAX_POINTS = 8192;
+
+/** Draws a model with WebGL; the constructor throws where there is none. */
+export class Scene {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {number} scale resolution by that of the screen
+   */
+  constructor(canvas, scale) {
+    this.renderer = new THREE.WebGLRenderer({canvas, antialias: scale >= 1});
+    this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2) * scale);
+    this.scene = new THREE.Scene();
+    this.scene.background = new THREE.Color(0x22303c);
+    this.scene.fog = new THREE.Fog(0x22303c, 80, 220);
+    this.camera = new THREE.PerspectiveCamera(55, 1, 0.3, 400);
+    this.camera.up.set(0, 0, 1);
+    this.scene.add(new THREE.HemisphereLight(0xffffff, 0x445566, 2.2));
+    const sun = new THREE.DirectionalLight(0xffffff, 1.6);
+    sun.position.set(-30, 40, 60);
+    this.scene.add(sun);
+    this.grid = new THREE.GridHelper(400, 80, 0x7b8a97, 0x5a6874);
+    this.grid.rotation.x = Math.PI / 2;
+    this.ground = new THREE.Mesh(new THREE.PlaneGeometry(800, 800), new THREE.MeshLambertMaterial({color: 0x2a3138}));
+    this.scene.add(this.grid, this.ground);
+    this.vehicle = new THREE.Group();
+    this.scene.add(this.vehicle);
+    this.plan = this.#line(COLOURS.plan, 4);
+    this.route = this.#line(COLOURS.route, 2);
+    this.points = new THREE.Points(new THREE.BufferGeometry(), new THREE.PointsMaterial({color: COLOURS.scan, size: 3, sizeAttenuation: false}));
+    this.points.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(3 * MAX_POINTS), 3));
+    this.points.frustumCulled = false;
+    this.vehicle.add(this.points);
+    this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
+    this.scene.add(...Object.values(this.groups));
+    this.built = {dimensions: null, world: null, tracked: null, goal: null};
+    this.yaw = 0;
+  }
+
+  #line(colour, width) {
+    const line = new THREE.Line(new THREE.BufferGeometry(), new THREE.LineBasicMaterial({color: colour, linewidth: width}));
+    line.frustumCulled = false;
+    this.scene.add(line);
+    return line;
+  }
+
+  /** Resizes to the canvas' place on the page. */
+  resize() {
+    const {clientWidth: width, clientHeight: height} = this.renderer.domElement;
+    const size = this.renderer.getSize(new THREE.Vector2());
+    if (size.x === width && size.y === height) return;
+    this.renderer.setSize(width, height, false);
+    this.camera.aspect = width / Math.max(height, 1);
+    this.camera.updateProjectionMatrix();
+  }
+
+  /**
+   * Draws the model.
+   * @param {import("./model.js").Model} model
+   * @param {string} view chase, driver or bird
+   * @param {number} dt s since the last picture
+   */
+  draw(model, view, dt) {
+    this.resize();
+    this.#rebuild(model);
+    const state = model.state;
+    if (state) {
+      const d = model.dimensions;
+      this.vehicle.position.set(state.x, state.y, 0);
+      this.vehicle.rotation.set(0, 0, state.yaw);
+      this.body.rotation.set(state.roll || 0, state.pitch || 0, 0);
+      this.body.visible = view !== "driver";
+      this.wheels.forEach((wheel, i) => {
+        wheel.mount.rotation.z = i < 2 ? state.roadWheelAngle || 0 : 0;
+        wheel.tyre.rotation.y = model.spin[i];
+        const load = model.loads[i];
+        wheel.bar.visible = Number.isFinite(load);
+        wheel.bar.scale.z = Math.max(Math.min(load, 3), 0.02);
+        wheel.bar.material.color.set(load < 0.05 ? COLOURS.tracked : COLOURS.goal);
+      });
+      this.grid.position.set(5 * Math.round(state.x / 5), 5 * Math.round(state.y / 5), 0);
+      this.ground.position.set(state.x, state.y, -0.15);
+      this.#aim(state, view, d, dt);
+    }
+    this.#points(model.points);
+    this.#path(this.plan, model.plan, 0.15);
+    this.#path(this.route, model.texts.route.route?.lines[0] ?? [], 0.08);
+    this.renderer.render(this.scene, this.camera);
+  }
+
+  #aim(state, view, d, dt) {
+    const turn = Math.atan2(Math.sin(state.yaw - this.yaw), Math.cos(state.yaw - this.yaw));
+    this.yaw += turn * Math.min(1, 4 * dt);
+    const direction = view === "driver" ? state.yaw : this.yaw, c = Math.cos(direction), s = Math.sin(direction);
+    const at = (ahead, height) => [state.x + ahead * c, state.y + ahead * s, height];
+    if (view === "bird") {
+      this.camera.up.set(c, s, 0);
+      this.camera.position.set(...at(12, 55));
+      this.camera.lookAt(...at(12, 0));
+    } else {
+      this.camera.up.set(0, 0, 1);
+      this.camera.position.set(...(view === "driver" ? at(0.2 * d.front_axle, 1.5) : at(-9, 4)));
+      this.camera.lookAt(...(view === "driver" ? at(30, 0.6) : at(8, 0.5)));
+    }
+  }
+
+  #path(line, rows, height) {
+    const positions = new Float32Array(3 * rows.length);
+    rows.forEach(([x, y], i) => positions.set([x, y, height], 3 * i));
+    line.geometry.dispose();
+    line.geometry = new THREE.BufferGeometry();
+    line.geometry.setAttribute("position", new THREE.BufferAttribute(positions, 3));
+  }
+
+  #points(flat) {
+    const attribute = this.points.geometry.getAttribute("position"), count = Math.min(flat.length / 2, MAX_POINTS);
+    for (let i = 0; i < count; i++) attribute.setXYZ(i, flat[2 * i], flat[2 * i + 1], 0.8);
+    attribute.needsUpdate = true;
+    this.points.geometry.setDrawRange(0, count);
+  }
+
+  #rebuild(model) {
+    if (this.built.dimensions !== model.dimensions.vehicle || !this.body) this.#buildVehicle(model.dimensions);
+    const fill = (name, source, make) => {
+      if (this.built[name] === source) return;
+      this.built[name] = source;
+      for (const child of [...this.groups[name].children]) {
+        this.groups[name].remove(child);
+        child.geometry.dispose();
+        child.material.dispose();
+      }
+      for (const child of make()) this.groups[name].add(child);
+    };
+    fill("world", model.texts.world, () => [...model.texts.world.discs.map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.world, 1)),
+      ...model.texts.world.lines.map(points => this.#wall(points))]);
+    fill("tracked", model.obstacles, () => model.obstacles.flatMap(([x, y, r, vx, vy]) => [
+      this.#cylinder(x, y, r, COLOURS.tracked, 0.35), ...(vx || vy ? [this.#arrow(x, y, vx, vy)] : [])]));
+    fill("goal", model.texts.route, () => (model.texts.route.goal?.discs ?? []).map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.goal, 0.3, 0.1)));
+  }
+
+  #cylinder(x, y, radius, colour, opacity, height = HEIGHT) {
+    const mesh = new THREE.Mesh(new THREE.CylinderGeometry(radius, radius, height, 24),
+      new THREE.MeshLambertMaterial({color: colour, transparent: opacity < 1, opacity}));
+    mesh.rotation.x = Math.PI / 2;
+    mesh.position.set(x, y, height / 2);
+    return mesh;
+  }
+
+  #wall(points) {
+    const shape = new THREE.Shape(points.map(([x, y]) => new THREE.Vector2(x, y)));
+    return new THREE.Mesh(new THREE.ExtrudeGeometry(shape, {depth: HEIGHT, bevelEnabled: false}), new THREE.MeshLambertMaterial({color: COLOURS.world}));
+  }
+
+  #arrow(x, y, vx, vy) {
+    const geometry = new THREE.BufferGeometry().setFromPoints([new THREE.Vector3(x, y, HEIGHT), new THREE.Vector3(x + vx, y + vy, HEIGHT)]);
+    return new THREE.Line(geometry, new THREE.LineBasicMaterial({color: COLOURS.tracked}));
+  }
+
+  #buildVehicle(d) {
+    for (const child of [...this.vehicle.children]) if (child !== this.points) this.vehicle.remove(child);
+    this.built.dimensions = d.vehicle;
+    const length = d.outline_front + d.outline_rear, width = 2 * d.outline_half_width, middle = 0.5 * (d.outline_front - d.outline_rear);
+    const box = (l, w, h, x, z, colour) => {
+      const mesh = new THREE.Mesh(new THREE.BoxGeometry(l, w, h), new THREE.MeshLambertMaterial({color: colour}));
+      mesh.position.set(x, 0, z);
+      return mesh;
+    };
+    const r = d.wheel_radius;
+    this.body = new THREE.Group();
+    this.body.add(box(length, width, 0.65, middle, r + 0.35, COLOURS.body), box(0.5 * length, 0.9 * width, 0.55, middle - 0.08 * length, r + 0.95, 0x38424c),
+      box(0.12, 0.8 * width, 0.15, middle + length / 2, r + 0.45, 0xffffff));
+    this.wheels = [[d.front_axle, d.track_front / 2], [d.front_axle, -d.track_front / 2], [-d.rear_axle, d.track_rear / 2],
+      [-d.rear_axle, -d.track_rear / 2]].map(([x, y]) => {
+      const mount = new THREE.Group(), tyre = new THREE.Group();
+      mount.position.set(x, y, r);
+      tyre.add(new THREE.Mesh(new THREE.CylinderGeometry(r, r, 0.28, 20), new THREE.MeshLambertMaterial({color: COLOURS.wheel})), this.#spoke(r));
+      const bar = new THREE.Mesh(new THREE.BoxGeometry(0.12, 0.12, 1), new THREE.MeshBasicMaterial({color: COLOURS.goal}));
+      bar.geometry.translate(0, 0, 0.5);
+      bar.position.set(x, y + Math.sign(y) * 0.35, 0.1);
+      mount.add(tyre);
+      this.vehicle.add(mount, bar);
+      return {mount, tyre, bar};
+    });
+    this.vehicle.add(this.body);
+  }
+
+  #spoke(r) {
+    return new THREE.Mesh(new THREE.BoxGeometry(1.7 * r, 0.3, 0.08), new THREE.MeshLambertMaterial({color: 0xd0d4d8}));
+  }
+}

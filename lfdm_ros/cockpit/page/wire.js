@@ -1,0 +1,65 @@
+// Reads messages of the server; lfdm_ros/cockpit/wire.py and ros/view_messages.py write them.
+
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5;
+
+const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
+
+/**
+ * Splits a binary message.
+ * @param {ArrayBuffer} buffer
+ * @returns {{kind: number, number: number, stamp: number, values: Float32Array}}
+ */
+export function unpack(buffer) {
+  const view = new DataView(buffer);
+  return {kind: view.getUint8(0), number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values: new Float32Array(buffer, HEADER)};
+}
+
+/**
+ * @typedef {{stamp: number, number: number, x: number, y: number, roll: number, pitch: number, yaw: number, vx: number, vy: number, ax: number,
+ *   ay: number, yawRate: number, roadWheelAngle: number, gear: number, engineSpeed: number, wheelSpeeds: number[], loads: number[]}} State
+ */
+
+/**
+ * Reads a state in SI units, axes as in ISO 8855; wheels front left, front right, rear left, rear right.
+ * @returns {State}
+ */
+export function readState({stamp, number, values}) {
+  const [x, y, roll, pitch, yaw, vx, vy, ax, ay, yawRate, roadWheelAngle, gear, engineSpeed, ...wheels] = values;
+  return {stamp, number, x, y, roll, pitch, yaw, vx, vy, ax, ay, yawRate, roadWheelAngle, gear, engineSpeed,
+    wheelSpeeds: wheels.slice(0, 4), loads: wheels.slice(4, 8)};
+}
+
+/**
+ * Returns the points (x, y) of a scan in the vehicle's frame [m], flat; returns beyond the range are left out.
+ * @returns {Float32Array}
+ */
+export function scanPoints({values}) {
+  const [x, y, yaw, first, increment, least, most] = values;
+  const points = [];
+  for (let i = 7; i < values.length; i++) {
+    const range = values[i], angle = yaw + first + (i - 7) * increment;
+    if (range >= least && range <= most && range < Infinity) points.push(x + range * Math.cos(angle), y + range * Math.sin(angle));
+  }
+  return new Float32Array(points);
+}
+
+/**
+ * Reads commands and k of shared control.
+ * @returns {{stamp: number, k: number, kWanted: number, threat: number, operator: number[], autonomy: number[], applied: number[],
+ *   operatorAge: number, autonomyAge: number}} commands: steering, throttle, brake
+ */
+export function readSharing({stamp, values}) {
+  const v = Array.from(values);
+  return {stamp, k: v[0], kWanted: v[1], threat: v[2], operator: v.slice(3, 6), autonomy: v.slice(6, 9), applied: v.slice(9, 12),
+    operatorAge: v[12], autonomyAge: v[13]};
+}
+
+/**
+ * Splits values into rows.
+ * @param {Float32Array} values
+ * @param {number} columns
+ * @returns {number[][]}
+ */
+export function rows(values, columns) {
+  return Array.from({length: Math.floor(values.length / columns)}, (_, i) => Array.from(values.subarray(i * columns, (i + 1) * columns)));
+}

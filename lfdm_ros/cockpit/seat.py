@@ -1,0 +1,222 @@
+"""The driver's seat of the cockpit: one driver among several clients, a dead man's switch, and a watch over the age of every input.
+
+Times are arguments, in seconds of one monotonic clock; there is no socket and no thread here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from lfdm_ros.bounds import MALFORMED, NOT_FINITE, OUT_OF_RANGE, STAMP, TOO_MANY, UNUSABLE, Refused
+from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.teleop.hands_on import BRAKE, SILENT, Command
+
+MAX_INPUT = 400  # characters of an input
+MAX_INPUT_RATE = 200  # inputs a second of one client
+_CLOCK_DRIFT = 2e-4  # [1] between the clocks of page and server, at most
+_KEYS = {"number", "time", "held", "steering", "throttle", "brake", "picture"}
+
+
+@dataclass(frozen=True)
+class SeatSettings(Declared):
+    """Times and pedals of the seat.
+
+    Raises:
+        InputError: a value is out of its range.
+    """
+
+    ABOUT = "cockpit: "
+
+    input_timeout: float = setting(0.25, "s", "without an input for so long the driver counts as gone", 0.05, 5.0, live=True)
+    picture_timeout: float = setting(0.5, "s", "a page that shows a state older than this does not drive", 0.1, 30.0, live=True)
+    lease_timeout: float = setting(1.0, "s", "silence of the driver after which another client may take the seat", 0.1, 60.0, live=True)
+    released: str = setting(SILENT, "", "output while nobody drives: the brake, or nothing, so that autonomy takes over",
+                            choices=(BRAKE, SILENT))
+    released_brake: float = setting(0.4, "1", "brake pedal then", 0.0, 1.0, live=True)
+
+
+SEAT = Exposed(SeatSettings)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """An input of a page. number: rising. time: of the page's clock [s]. picture: number of the newest state that the page has drawn."""
+
+    number: int
+    time: float
+    held: bool
+    steering: float
+    throttle: float
+    brake: float
+    picture: int
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> Intent:
+        """Reads an input from JSON.
+
+        Raises:
+            Refused: too long, malformed, not finite or out of range.
+        """
+        if len(text) > MAX_INPUT:
+            raise Refused(f"an input of {len(text)} characters; at most {MAX_INPUT}", TOO_MANY)
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            raise Refused("an input that is not JSON", MALFORMED) from None
+        if not isinstance(data, dict) or set(data) != _KEYS:
+            raise Refused(f"an input has the keys {', '.join(sorted(_KEYS))}", MALFORMED)
+        if not all(type(data[key]) is int for key in ("number", "picture")) or type(data["held"]) is not bool:
+            raise Refused("number and picture of an input are whole numbers, held is true or false", MALFORMED)
+        values = {key: data[key] for key in ("time", "steering", "throttle", "brake")}
+        for key, value in values.items():
+            if type(value) not in (int, float):
+                raise Refused(f"{key} of an input is a number", MALFORMED)
+            if not math.isfinite(value):
+                raise Refused(f"{key} is {value}", NOT_FINITE)
+        for key, lower in (("steering", -1.0), ("throttle", -1.0), ("brake", 0.0)):
+            if not lower <= values[key] <= 1.0:
+                raise Refused(f"{key} is {values[key]:g}; from {lower:g} to 1", OUT_OF_RANGE)
+        return cls(data["number"], float(data["time"]), data["held"], float(data["steering"]), float(data["throttle"]),
+                   float(data["brake"]), data["picture"])
+
+    @property
+    def at_rest(self) -> bool:
+        """True with the switch let go and both pedals released."""
+        return not self.held and self.throttle == 0.0 and self.brake == 0.0
+
+
+@dataclass
+class _Client:
+    name: str
+    intent: Intent | None = None
+    received_at: float = -math.inf
+    armed: bool = False  # at rest since the last loss: from then on holding counts
+    delay_offset: float = math.inf  # least difference of the clocks so far [s]: an input without delay has it
+    arrivals: deque[float] = field(default_factory=deque)
+
+
+class Seat:
+    """Decides which client drives, and its command.
+
+    A client drives from the time that it holds its switch, having been at rest before. It stops driving when it lets go, leaves, falls
+    silent, sends late or old inputs, or shows an old picture; after all but the first it must come to rest before it drives again.
+
+    Attributes:
+        driver: client that has the seat; it keeps the seat while it has let go, until another one takes it. None: free.
+        reason: in one line, the reason that nobody drives; empty while somebody does.
+        stopped: latched by `stop`: full brake, whatever is held.
+    """
+
+    def __init__(self, settings: SeatSettings | None = None) -> None:
+        self.settings = settings or SeatSettings()
+        self.driver: int | None = None
+        self.reason = "nobody has taken the seat"
+        self.stopped = False
+        self._clients: dict[int, _Client] = {}
+
+    def enter(self, client: int, name: str) -> None:
+        """Adds a client, by a number of its own."""
+        self._clients[client] = _Client(name)
+
+    def leave(self, client: int) -> None:
+        """Removes a client; a driver that leaves has let go."""
+        self._clients.pop(client, None)
+        if client == self.driver:
+            self.driver, self.reason = None, "the driver's page has closed"
+
+    def name(self, client: int | None) -> str:
+        """Returns a client's name; empty for None."""
+        return self._clients[client].name if client in self._clients else ""
+
+    def take(self, client: int, time: float, intent: Intent, picture_age: float) -> None:
+        """Takes an input of a client, with the age [s] of the picture that the client says it shows.
+
+        Raises:
+            Refused: old, late, too many, or of a second driver.
+        """
+        own = self._clients[client]
+        self._check(own, time, intent)
+        silent = time - own.received_at > self.settings.input_timeout
+        own.intent, own.received_at = intent, time
+        if picture_age > self.settings.picture_timeout:
+            self._lose(client, f"the picture is {min(picture_age, 99.0):.1f} s old")
+        elif intent.at_rest:
+            own.armed = True
+        elif silent:
+            self._lose(client, "the input was interrupted; let go of everything first")
+        if not intent.held:
+            if client == self.driver and own.armed:
+                self.reason = "let go"
+            return
+        if client != self.driver:
+            if self._drives(self.driver, time) or self._waits_for(self.driver, time):
+                own.armed = False
+                raise Refused(f"{self.name(self.driver)} drives", UNUSABLE)
+            if own.armed:
+                self.driver = client
+        if client == self.driver and own.armed:
+            self.reason = ""
+
+    def command(self, time: float) -> Command | None:
+        """Returns the command at a time [s]; None: none, others drive."""
+        if self.stopped:
+            return 0.0, 0.0, 1.0
+        if self._drives(self.driver, time):
+            assert self.driver is not None
+            intent = self._clients[self.driver].intent
+            assert intent is not None
+            return intent.steering, intent.throttle, intent.brake
+        own = self._clients.get(self.driver) if self.driver is not None else None
+        if own is not None and own.armed and own.intent is not None and own.intent.held:
+            self._lose(self.driver, f"no input of the driver for {time - own.received_at:.1f} s")
+        return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
+
+    def stop(self) -> None:
+        """Brakes fully until `resume`; any client may ask for it."""
+        self.stopped = True
+
+    def resume(self) -> None:
+        """Ends a stop; the driver must come to rest before it drives again."""
+        self.stopped = False
+        for own in self._clients.values():
+            own.armed = False
+
+    def _drives(self, client: int | None, time: float) -> bool:
+        own = self._clients.get(client) if client is not None else None
+        return (own is not None and own.armed and own.intent is not None and own.intent.held
+                and time - own.received_at <= self.settings.input_timeout)
+
+    def _waits_for(self, client: int | None, time: float) -> bool:
+        """Checks that a driver that has not let go has been silent for less than the lease's time."""
+        own = self._clients.get(client) if client is not None else None
+        return (own is not None and own.intent is not None and own.intent.held
+                and time - own.received_at <= self.settings.lease_timeout)
+
+    def _lose(self, client: int | None, reason: str) -> None:
+        assert client is not None
+        self._clients[client].armed = False
+        if client == self.driver:
+            self.reason = reason
+
+    def _check(self, own: _Client, time: float, intent: Intent) -> None:
+        """Raises Refused for an input that comes out of order, late, or too often."""
+        while own.arrivals and time - own.arrivals[0] > 1.0:
+            own.arrivals.popleft()
+        if len(own.arrivals) >= MAX_INPUT_RATE:
+            raise Refused(f"more than {MAX_INPUT_RATE} inputs a second", TOO_MANY)
+        own.arrivals.append(time)
+        if own.intent is not None and intent.number <= own.intent.number:
+            own.armed = False
+            raise Refused(f"input {intent.number} after {own.intent.number}", STAMP)
+        if own.intent is not None and math.isfinite(own.delay_offset):
+            own.delay_offset += _CLOCK_DRIFT * (time - own.received_at)
+        own.delay_offset = min(own.delay_offset, time - intent.time)
+        late = time - intent.time - own.delay_offset
+        if late > self.settings.input_timeout:
+            own.armed = False
+            if self.driver is not None and self._clients.get(self.driver) is own:
+                self.reason = f"the input was {min(late, 99.0):.1f} s late; let go of everything first"
+            raise Refused(f"an input that is {min(late, 99.0):.1f} s late", STAMP)

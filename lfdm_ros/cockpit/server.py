@@ -1,0 +1,384 @@
+"""The server of the cockpit's page: files, a session by token, a socket for the view, one for the driver's input, in its own thread.
+
+Safety of access: loopback unless told otherwise; another address needs a certificate, or `insecure`. Each request must name an expected
+host (against DNS rebinding); a session needs the token of the printed URL; sockets need the session's cookie and an Origin of this server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import secrets
+import ssl
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import tornado.httpserver
+import tornado.netutil
+import tornado.web
+import tornado.websocket
+
+from lfdm_ros.bounds import MALFORMED, OUT_OF_RANGE, Refused
+from lfdm_ros.cockpit.seat import Intent, Seat
+from lfdm_ros.cockpit.wire import Outbox, pack_json
+from lfdm_ros.errors import InputError
+from lfdm_ros.teleop.hands_on import Command
+
+PAGE = Path(__file__).parent / "page"
+MAX_MESSAGE = 2000  # bytes of a message from a page; a longer one closes its socket
+MAX_CLIENTS = 32
+_PICTURES = 1000  # numbers of states whose times are kept
+_SEAT_PERIOD = 0.1  # [s] between two messages on the seat
+_START_TIMEOUT = 10.0  # [s]
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+                               "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Permissions-Policy": "gamepad=(self), screen-wake-lock=(self)", "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-cache"}
+
+# Handles a request of a page: its name and value. Raises Refused.
+OnRequest = Callable[[str, Any], None]
+
+
+class CockpitServer:
+    """Serves the page; methods may be called from any thread.
+
+    Attributes:
+        url: address with the token, to open in a browser; once `start` has returned.
+        refused: number of refused connections and messages, by reason.
+    """
+
+    def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
+                 key: str = "", insecure: bool = False, on_refusal: Callable[[Exception], None] = lambda error: None) -> None:
+        """
+        Creates a server that does not listen yet.
+
+        Args:
+            port: 0: a free one.
+            certificate, key: files in PEM for https; empty: http.
+            insecure: http on an address that other machines reach.
+
+        Raises:
+            InputError: an address that needs a certificate has none, or a certificate that cannot be read.
+        """
+        self.seat, self.on_request, self._on_refusal = seat, on_request, on_refusal
+        self.refused: Counter[str] = Counter()
+        self.views: list[_View] = []
+        self.token, self.session = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._lock = threading.Lock()
+        self._address, self._port = address, port
+        self._tls = _tls(address, certificate, key, insecure)
+        self._number = 0
+        self._pictures: deque[float] = deque(maxlen=_PICTURES)
+        self._kept: dict[int | str, bytes | str] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="cockpit server", daemon=True)
+        self._started = threading.Event()
+        self._failure: Exception | None = None
+        self.url, self.hosts = "", frozenset[str]()
+
+    # ---- any thread ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listens from now on.
+
+        Raises:
+            InputError: the port is taken, or the address is not of this machine.
+        """
+        self._thread.start()
+        if not self._started.wait(_START_TIMEOUT) or self._failure is not None:
+            raise InputError(f"cockpit: {self._address} port {self._port}: {self._failure or 'the server does not start'}")
+
+    def stop(self) -> None:
+        """Closes all connections and ends the thread."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def command(self, now: float) -> Command | None:
+        """Returns the command of the seat at a time [s] of time.monotonic; None: none."""
+        with self._lock:
+            return self.seat.command(now)
+
+    def resume(self) -> None:
+        """Ends a stop."""
+        with self._lock:
+            self.seat.resume()
+
+    def next_number(self) -> int:
+        """Returns the number of the next state, which counts as new from now on."""
+        with self._lock:
+            self._number += 1
+            self._pictures.append(time.monotonic())
+            return self._number
+
+    def publish(self, kind: int | str, message: bytes | str, *, keep: bool = False) -> None:
+        """Sends a message to all pages; keep: also to those that come later."""
+        if keep:
+            self._kept[kind] = message
+        if self.views:
+            self._loop.call_soon_threadsafe(self._offer, kind, message)
+
+    def refuse(self, error: Refused) -> None:
+        """Counts a refusal."""
+        self.refused[error.reason] += 1
+        self._on_refusal(error)
+
+    # ---- the server's thread -------------------------------------------------------------------------------------------
+
+    def picture_age(self, number: int) -> float:
+        """Returns the age [s] of the state of a number; infinite for one that is not known."""
+        with self._lock:
+            back = self._number - number
+            return time.monotonic() - self._pictures[-1 - back] if 0 <= back < len(self._pictures) else float("inf")
+
+    def take(self, client: int, text: str | bytes) -> None:
+        """Takes an input of a client; refused ones are counted."""
+        try:
+            intent = Intent.parse(text)
+            age = self.picture_age(intent.picture)
+            with self._lock:
+                self.seat.take(client, time.monotonic(), intent, age)
+        except Refused as error:
+            self.refuse(error)
+
+    def enter(self, client: int, name: str) -> None:
+        """Adds a client to the seat."""
+        with self._lock:
+            self.seat.enter(client, name)
+
+    def leave(self, client: int) -> None:
+        """Removes a client from the seat."""
+        with self._lock:
+            self.seat.leave(client)
+
+    def open_view(self, view: _View) -> None:
+        """Sends a new page all that is kept, then what comes."""
+        self.views.append(view)
+        for kind, message in self._kept.items():
+            view.offer(kind, message)
+
+    def _offer(self, kind: int | str, message: bytes | str) -> None:
+        for view in self.views:
+            view.offer(kind, message)
+
+    def _tell_seat(self) -> None:
+        with self._lock:
+            driver, reason, stopped = self.seat.driver, self.seat.reason, self.seat.stopped
+            name = self.seat.name(driver)
+            drives = not reason and driver is not None
+        for view in self.views:
+            view.offer("seat", pack_json("seat", {
+                "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "you": view.name, "yours": name == view.name,
+                "pages": len(self.views), "refused": sum(self.refused.values()), "released": self.seat.settings.released}))
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            sockets = tornado.netutil.bind_sockets(self._port, self._address)
+            self._port = sockets[0].getsockname()[1]
+            scheme = "https" if self._tls else "http"
+            shown = f"[{self._address}]" if ":" in self._address else self._address
+            self.hosts = frozenset(f"{name}:{self._port}" for name in (
+                {shown, "localhost", "127.0.0.1", "[::1]"} if _is_loopback(self._address) else {shown}))
+            self.url = f"{scheme}://{shown}:{self._port}/#token={self.token}"
+            server = tornado.httpserver.HTTPServer(_application(self), ssl_options=self._tls, max_body_size=MAX_MESSAGE,
+                                                   max_header_size=16_384, idle_connection_timeout=60.0)
+            server.add_sockets(sockets)
+        except (OSError, InputError) as error:
+            self._failure = error
+            self._started.set()
+            return
+        self._loop.call_later(_SEAT_PERIOD, self._periodic)
+        self._loop.call_soon(self._started.set)
+        self._loop.run_forever()
+        server.stop()
+        for view in list(self.views):
+            view.close()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(server.close_all_connections())
+        self._loop.close()
+
+    def _periodic(self) -> None:
+        self._tell_seat()
+        self._loop.call_later(_SEAT_PERIOD, self._periodic)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _tls(address: str, certificate: str, key: str, insecure: bool) -> ssl.SSLContext | None:
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(certificate, key or None)
+        except OSError as error:
+            raise InputError(f"cockpit: certificate {certificate}, key {key or 'in it'}: {error}") from None
+        return context
+    if not _is_loopback(address) and not insecure:
+        raise InputError(f"cockpit: {address} is reached by other machines, and http shows them the token: give certificate and key, or "
+                         "keep 127.0.0.1 and use ssh -L; insecure: true allows it all the same")
+    return None
+
+
+def _application(server: CockpitServer) -> tornado.web.Application:
+    return tornado.web.Application(
+        [("/session", _Session), ("/view", _View), ("/input", _Input),
+         ("/(.*)", _Page, {"path": str(PAGE), "default_filename": "index.html"})],
+        cockpit=server, websocket_max_message_size=MAX_MESSAGE, log_function=lambda handler: None)
+
+
+class _Checked(tornado.web.RequestHandler):
+    """A handler that refuses hosts that are not its own."""
+
+    @property
+    def cockpit(self) -> CockpitServer:
+        return self.settings["cockpit"]
+
+    @property
+    def cookie_name(self) -> str:
+        """The session's cookie. Browsers send cookies to all ports of a host, so that the name has the port."""
+        return f"lfdm_{self.request.host.rpartition(':')[2]}"
+
+    def prepare(self) -> None:
+        if self.request.host not in self.cockpit.hosts:
+            self.deny(f"host {self.request.host[:60]!r}")
+
+    def set_default_headers(self) -> None:
+        for name, value in _HEADERS.items():
+            self.set_header(name, value)
+
+    def deny(self, text: str) -> None:
+        """Answers 403 and counts it."""
+        self.cockpit.refuse(Refused(f"a connection with {text}", "access"))
+        self.set_status(403)
+        self.finish()
+
+    def has_session(self) -> bool:
+        return hmac.compare_digest(self.get_cookie(self.cookie_name, "") or "", self.cockpit.session)
+
+
+class _Page(_Checked, tornado.web.StaticFileHandler):
+    """Files of the page, which hold no secret."""
+
+    def set_extra_headers(self, path: str) -> None:
+        self.set_default_headers()
+
+
+class _Session(_Checked):
+    """Exchanges the URL's token for a cookie that scripts cannot read."""
+
+    def post(self) -> None:
+        if self.request.headers.get("Origin", "") != f"{self.request.protocol}://{self.request.host}":
+            self.deny(f"origin {self.request.headers.get('Origin', '')[:60]!r}")
+        elif self.has_session():
+            self.set_status(204)
+        elif not hmac.compare_digest(self.request.body, self.cockpit.token.encode()):
+            self.deny("a wrong token, or none")
+        else:
+            self.set_cookie(self.cookie_name, self.cockpit.session, httponly=True, samesite="Strict",
+                            secure=self.request.protocol == "https")
+            self.set_status(204)
+
+
+class _Socket(_Checked, tornado.websocket.WebSocketHandler):
+    """A socket of a page with a session."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        if not self._finished and not self.has_session():
+            self.deny("no session")
+        elif not self._finished and len(self.cockpit.views) >= MAX_CLIENTS:
+            self.deny("too many pages")
+
+    def check_origin(self, origin: str) -> bool:
+        mine = urlsplit(origin).netloc == self.request.host
+        if not mine:
+            self.cockpit.refuse(Refused(f"a connection with origin {origin[:60]!r}", "access"))
+        return mine
+
+    def open(self) -> None:
+        self.set_nodelay(True)
+
+
+class _View(_Socket):
+    """Sends the view; takes acknowledgements and requests."""
+
+    _last = 0
+
+    def open(self) -> None:
+        super().open()
+        _View._last += 1
+        self.name, self._outbox, self._sending = f"page {_View._last}", Outbox(), False
+        self.cockpit.open_view(self)
+
+    def offer(self, kind: int | str, message: bytes | str) -> None:
+        """Sends a message, now or as soon as the page keeps up."""
+        self._outbox.offer(kind, message)
+        self._send()
+
+    def _send(self) -> None:
+        while (due := self._outbox.take()) is not None:
+            try:
+                self.write_message(due[1], binary=isinstance(due[1], bytes))
+            except tornado.websocket.WebSocketClosedError:
+                return
+
+    def on_message(self, text: str | bytes) -> None:
+        try:
+            name, value = _request(text)
+            if name == "ack":
+                self._outbox.acknowledge(value)
+                self._send()
+            else:
+                self.cockpit.on_request(name, value)
+        except Refused as error:
+            self.cockpit.refuse(error)
+
+    def on_close(self) -> None:
+        if self in self.cockpit.views:
+            self.cockpit.views.remove(self)
+
+
+class _Input(_Socket):
+    """Takes the inputs of a page: a client of the seat."""
+
+    _last = 0
+
+    def open(self) -> None:
+        super().open()
+        _Input._last += 1
+        self._client = _Input._last
+        self.cockpit.enter(self._client, self.get_query_argument("name", f"input {self._client}")[:20])
+
+    def on_message(self, text: str | bytes) -> None:
+        self.cockpit.take(self._client, text)
+
+    def on_close(self) -> None:
+        if hasattr(self, "_client"):
+            self.cockpit.leave(self._client)
+
+
+def _request(text: str | bytes) -> tuple[str, Any]:
+    """Reads {"NAME": VALUE}. Raises Refused."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("a request that is not JSON", MALFORMED) from None
+    if not isinstance(data, dict) or len(data) != 1:
+        raise Refused("a request is an object with one key", MALFORMED)
+    (name, value), = data.items()
+    if name == "ack" and type(value) is not int:
+        raise Refused("ack is a whole number", OUT_OF_RANGE)
+    return name, value

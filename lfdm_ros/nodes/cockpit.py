@@ -1,0 +1,230 @@
+"""The cockpit node: shows the vehicle on a page in the browser, and lets one person at a time drive from there."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from sensor_msgs.msg import LaserScan
+from std_srvs.srv import SetBool, Trigger
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
+
+from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
+from lfdm_ros.cockpit.seat import SEAT, Seat
+from lfdm_ros.cockpit.server import CockpitServer
+from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
+from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.ros import qos, view_messages
+from lfdm_ros.ros.component import OK, WARN, Diagnosis
+from lfdm_ros.ros.endpoints import calls, subscribes
+from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.sharing.sharing_settings import MODES
+from lfdm_ros.srv import Reset
+from lfdm_ros.teleop.hands_on import Command
+
+_TEXT_PERIOD = 0.1  # [s] between two texts of a kind
+_WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
+_MAX_REQUESTS = 100  # that wait
+
+# Requests of the page, with the values that they take.
+_REQUESTS: dict[str, Callable[[Any], bool]] = {
+    "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
+    "pause": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES}
+
+
+class Cockpit(ManualControl):
+    """Shows topics of its namespace to pages, and publishes the driver's commands (`lfdm_ros.cockpit.seat`)."""
+
+    NAME = "cockpit"
+    PARAMETERS = (
+        replace(RATE, default=100.0),
+        Parameter("address", "127.0.0.1", "address to listen on; one that other machines reach needs a certificate, or `insecure`"),
+        Parameter("port", 0, "port to listen on; 0: a free one", 0, 65535),
+        Parameter("certificate", "", "file of a certificate in PEM, for https"),
+        Parameter("key", "", "file of its key in PEM; empty: in the same file"),
+        Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
+        *SEAT.parameters,
+    )
+    ENDPOINTS = (
+        COMMAND,
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "motion of the vehicle"),
+        subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
+        subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points"),
+        subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
+        subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
+        subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
+        subscribes("autonomy/markers", MarkerArray, qos.STATUS, "tracked obstacles, route and goal"),
+        subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
+        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "the driver in control, and the reason"),
+        subscribes("simulator/status", SimulatorStatus, qos.STATUS, "pace, collisions"),
+        subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
+        calls("shared_control/emergency_stop", Trigger, "the page's stop"),
+        calls("shared_control/reset_emergency_stop", Trigger, "its end"),
+        calls("shared_control/set_parameters", SetParameters, "the mode of sharing"),
+        calls("vehicle_simulator/pause", SetBool, "simulated time"),
+        calls("vehicle_simulator/reset", Reset, "the vehicle back at the start"),
+    )
+
+    def configure(self) -> None:
+        self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
+        self._sent_at: dict[str, float] = {}
+        self._warnings: dict[str, tuple[float, int, str]] = {}
+        self._frames = FrameTree()
+        self.refusals.counts.setdefault("page", 0)
+        self.server = CockpitServer(
+            Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
+            **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure")})
+        self.server.start()
+        callbacks: dict[str, Callable[[Any], None]] = {
+            "vehicle/state": self._on_state, "scan": self._on_scan, "tf_static": lambda m: self._frames.hear(m, self.refusals),
+            "vehicle/description": lambda m: self._text("vehicle", view_messages.vehicle(m), keep=True),
+            "world": lambda m: self._text("world", view_messages.shapes(m, ("world",))["world"], keep=True),
+            "autonomy/plan": self._on_plan, "autonomy/markers": self._on_markers,
+            "autonomy/status": lambda m: self._often("controller", partial(view_messages.controller, m)),
+            "shared_control/status": self._on_sharing,
+            "simulator/status": lambda m: self._often("simulator", partial(view_messages.simulator, m)),
+            "/diagnostics": self._on_diagnostics}
+        for topic, callback in callbacks.items():
+            self.subscription(topic, callback)
+        self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == "calls"}
+        super().configure()
+        self._periodic.append(self.every(0.5, self._send_warnings))
+        self.get_logger().info(f"open {self.server.url}")
+
+    def cleanup(self) -> None:
+        self.server.stop()
+        super().cleanup()
+
+    def parameter_changed(self, name: str, value: Any) -> None:
+        if name in SEAT.by_field:
+            self.server.seat.settings = replace(self.server.seat.settings, **{name: value})
+
+    def request(self, now: float) -> Command | None:
+        while self._requests:
+            self._act(*self._requests.popleft())
+        return self.server.command(now)
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        seat = self.server.seat
+        values = {"pages": len(self.server.views), "driver": seat.name(seat.driver), "stopped": seat.stopped}
+        if seat.stopped:
+            return WARN, "stopped by a page", values
+        return OK, seat.reason or f"{values['driver']} drives", values
+
+    # ---- from the graph to the page ------------------------------------------------------------------------------------
+
+    def _on_state(self, message: VehicleState) -> None:
+        if len(message.wheel_speeds) == len(message.tyre_force_z) == 4 and self.server.views:
+            self.server.publish(STATE, view_messages.state(message, self.server.next_number()))
+
+    def _on_scan(self, message: LaserScan) -> None:
+        if not self.server.views:
+            return
+        place = [0.0, 0.0, 0.0]
+        try:
+            (x, y), (ahead_x, ahead_y) = self._frames.points(np.array([[0.0, 0.0], [1.0, 0.0]]), message.header.frame_id, "base_link")
+            place = [x, y, math.atan2(ahead_y - y, ahead_x - x)]
+        except InputError:
+            pass  # nobody says where the LIDAR is: at the vehicle's origin
+        self.server.publish(SCAN, view_messages.scan(message, *place))
+
+    def _on_plan(self, message: Plan) -> None:
+        if self.server.views and (packed := view_messages.plan(message)) is not None:
+            self.server.publish(PLAN, packed)
+
+    def _on_markers(self, message: MarkerArray) -> None:
+        self.server.publish(OBSTACLES, view_messages.obstacles(message))
+        self._often("route", lambda: view_messages.shapes(message, ("route", "goal")))
+
+    def _on_sharing(self, message: SharedControlStatus) -> None:
+        self.server.publish(SHARING, view_messages.sharing(message))
+        self._often("sharing", partial(view_messages.sharing_text, message))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        now = time.monotonic()
+        for name, (level, text) in view_messages.warnings(message).items():
+            if f"/{name}".startswith(self.get_namespace()):
+                self._warnings[name] = now, level, text
+
+    def _send_warnings(self) -> None:
+        oldest = time.monotonic() - _WARNING_LASTS
+        count = [(level, name, text) for name, (came, level, text) in self._warnings.items() if level and came > oldest]
+        self._text("warnings", {"warnings": sorted(count, reverse=True)})
+
+    def _often(self, kind: str, data: Callable[[], dict[str, Any]]) -> None:
+        """Sends a text that comes with each cycle, at most every tenth of a second."""
+        now = time.monotonic()
+        if now - self._sent_at.get(kind, -math.inf) >= _TEXT_PERIOD:
+            self._sent_at[kind] = now
+            self._text(kind, data(), keep=True)
+
+    def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
+        self.server.publish(kind, pack_json(kind, data), keep=keep)
+
+    # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
+
+    def _on_request(self, name: str, value: Any) -> None:
+        if name not in _REQUESTS:
+            raise Refused(f"request {name[:30]!r} is unknown", UNUSABLE)
+        if not _REQUESTS[name](value):
+            raise Refused(f"request {name}: a wrong value", OUT_OF_RANGE)
+        if len(self._requests) == _MAX_REQUESTS:
+            raise Refused("too many requests", UNUSABLE)
+        if name == "stop":
+            self.server.seat.stop()
+        self._requests.append((name, value))
+
+    def _act(self, name: str, value: Any) -> None:
+        if name == "stop":
+            self._call("shared_control/emergency_stop", Trigger.Request())
+        elif name == "resume":
+            self.server.resume()
+            self._call("shared_control/reset_emergency_stop", Trigger.Request())
+        elif name == "reset":
+            self._call("vehicle_simulator/reset", Reset.Request())
+        elif name == "pause":
+            self._call("vehicle_simulator/pause", SetBool.Request(data=value))
+        else:
+            mode = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
+            self._call("shared_control/set_parameters", SetParameters.Request(parameters=[ParameterMessage(name="mode", value=mode)]))
+
+    def _call(self, service: str, request: Any) -> None:
+        """Calls a service where there is one; the page says what came of it."""
+        client = self._callers[service]
+        if not client.service_is_ready():
+            self._text("answer", {"service": service, "text": "nobody offers this here"})
+            return
+        client.call_async(request).add_done_callback(lambda future: self._answer(service, future.result()))
+
+    def _answer(self, service: str, response: Any) -> None:
+        results = getattr(response, "results", [response])
+        failed = [getattr(result, "message", "") or getattr(result, "reason", "") for result in results
+                  if not getattr(result, "success", getattr(result, "successful", True))]
+        self._text("answer", {"service": service, "text": "; ".join(failed)})
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(Cockpit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
