@@ -56,7 +56,7 @@ class CockpitServer:
     """
 
     def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
-                 key: str = "", insecure: bool = False, on_refusal: Callable[[Exception], None] = lambda error: None) -> None:
+                 key: str = "", insecure: bool = False, on_refusal: Callable[[Refused], None] = lambda error: None) -> None:
         """
         Creates a server that does not listen yet.
 

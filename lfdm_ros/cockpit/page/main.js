@@ -25,18 +25,15 @@ let trouble = "", framed = 0;
 /** The view in 3-D, or the bird's view where there is no WebGL. */
 async function makeView() {
   const canvas = element("canvas");
-  try {
+  if (document.createElement("canvas").getContext("webgl2")) {
     const {Scene} = await import("./scene.js");
     data.renderer = "webgl";
     return new Scene(canvas, Number(options.get("scale") ?? 1) || 1);
-  } catch (error) {
-    const fresh = canvas.cloneNode();  // a canvas keeps the first kind of context that was asked for
-    canvas.replaceWith(fresh);
-    data.renderer = "2d";
-    element("view").disabled = true;
-    notify(`No 3-D: this browser gives no WebGL (${error.message.split("\n")[0]}). Bird's view instead.`);
-    return new Bird(fresh);
   }
+  data.renderer = "2d";
+  element("view").disabled = true;
+  notify("Bird's view only: this browser gives no WebGL, which the view in 3-D needs (see its settings for graphics acceleration).");
+  return new Bird(canvas);
 }
 
 function notify(text) {

@@ -1,0 +1,215 @@
+"""The server: access by token, host and origin; inputs to the seat; a frozen page costs the others nothing; the page's files."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit.seat import Seat, SeatSettings
+from lfdm_ros.cockpit.server import PAGE, CockpitServer
+from lfdm_ros.cockpit.wire import STATE, pack
+from lfdm_ros.errors import InputError
+
+
+class Served:
+    """A server, the requests that its pages made, and a client's way in."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.requests: list[tuple[str, Any]] = []
+        self.server = CockpitServer(Seat(SeatSettings(released="brake")), self.on_request, **settings)
+        self.server.start()
+        self.base, self.token = self.server.url.split("/#token=")
+        self.host = self.base.partition("//")[2]
+
+    def on_request(self, name: str, value: Any) -> None:
+        if name == "nonsense":
+            raise Refused("nonsense")
+        self.requests.append((name, value))
+
+    async def fetch(self, path: str, *, body: str | None = None, **headers: str) -> Any:
+        request = HTTPRequest(f"{self.base}/{path}", method="GET" if body is None else "POST", body=body,
+                              headers={"Origin": self.base, **headers})
+        try:
+            return await AsyncHTTPClient().fetch(request)
+        except HTTPClientError as error:
+            return error.response
+
+    async def cookie(self) -> str:
+        response = await self.fetch("session", body=self.token)
+        assert response.code == 204
+        cookie = response.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        return cookie.partition(";")[0]
+
+    async def socket(self, path: str, cookie: str, **headers: str) -> WebSocketClientConnection:
+        return await websocket_connect(HTTPRequest(f"ws://{self.host}/{path}", headers={"Cookie": cookie, "Origin": self.base, **headers}))
+
+    async def until(self, condition: Any) -> None:
+        end = time.monotonic() + 20.0
+        while not condition():
+            assert time.monotonic() < end, "waited 20 s"
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.server.stop()
+
+
+def intent(number: int, **values: Any) -> str:
+    return json.dumps({"number": number, "time": time.monotonic(), "held": False, "steering": 0.0, "throttle": 0.0, "brake": 0.0, "picture": 0,
+                       **values})
+
+
+def test_the_page_comes_with_headers_that_let_nothing_else_in(served: Served) -> None:
+    async def check() -> None:
+        for path, kind in (("", "text/html"), ("main.js", "javascript"), ("vendor/three.module.js", "javascript")):
+            response = await served.fetch(path)
+            assert response.code == 200 and kind in response.headers["Content-Type"]
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+            assert response.headers["Referrer-Policy"] == "no-referrer"
+        for path in ("../seat.py", "%2e%2e/seat.py", "vendor/../../seat.py"):
+            assert (await served.fetch(path)).code in (403, 404)
+
+    asyncio.run(check())
+
+
+def test_access_needs_token_host_and_origin(served: Served) -> None:
+    async def check() -> None:
+        assert (await served.fetch("session", body="guess")).code == 403
+        assert (await served.fetch("session", body=served.token, Origin="http://evil.example")).code == 403
+        assert (await served.fetch("", Host="evil.example")).code == 403  # a name of its own that resolves to this machine
+        cookie = await served.cookie()
+        for path in ("view", "input"):
+            for wrong in ({"Origin": "http://evil.example"}, {"Host": "evil.example", "Origin": "http://evil.example"}):
+                with pytest.raises(HTTPClientError, match="403"):
+                    await served.socket(path, cookie, **wrong)
+            with pytest.raises(HTTPClientError, match="403"):
+                await served.socket(path, "lfdm_1=guess")
+            (await served.socket(path, cookie)).close()
+        assert served.server.refused["access"] == 9
+
+    asyncio.run(check())
+
+
+def test_a_driver_by_socket_and_its_loss(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        socket = await served.socket("input?name=one", cookie)
+        number = served.server.next_number()
+        await socket.write_message(intent(1, picture=number))
+        await socket.write_message(intent(2, picture=number, held=True, throttle=0.4))
+        await served.until(lambda: served.server.command(time.monotonic()) == (0.0, 0.4, 0.0))
+        socket.close()
+        await served.until(lambda: served.server.command(time.monotonic()) == (0.0, 0.0, 0.4))
+
+    asyncio.run(check())
+
+
+def test_a_page_that_has_drawn_no_state_does_not_drive(served: Served) -> None:
+    async def check() -> None:
+        socket = await served.socket("input", await served.cookie())
+        number = served.server.next_number()
+        for k, picture in enumerate((-1, 0, number + 1, 2**70)):
+            await socket.write_message(intent(2 * k + 1, picture=picture))
+            await socket.write_message(intent(2 * k + 2, picture=picture, held=True, throttle=1.0))
+        await asyncio.sleep(0.3)
+        assert served.server.command(time.monotonic()) == (0.0, 0.0, 0.4)
+
+    asyncio.run(check())
+
+
+def test_hostile_messages_are_refused_and_counted(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        view, socket = await served.socket("view", cookie), await served.socket("input", cookie)
+        for text in ("", "{", "[]", '{"ack": 1.5}', '{"nonsense": 1}', '{"a": 1, "b": 2}', '{"ack": true}'):
+            await view.write_message(text)
+        for text in ("", "null", intent(1, steering=float("nan")), intent(2, throttle=7.0), "[" * 300):
+            await socket.write_message(text)
+        await served.until(lambda: sum(served.server.refused.values()) == 12)
+        await view.write_message('{"stop": true}')
+        await served.until(lambda: served.requests == [("stop", True)])
+        await view.write_message("x" * 3000)  # the connection ends, and only this one
+        await served.until(lambda: not served.server.views)
+        await socket.write_message(intent(3))
+        assert served.server.command(time.monotonic()) == (0.0, 0.0, 0.4)
+
+    asyncio.run(check())
+
+
+def test_a_frozen_page_costs_the_others_nothing(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        frozen, live = await served.socket("view", cookie), await served.socket("view", cookie)
+        await served.until(lambda: len(served.server.views) == 2)
+        newest, received = 0.0, 0
+        for k in range(300):
+            served.server.publish(STATE, pack(STATE, float(k), [0.0] * 21))
+            await asyncio.sleep(0.001)
+            while received < k:
+                message = await live.read_message()
+                received += 1
+                await live.write_message(json.dumps({"ack": received}))
+                if isinstance(message, bytes):
+                    newest = float(memoryview(message)[8:16].cast("B").cast("d")[0])
+                    break
+        assert newest > 250.0
+        waiting = []
+        while True:
+            try:
+                waiting.append(await asyncio.wait_for(asyncio.ensure_future(frozen.read_message()), 0.5))
+            except asyncio.TimeoutError:
+                break
+        assert len(waiting) == 4
+
+    asyncio.run(check())
+
+
+def test_what_is_kept_reaches_a_page_that_comes_later(served: Served) -> None:
+    async def check() -> None:
+        served.server.publish("vehicle", '{"kind":"vehicle","vehicle":"hmmwv"}', keep=True)
+        view = await served.socket("view", await served.cookie())
+        assert json.loads(await view.read_message() or "") == {"kind": "vehicle", "vehicle": "hmmwv"}
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"address": "0.0.0.0"}, "give certificate and key"), ({"address": "192.0.2.1", "insecure": True}, "192.0.2.1 port"),
+    ({"certificate": "/nowhere.pem"}, "certificate /nowhere.pem"),
+])
+def test_an_address_that_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        CockpitServer(Seat(), lambda name, value: None, **settings).start()
+
+
+def test_a_taken_port_is_refused(served: Served) -> None:
+    with pytest.raises(InputError, match="in use"):
+        CockpitServer(Seat(), lambda name, value: None, port=int(served.host.rpartition(":")[2])).start()
+
+
+def test_vendored_files_are_those_that_were_published() -> None:
+    vendor = PAGE / "vendor"
+    record = json.loads((vendor / "VENDOR.json").read_text())
+    hashes = {name: digest for package in record.values() for name, digest in package["files"].items()}
+    assert set(hashes) | {"VENDOR.json"} == {path.name for path in vendor.iterdir()}
+    for name, digest in hashes.items():
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_own_scripts_are_short_and_load_nothing_from_elsewhere() -> None:
+    for path in [*PAGE.glob("*.js"), *PAGE.glob("*.css"), *PAGE.glob("*.html")]:
+        text = path.read_text()
+        assert text.count("\n") < 300 and "http://" not in text and "https://" not in text, path.name

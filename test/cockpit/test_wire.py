@@ -1,0 +1,47 @@
+"""Messages to the page, and the credit by which a slow page gets the newest."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+
+import numpy as np
+
+from lfdm_ros.cockpit.wire import CREDIT, SCAN, STATE, Outbox, pack, pack_json
+
+
+def test_a_binary_message_is_kind_number_stamp_and_floats() -> None:
+    message = pack(STATE, 12.25, [1.0, math.nan], number=7)
+    assert struct.unpack("<B3xId", message[:16]) == (STATE, 7, 12.25)
+    np.testing.assert_array_equal(np.frombuffer(message[16:], "<f4"), [1.0, math.nan])
+
+
+def test_a_text_has_no_values_that_json_has_not() -> None:
+    assert json.loads(pack_json("sharing", {"a": math.nan, "b": [(1, math.inf)], "c": {"d": 0.5}})) == {
+        "kind": "sharing", "a": None, "b": [[1, None]], "c": {"d": 0.5}}
+
+
+def test_a_frozen_page_gets_the_newest_of_each_kind() -> None:
+    outbox, sent = Outbox(), []
+    for k in range(500):
+        outbox.offer(STATE, b"%d" % k)
+        outbox.offer(SCAN, b"s%d" % k)
+        while (due := outbox.take()) is not None:
+            sent.append(due[1])
+    assert len(sent) == CREDIT and outbox.dropped == 2 * 500 - CREDIT - 2
+    outbox.acknowledge(CREDIT)
+    rest = []
+    while (due := outbox.take()) is not None:
+        rest.append(due[1])
+    assert sorted(rest) == [b"499", b"s499"]
+
+
+def test_an_acknowledgement_that_cannot_be_gives_no_credit() -> None:
+    outbox = Outbox(credit=1)
+    outbox.offer(STATE, b"a")
+    assert outbox.take() is not None
+    for count in (-1, 0, 2, 10**9):
+        outbox.acknowledge(count)
+        outbox.offer(STATE, b"b")
+        assert outbox.take() is None

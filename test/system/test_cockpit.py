@@ -1,0 +1,254 @@
+"""The cockpit in a real browser: a person drives by keys, a pad, touch; every loss of the input ends in the brake; one driver, many pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import domains
+import numpy as np
+import pytest
+from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
+from rclpy.node import Node
+
+from lfdm_ros.bags import read_series
+from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.runtime import Runtime
+
+PAD = """
+window.pad = {id: "pad", index: 0, connected: true, mapping: "standard", axes: [0, 0, 0, 0],
+  buttons: Array.from({length: 17}, () => ({pressed: false, touched: false, value: 0}))};
+navigator.getGamepads = () => [window.pad];
+"""
+
+
+class Cockpit:
+    """`lfdm cockpit` in a process, and what it publishes, heard by a thread of the test."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.domain, self.bag = domains.other(), folder / "bag"
+        self.log = folder / "log"
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(self.domain)}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "lfdm_ros.cli", "cockpit", *arguments, "--record", str(self.bag)], env=env, cwd=folder, stdout=log,
+                stderr=log)
+        self.commands: list[DriverCommand] = []
+        self.states: list[VehicleState] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        self.until(lambda: self.states and "http" in self.log.read_text())
+        found = re.search(r"http://\S+", self.log.read_text())
+        assert found is not None
+        self.url = found[0]
+
+    def _listen(self) -> None:
+        with Runtime(domain_id=self.domain) as runtime:
+            node = Node("listener", context=runtime.context)
+            node.create_subscription(DriverCommand, "teleop/command", self.commands.append, qos.COMMAND)
+            node.create_subscription(VehicleState, "vehicle/state", self.states.append, qos.STATE)
+            runtime.executor.add_node(node)
+            while not self._ended.is_set():
+                runtime.spin_some(0.02)
+            node.destroy_node()
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()[-2000:]
+            time.sleep(0.02)
+
+    def braking(self) -> bool:
+        """True while the newest command is that of a seat that is let go."""
+        return bool(self.commands) and (self.commands[-1].throttle, self.commands[-1].brake) == (0.0, 0.4)
+
+    def driving(self) -> bool:
+        return bool(self.commands) and self.commands[-1].throttle > 0.3
+
+    def close(self, status: int = 130) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(PATIENCE) == status, self.log.read_text()[-2000:]
+
+
+@pytest.fixture(scope="module")
+def cockpit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cockpit]:
+    """A vehicle that nobody else drives: let go, it brakes. A slow machine's pictures are late; what that does is tested without a browser."""
+    cockpit = Cockpit(tmp_path_factory.mktemp("cockpit"), "teleop", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
+                      "input_timeout=1.0")
+    yield cockpit
+    if cockpit.process.poll() is None:
+        cockpit.close()
+
+
+@pytest.fixture(scope="module")
+def launch() -> Iterator[Callable[..., Any]]:
+    with chromium() as launch:
+        yield launch
+
+
+@pytest.fixture(scope="module")
+def browser(launch: Callable[..., Any]) -> Any:
+    return launch(FLAT)
+
+
+def drive_on(cockpit: Cockpit, page: Page) -> None:
+    """Holds the throttle until it is on the graph."""
+    page.wait("body[data-frames]")
+    page.wait("body[data-seat]")
+    page.tab.keyboard.down("KeyW")
+    cockpit.until(cockpit.driving)
+
+
+def test_keys_drive(browser: Any, cockpit: Cockpit) -> None:
+    page = Page(browser, cockpit.url)
+    assert page.data("frames") or page.wait("body[data-frames]")
+    assert "token" not in page.tab.url and page.data("renderer") == "2d"
+    assert "WebGL" in page.tab.inner_text("#notice")
+    drive_on(cockpit, page)
+    page.wait("#seat.yours")
+    start = len(cockpit.states)
+    cockpit.until(lambda: cockpit.states[-1].vx > 4.0)
+    page.tab.keyboard.down("KeyA")
+    cockpit.until(lambda: cockpit.states[-1].yaw > cockpit.states[start].yaw + 0.2)
+    assert cockpit.commands[-1].steering > 0.2
+    page.tab.keyboard.up("KeyA")
+    page.tab.keyboard.up("KeyW")
+    cockpit.until(cockpit.braking)
+    page.tab.keyboard.down("Space")
+    cockpit.until(lambda: cockpit.commands[-1].brake == 1.0 and abs(cockpit.states[-1].vx) < 0.1)
+    page.tab.keyboard.up("Space")
+    page.tab.keyboard.press("KeyQ")
+    page.tab.keyboard.down("KeyW")
+    cockpit.until(lambda: cockpit.states[-1].vx < -0.5)
+    page.tab.keyboard.up("KeyW")
+    assert not page.faults
+    page.close()
+
+
+def test_a_pad_drives(browser: Any, cockpit: Cockpit) -> None:
+    page = Page(browser, cockpit.url, script=PAD)
+    page.wait("body[data-seat]")
+    page.tab.evaluate("pad.buttons[7].value = 0.5")
+    cockpit.until(lambda: page.data("held") == "false" and cockpit.braking())
+    page.tab.evaluate("pad.buttons[7].value = 0")
+    time.sleep(0.2)
+    page.tab.evaluate("pad.buttons[5].pressed = true; pad.axes[0] = -1; pad.buttons[7].value = 0.5")
+    cockpit.until(lambda: cockpit.commands[-1].throttle == 0.5)
+    assert cockpit.commands[-1].steering == 1.0
+    page.tab.evaluate("window.dispatchEvent(Object.assign(new Event('gamepaddisconnected'), {gamepad: pad})); navigator.getGamepads = () => []")
+    cockpit.until(cockpit.braking)
+    assert not page.faults
+    page.close()
+
+
+def test_thumbs_drive(browser: Any, cockpit: Cockpit) -> None:
+    page = Page(browser, cockpit.url, has_touch=True, is_mobile=True)
+    page.wait("body[data-seat]")
+    devtools = page.context.new_cdp_session(page.tab)
+    boxes = [page.tab.locator(zone).bounding_box() for zone in ("#touch-steer", "#touch-pedals")]
+    middles = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "id": k} for k, box in enumerate(boxes)]
+
+    def touch(kind: str, *points: dict[str, float]) -> None:
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(points)})
+
+    touch("touchStart", middles[0])
+    touch("touchStart", *middles)
+    left = {**middles[0], "x": middles[0]["x"] - 0.1 * boxes[0]["width"]}
+    up = {**middles[1], "y": middles[1]["y"] - 0.4 * boxes[1]["height"]}
+    touch("touchMove", left, up)
+    cockpit.until(lambda: cockpit.driving() and cockpit.commands[-1].steering > 0.1)
+    touch("touchEnd", up)  # the left thumb, which is the dead man's switch
+    cockpit.until(cockpit.braking)
+    touch("touchEnd")
+    assert not page.faults
+    page.close()
+
+
+LOSSES: dict[str, Callable[[Page], Any]] = {
+    "let go": lambda page: page.tab.keyboard.up("KeyW"),
+    "tab closed": lambda page: page.tab.close(),
+    "page left": lambda page: page.tab.goto("about:blank"),
+    "another window": lambda page: page.tab.evaluate("window.dispatchEvent(new Event('blur'))"),
+    "hidden": lambda page: page.tab.evaluate("Object.defineProperty(document, 'hidden', {get: () => true}); "
+                                             "document.dispatchEvent(new Event('visibilitychange'))"),
+    "page busy": lambda page: page.tab.evaluate("{const end = performance.now() + 3000; while (performance.now() < end);}"),
+    "clock of the page set back": lambda page: page.tab.evaluate("{const now = performance.now; performance.now = () => now.call(performance) - 5000;}"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_of_the_input_brakes_until_it_is_pressed_anew(browser: Any, cockpit: Cockpit, loss: str) -> None:
+    page = Page(browser, cockpit.url)
+    drive_on(cockpit, page)
+    at = len(cockpit.commands)
+    LOSSES[loss](page)
+    cockpit.until(lambda: any(command.brake == 0.4 for command in cockpit.commands[at:]))
+    if loss in ("another window", "page busy"):
+        held = len(cockpit.commands)
+        time.sleep(1.0)  # the key is down all the time: the browser does not report it again
+        if loss == "page busy":
+            assert not any(command.throttle for command in cockpit.commands[held:])
+        page.tab.keyboard.up("KeyW")
+        time.sleep(0.2)
+        page.tab.keyboard.down("KeyW")
+        cockpit.until(cockpit.driving)
+    page.close()
+    cockpit.until(cockpit.braking)
+
+
+def test_one_page_drives_and_any_page_stops(browser: Any, cockpit: Cockpit) -> None:
+    one, other, third = (Page(browser, cockpit.url) for _ in range(3))
+    drive_on(cockpit, one)
+    other.wait("body[data-seat]")
+    other.tab.keyboard.down("KeyW")
+    cockpit.until(lambda: "drives" in other.tab.inner_text("#drives"))
+    assert one.tab.inner_text("#seat") == "YOU DRIVE" and "YOU" not in other.tab.inner_text("#seat")
+    third.wait("body[data-seat]")
+    third.tab.keyboard.press("Escape")
+    cockpit.until(lambda: cockpit.commands[-1].brake == 1.0)
+    one.tab.click("#stop")
+    cockpit.until(cockpit.braking)
+    one.tab.keyboard.up("KeyW")
+    for page in (one, other, third):
+        page.close()
+
+
+def test_the_view_in_three_dimensions_shows_what_there_is(launch: Callable[..., Any], cockpit: Cockpit, tmp_path: Path) -> None:
+    import matplotlib.image
+
+    page = Page(launch(*SOFTWARE_GL), cockpit.url, query="?scale=0.5")
+    page.wait("body[data-renderer=webgl]")
+    page.wait("body[data-world]")
+    for view in ("1", "2", "3"):
+        page.tab.keyboard.press(view)
+        before = int(page.data("frames") or 0)
+        cockpit.until(lambda before=before: int(page.data("frames") or 0) > before + 1)
+        page.tab.screenshot(path=tmp_path / f"{view}.png")
+        picture = matplotlib.image.imread(tmp_path / f"{view}.png")[100:520, 20:900, :3]
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50, view  # neither grey nor black
+    assert not [fault for fault in page.faults if "GPU stall" not in fault]
+    page.close()
+
+
+def test_the_bag_has_what_was_driven(cockpit: Cockpit) -> None:
+    """Last: the stack ends, and its bag holds the commands that the pages sent and the motion that came of them."""
+    cockpit.close()
+    commands = read_series(cockpit.bag, "teleop/command", ["throttle", "brake"])
+    states = read_series(cockpit.bag, "vehicle/state", ["x", "y", "vx"])
+    throttle, brake = commands.values.T
+    assert throttle.max() > 0.3 and np.mean(brake == 0.4) > 0.05
+    distance = np.hypot(np.diff(states.values[:, 0]), np.diff(states.values[:, 1])).sum()
+    travelled = np.sum(np.abs(states.values[:-1, 2]) * np.diff(states.time))
+    assert distance > 1.0 and abs(distance - travelled) < 0.1 * distance
