@@ -53,7 +53,7 @@ class Endpoint:
     direction: str
     name: str  # as the node's code calls it: relative to its namespace, / in front: to the graph, ~/: to the node
     kind: Any  # class of the message, service or action; None: not known
-    text: str  # what it is about
+    text: str  # its contents
     qos: QoSProfile | None = None  # of topics; None: rclpy's own
     in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
     when: When = ALWAYS

@@ -9,7 +9,7 @@ import numpy as np
 from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require
 
 _POSE = 7 * 8  # bytes: position x, y, z, orientation x, y, z, w
-_START = 4  # what offsets count from: the encapsulation's header comes before
+_START = 4  # origin of the offsets, behind the encapsulation's header
 
 
 def read_path(data: bytes) -> tuple[str, np.ndarray]:
