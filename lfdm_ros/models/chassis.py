@@ -56,7 +56,7 @@ VELOCITY = (
     Field("vx", "m/s", "longitudinal velocity, body-fixed", "u"),
     Field("vy", "m/s", "lateral velocity, body-fixed", "v"),
 )
-# Of a body that also pitches and heaves.
+# Attitude and velocities of a body that also pitches and heaves.
 TILT = (
     Field("roll", "rad", "roll angle, + right side down", "phi"),
     Field("pitch", "rad", "pitch angle, + nose down", "theta"),
@@ -104,7 +104,7 @@ def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, 
 
 # -- Motion in the plane: accelerations ahead, to the left and about the vertical ------------------------------------------------
 def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """Returns how force and moment of a tyre at (px, py), turned by an angle of cosine c and sine s, fall with (u, v, r).
+    """Returns the slopes by which force and moment of a tyre at (px, py), turned by an angle of cosine c and sine s, fall with (u, v, r).
 
     B' R diag(kx, ky) R' B with the velocity B (u, v, r) of its contact patch: the entries uu, uv, ur, vv, vr, rr.
     """
@@ -116,7 +116,7 @@ def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[An
 
 
 def where_stiff(m: Operations, contact: Contact, solved: Callable[..., Sequence[Any]], slopes: Sequence[Any]) -> list[Any]:
-    """Returns what `solved` gives for these slopes of the tyres; where none is stiff, without them, which is jumped to."""
+    """Evaluates `solved` with these slopes of the tyres, or without them where no tyre is stiff, a branch on which code jumps."""
     return [m.where(contact.stiff > 0.0, one, other) for one, other in zip(solved(*slopes), solved(*NO_SLOPES))]
 
 
@@ -147,7 +147,7 @@ def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
 
 
 def locked(m: Operations, speeds: Iterable[Any], drives: Iterable[Any], brakes: Iterable[Any]) -> tuple[list[Any], Any]:
-    """Returns of each wheel 1 where it does not turn and its brake holds it against the drive, else 0; and the largest of these."""
+    """Returns 1 for each wheel that does not turn and whose brake holds it against the drive, else 0; and the largest of these."""
     each = [m.where(m.fabs(speed) > STANDING, 0.0, m.where(brake > m.fabs(drive), 1.0, 0.0))
             for speed, drive, brake in zip(speeds, drives, brakes, strict=True)]
     return each, reduce(m.fmax, each)
@@ -159,7 +159,7 @@ class Spin:
 
     acceleration: Any
     fx: Any
-    kx: Any  # what is left of the tyre's slope when the wheel follows the chassis
+    kx: Any  # rest of the tyre's slope when the wheel follows the chassis
     follow: Any  # added acceleration for a unit of acceleration of the contact patch along the tyre [1/m]
 
 

@@ -36,7 +36,7 @@ class Field:
         return self.name.removesuffix(f"_{self.wheel}") if self.wheel else self.name
 
     def allows(self, value: float) -> bool:
-        """Returns whether a value is within the bounds."""
+        """Checks that a value is within the bounds."""
         return self.lower < value < self.upper if self.strict else self.lower <= value <= self.upper
 
     def of_wheel(self, wheel: str) -> Field:
@@ -97,7 +97,7 @@ class Chassis:
     usual: str = ""  # the parts it is known with
     largest_step: float = 0.1  # as `Part.largest_step` [s]
     slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering")  # and "conventions", where it has variants for others
-    friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
+    friction_scale: bool = True  # the plane has the vehicle's; False: its tyres have coefficients of their own
     resting: tuple[tuple[str, str], ...] = ()  # as `Model.resting`
 
 
@@ -175,7 +175,7 @@ INPUTS = (
     Field("brake", "1", "brake, 0 none, 1 full", "b", 0.0, 1.0),
 )
 
-# What every model reports, in this order; zeros for what a model does not have. Of wheels it is the view of a car.
+# Outputs of every model, in this order; zeros for those that a model does not have. Those of wheels are of a car's four.
 OUTPUTS = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
     Field("y", "m", "position of the sprung mass's centre, y", "Y"),

@@ -131,7 +131,7 @@ class Axles:
         part = mean_1 * mean_1 / fmax(mean_1 * (2.0 * mean_1 - mean_2), 1e-12)
         drives = [before + part * (after - before) for before, after in zip(first, second)]
 
-        # What the wheels' inertia takes of it, at either end of the dry friction.
+        # Drive forces less the wheels' inertia, at either end of the dry friction.
         holds = [rolling * load + u.brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
         limits = [(limit, 0.25 / (CORNER * limit)) for limit in (limit_f, limit_r)]
         ends = []
@@ -144,7 +144,7 @@ class Axles:
             worst = fmax(fabs(low), fabs(high))
             s = slip(worst)
             most = self.friction(sqrt(s * s + t * t + 1e-24), scale, q) * load
-            # What the ground resists is no torque at a wheel, and takes nothing of the friction circle.
+            # The ground's resistance is no torque at a wheel, and takes nothing of the friction circle.
             result.append((0.5 * (low + high), 0.5 * (high - low) + q.share * (patch.resistance * load), sqrt(most * most - worst * worst)))
         return result
 
@@ -250,7 +250,7 @@ class DrivenBicycle:
         e1 = force_x + drive_r - first * yaw_rate * yaw_rate + mass * yaw_rate * vy + mass * gravity_x + wind_x
         e2 = force_y + fy_r - mass * yaw_rate * vx + mass * gravity_y + wind_y
         e3 = a * force_y - b * fy_r + first * yaw_rate * vx - first * gravity_y
-        g1, g2, g3 = hold_f * c + hold_r, hold_f * s, a * hold_f * s  # what all of the friction takes away
+        g1, g2, g3 = hold_f * c + hold_r, hold_f * s, a * hold_f * s  # reductions by all of the friction
 
         c11, c12, c13 = a22 * a33 - a23 * a32, a13 * a32 - a12 * a33, a12 * a23 - a13 * a22
         c21, c22, c23 = a23 * a31 - a21 * a33, a11 * a33 - a13 * a31, a13 * a21 - a11 * a23

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lfdm_ros.models.declaration import Field, Model
     from lfdm_ros.models.ground import Stance
 
-Scalar = Any  # what the operations take and give: a number, an array of them, or a node of a graph
+Scalar = Any  # operand and result of the operations: a number, an array of them, or a node of a graph
 
 
 class Operations(Protocol):
@@ -75,9 +75,9 @@ class Patch:
 class Wheel:
     """A wheel as its tyre meets it.
 
-    front: whether it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
+    front: it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
     cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
-    ground: what it stands on; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
+    ground: its patch; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
     of the vehicle, on which code jumps for all of them at once; inclination: of the wheel's plane against the ground's normal, about the
     travel, + top to the right (ISO 8855) [rad], 0 in chassis whose wheels stay upright; side: of the vehicle, 1 left, -1 right, 0 a whole
     axle, a number of Python's own.
@@ -247,7 +247,7 @@ class Standing(Protocol):
     """Equations that say how the vehicle stands, as all do that take a ground."""
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        """Returns what the wheels meet, and the plane that they make together."""
+        """Returns the patches of ground under the wheels, and the plane that they make together."""
 
 
 @runtime_checkable
@@ -255,7 +255,7 @@ class Reaching(Protocol):
     """Equations of wheels on linkages that do not reach everywhere."""
 
     def reach(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
-        """Returns of each wheel how far it is from where its linkage ends, 1 to 0; below 0 the equations give what is not a number."""
+        """Returns the distance of each wheel from the end of its linkage's reach, 1 to 0; below 0 the equations give NaN."""
 
 
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Layout:
     def __init__(self, fields: Sequence[Field]):
         wheels = list(dict.fromkeys(declared.wheel for declared in fields if declared.wheel))
         self._count = len(wheels)
-        # Of each field: which part of a record has it, 0 for its own values and then the wheels; its name there; its role.
+        # For each field: the part of a record that has it, 0 for its own values and then the wheels; its name there; its role.
         self._fields = tuple((wheels.index(declared.wheel) + 1 if declared.wheel else 0, declared.stem, declared.role)
                              for declared in fields)
 

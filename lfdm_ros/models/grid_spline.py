@@ -23,7 +23,7 @@ def head(x: float, y: float, spacing: float, nodes: tuple[int, int], numbers: tu
     Args:
         x, y, spacing: of the first node, and between nodes [m].
         nodes: along x and y.
-        numbers: of whoever makes the table.
+        numbers: two more, for the maker's use.
     """
     nx, ny = nodes
     return x, y, 1.0 / spacing, numbers[0], float(nx), float(ny), nx + 2.0, numbers[1]
@@ -43,7 +43,7 @@ class GridSpline:
         self._m = m
 
     def prepare(self, number: Scalar) -> Record:
-        """Reads what of the array does not depend on the place; `numbers` are those of its head."""
+        """Reads the values that do not depend on the place; `numbers` are those of the array's head."""
         x, y, per_length, one = self._m.row(number, _ORIGIN)
         nx, ny, line, other = self._m.row(number, _SIZE)
         return Record(number=number, x=x, y=y, per_length=per_length, cells_x=nx - 1.0, cells_y=ny - 1.0, line=line, numbers=(one, other))

@@ -82,7 +82,7 @@ class GroundByPlace:
     """A ground that a map says, without wind.
 
     Args:
-        scaled: whether its friction is times the vehicle's friction_scale; not in models that have friction coefficients of their own.
+        scaled: its friction is times the vehicle's friction_scale; not in models that have friction coefficients of their own.
     """
 
     def __init__(self, m: Operations, scaled: bool = True):
@@ -101,7 +101,7 @@ def parts_by_place(ground: type[GroundByPlace], number: Field, description: str,
 
     Args:
         number: the parameter that is the number of the map.
-        scaled: what the description of the first says of the friction_scale.
+        scaled: words of the first's description on the friction_scale.
     """
     return (Part(number.name, f"{description}, {scaled}", (FRICTION_SCALE, number), ground, gives=gives),
             Part(number.name, description, (number,), partial(ground, scaled=False), gives=gives))
@@ -137,7 +137,7 @@ class Footing:
         self.prepare = ground.prepare
 
     def stance(self, x: Record, u: Record, q: Any, places: Sequence[tuple[Scalar, Scalar]]) -> Stance:
-        """Returns how a vehicle stands whose wheels have these places from its centre; q is what `prepare` gave."""
+        """Returns the stance of a vehicle whose wheels have these places from its centre; q: the result of `prepare`."""
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         patches = [self._ground.under(i, x.x + px * c - py * s, x.y + px * s + py * c, u, q) for i, (px, py) in enumerate(places)]
         count = len(patches)
@@ -155,7 +155,7 @@ class Footing:
 
 
 def attitude(slope_x: float, slope_y: float, yaw: float) -> tuple[float, float]:
-    """Returns roll, + right side down, and pitch, + nose down [rad], of what stands along a plane that rises so along x and y of the map
+    """Returns roll, + right side down, and pitch, + nose down [rad], of a vehicle along a plane of these slopes along x and y of the map
     [1]."""
     c, s = math.cos(yaw), math.sin(yaw)
     ahead, left = slope_x * c + slope_y * s, slope_y * c - slope_x * s

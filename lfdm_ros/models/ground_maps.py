@@ -112,7 +112,7 @@ class ResistanceMapGround(_SplineGround):
         return Patch(friction=q.friction, resistance=self._m.fmax(self._spline.value(x, y, q), 0.0))
 
 
-# Of each ground the part with the vehicle's friction_scale, and that without.
+# Each ground as a part with the vehicle's friction_scale, and one without.
 FIELD, UNSCALED_FIELD = parts_by_place(
     FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number",
     "times the vehicle's friction_scale", ("friction",))

@@ -36,7 +36,7 @@ STATES = (
 )
 
 _DECLARED = {field.name: field for field in (*chassis.BODY, *fiala.PARAMETERS)}
-# What a single-track model knows of the vehicle, its tyres apart.
+# Parameters of the vehicle in a single-track model, its tyres apart.
 BODY_PARAMETERS = tuple(_DECLARED[name] for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "yaw_inertia",
                                                      "cg_to_front_axle", "cg_to_rear_axle"))
 STIFFNESSES = tuple(_DECLARED[name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear"))
@@ -55,7 +55,7 @@ def by_wheel(front: Scalar, rear: Scalar, loads: tuple[Scalar, Scalar]) -> list[
 
 
 def scaled(loads: tuple[Scalar, Scalar], stance: Stance) -> tuple[Scalar, Scalar]:
-    """Returns what of the axles' loads on level ground presses on the ground."""
+    """Returns the axles' loads normal to the ground [N], from those on level ground [N]."""
     return loads[0] * stance.normal, loads[1] * stance.normal
 
 

@@ -154,7 +154,7 @@ class MagicFormula:
         return choose(m, wheel, locked, turning)
 
     def contact(self, k: Record, wheel: Wheel, per_x: Scalar, per_y: Scalar) -> Contact:
-        """Returns what `evaluate` gave as a contact; per_x, per_y: slip for a unit of slip velocity [s/m].
+        """Makes a contact of the results of `evaluate`; per_x, per_y: slip for a unit of slip velocity [s/m].
 
         Rolling resistance is dry friction, which stops a wheel and holds it.
         """

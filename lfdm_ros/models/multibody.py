@@ -69,7 +69,7 @@ STATES = (
     Field("ax", "m/s^2", "longitudinal proper acceleration of the last step", "a_x", role="held"),
     Field("ay", "m/s^2", "lateral proper acceleration of the last step", "a_y", role="held"),
 )
-# What is found at rest, and which velocity says so.
+# States to find at rest, each with its velocity, which does not change there.
 RESTING = (("z", "vz"), ("roll", "roll_rate"), ("pitch", "pitch_rate"), ("link_displacement", "link_rate"),
            *((f"arm_angle_{wheel}", f"arm_rate_{wheel}") for wheel in WHEELS))
 PARAMETERS = (
@@ -144,7 +144,7 @@ class Multibody:
         for axle, origin in origins.items():
             for left in (True, False):
                 at = self._suspension.prepare(p, axle, left, origin)
-                # Of the unsprung mass what neither arms nor upright are is wheel.
+                # The unsprung mass without arms and upright is the wheel's.
                 wheel = masses[axle] - at.lower_arm_mass - at.upper_arm_mass - at.upright_mass
                 corners.append(Record(
                     front=axle == "front", side=1.0 if left else -1.0, suspension=at, strut=self._struts.prepare(p, axle, left, origin),
@@ -172,7 +172,7 @@ class Multibody:
         return found
 
     def reach(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        """Returns how far each corner is from where its linkage ends, 1 to 0; negative: it does not reach, and has no pose."""
+        """Returns the distance of each corner from the end of its linkage's reach, 1 to 0; negative: out of reach, without a pose."""
         return [self._m.fmin(*self.pose(x, at, own, q)[0].reach) for at, own in zip(q.corners, x.wheels, strict=True)]
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:

@@ -55,7 +55,7 @@ _SLOTS: dict[str, Registry[Any]] = {
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
     "conventions": _open(Conventions("physics", "as the equations of motion say"), lfdm_library.LFDM),
 }
-# What can stand in a slot; the first is the default.
+# Parts of each slot; the first is the default.
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 

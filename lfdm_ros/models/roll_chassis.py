@@ -63,7 +63,7 @@ PARAMETERS = (
 
 
 def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any], Any] = centre_height) -> Record:
-    """Returns how the wheel loads (000 eqs 10-13) and the roll angle follow the motion; p has PARAMETERS, `height` is as in
+    """Returns the terms by which wheel loads (000 eqs 10-13) and roll angle follow the motion; p has PARAMETERS, `height` is as in
     `load_transfer`.
 
     static: load of a front and of a rear wheel [N]; pitch: load from each front to each rear wheel for a unit of ax [kg]; lateral and

@@ -78,7 +78,7 @@ class GivenSoil:
         return u.wind_x, u.wind_y
 
 
-# Of a map of soils, an array by its number: two rows of four, the first corner, cells of a unit of length, where the cells begin; cells
+# A map of soils as an array by its number: two rows of four, the first corner, cells of a unit of length, where the cells begin; cells
 # along x and y; then the values of each soil, in the order of `SOIL`, the tangent in place of the angle; then the soil of each cell, line
 # after line from the lowest y, and three numbers that only fill the last row.
 SOIL_MAP = Field("soil_map", "1", "number of the map of soils that the vehicle is on, a `lfdm_ros.ground.SoilMap`", "", 0.0, 1 << 20)

@@ -45,10 +45,10 @@ class Linkage(Protocol):
         """Returns the displacement that the driver asks for [m]."""
 
     def shift(self, s: Scalar, q: Record) -> Shift:
-        """Returns how the tie rods' inner joints follow."""
+        """Returns the displacement of the tie rods' inner joints, and its derivatives by s."""
 
     def bodies(self, s: Scalar, rate: Scalar, q: Record) -> Sequence[tuple[Body, Column]]:
-        """Returns the bodies that move with it, as they are while s does not accelerate, and how they follow it."""
+        """Returns the bodies that move with it, as they are while s does not accelerate, and their motion with it."""
 
 
 class PitmanArm:

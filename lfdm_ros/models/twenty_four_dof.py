@@ -135,7 +135,7 @@ class TwentyFourDof:
 
     def prepare(self, p: Any) -> Any:
         a, b, gravity = p.cg_to_front_axle, p.cg_to_rear_axle, self.gravity
-        # Of one wheel: unsprung mass, load of the spring and of the tyre at rest.
+        # For one wheel: unsprung mass, load of the spring and of the tyre at rest.
         masses = (0.5 * p.unsprung_mass_front, 0.5 * p.unsprung_mass_rear)
         springs = (0.5 * p.sprung_mass * gravity * b / (a + b), 0.5 * p.sprung_mass * gravity * a / (a + b))
         loads = [spring + gravity * mass for spring, mass in zip(springs, masses)]

@@ -41,14 +41,14 @@ LOOK_EVERY = 1.0  # [s] into the watched folder
 
 
 def feedback_message(progress: Progress) -> Calibrate.Feedback:
-    """Of the action, while it runs."""
+    """Makes the action's feedback from the progress of a calibration."""
     return Calibrate.Feedback(
         stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
         temperature=progress.temperature, progress=progress.progress, ess=progress.ess, time_left=progress.time_left)
 
 
 def result_message(conclusion: Conclusion) -> Calibrate.Result:
-    """Of the action; the posterior has the number under which it is stored."""
+    """Makes the action's result; the posterior gets the number under which it is stored."""
     result = Calibrate.Result(success=conclusion.success, message=conclusion.message, directory=conclusion.directory,
                               version=conclusion.version)
     if conclusion.posterior is not None:
@@ -58,7 +58,7 @@ def result_message(conclusion: Conclusion) -> Calibrate.Result:
 
 
 def status_message(state: State, progress: Progress, paused: bool, gates: Iterable[GateResult]) -> CalibratorStatus:
-    """Of a calibration and the gates; what is in force is not in it yet."""
+    """Makes the status of a calibration and of the gates, without the versions, which the node adds."""
     waits = paused and state in (State.RUNNING, State.IDLE)
     return CalibratorStatus(
         state=CalibratorStatus.PAUSED if waits else getattr(CalibratorStatus, state.name), stage=progress.stage, progress=progress.overall,
@@ -66,7 +66,7 @@ def status_message(state: State, progress: Progress, paused: bool, gates: Iterab
 
 
 def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
-    """Verdicts as messages."""
+    """Converts verdicts to messages."""
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
 
 
@@ -74,18 +74,18 @@ FRESH = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
 
 
 class VehicleSpeed:
-    """Keeps the last vehicle/state as bytes: most of the time nobody asks for the speed."""
+    """Speed by the last vehicle/state, which is kept as bytes, since the speed is rarely needed."""
 
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
         self._received: tuple[float, bytes] | None = None
 
     def receive(self, state: bytes) -> None:
-        """Takes a message as it came."""
+        """Stores a serialized message."""
         self._received = time.monotonic(), state
 
     def now(self) -> float | None:
-        """[m/s]; None: not known."""
+        """Returns the speed [m/s]; None: not known."""
         received = self._received
         if received is None or time.monotonic() - received[0] > FRESH:
             return None
@@ -99,7 +99,7 @@ class VehicleSpeed:
 
 
 class Calibrator(Component):
-    """Serves the action `calibrate` and watches a folder, one calibration at a time in a process of the least priority."""
+    """A server of the action `calibrate` that also watches a folder; one calibration at a time, in a process of the lowest priority."""
 
     NAME = "calibrator"
     PARAMETERS = parameters.PARAMETERS
@@ -120,7 +120,7 @@ class Calibrator(Component):
         watched, value = self.value("watch_directory"), self.value
         require_requested(value("draws"), value("chains"), value("seed"))
         store = parameters.store_path(value, self.get_fully_qualified_name())
-        # Of several vehicles each has a folder of its own in it.
+        # Each of several vehicles has a folder of its own in it.
         if watched and not Path(watched).exists() and any(place.is_dir() for place in Path(watched).absolute().parents[:2]):
             Path(watched).mkdir(parents=True)
             self.get_logger().info(f"made the folder {watched}, to watch it")
@@ -190,7 +190,7 @@ class Calibrator(Component):
             if self.executor is not None:
                 self.executor.create_task(lambda: done.set_result(result_message(conclusion)))
 
-        # Whole paths in every answer: who asks may be in another folder than this node.
+        # Absolute paths in every answer: the client may be in another folder than this node.
         self._calibrations.start(
             request.recipe, [os.path.abspath(bag) for bag in request.bags], os.path.abspath(request.out), draws=request.draws,
             chains=request.chains, seed=request.seed, end=end,

@@ -1,4 +1,4 @@
-"""Parameters of the calibrator, and what they say."""
+"""Parameters of the calibrator, and the settings that they make."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PARAMETERS = (
 
 
 def store_path(value: Value, node: str) -> Path:
-    """Where posteriors are stored; node: its full name."""
+    """Returns the folder of the stored posteriors; node: its full name."""
     if value("store"):
         return Path(value("store"))
     if value("out_directory"):
@@ -64,18 +64,18 @@ def store_path(value: Value, node: str) -> Path:
 
 
 def order_of(value: Value) -> CalibrationOrder:
-    """How the watched folder's bags are calibrated with."""
+    """Returns the settings of calibrations with the watched folder's bags."""
     return CalibrationOrder(value("recipe"), value("out_directory"), value("draws"), value("chains"), value("seed"),
                             value("continue_posterior"))
 
 
 def share_of(value: Value) -> Share:
-    """Of the machine, for a calibration."""
+    """Returns the share of the machine that a calibration gets."""
     return Share(value("max_cores"), value("priority"))
 
 
 def limits_of(value: Value) -> GateLimits:
-    """Of the gates."""
+    """Returns the limits of the gates."""
     return GateLimits(
         r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
         change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),

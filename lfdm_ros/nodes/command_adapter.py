@@ -30,23 +30,23 @@ _SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
 
 @dataclass
 class _Source:
-    """What came last from one kind of message."""
+    """The last setpoint from one kind of message."""
 
     wanted: MotionSetpoint | None = None
     arrived_ns: int = 0
     stamp_ns: int = 0  # 0: not stamped
 
     def age(self, now_ns: int) -> float:
-        """Since it came, or was sent, whichever is longer [s]; inf: nothing has come."""
+        """Returns the time since it came or since it was sent, whichever is longer [s]; inf: nothing has come."""
         if self.wanted is None:
             return math.inf
         return 1e-9 * (now_ns - min(self.arrived_ns, self.stamp_ns or self.arrived_ns))
 
 
 class CommandAdapter(Component):
-    """Answers each state with `control/command`, by what came last of `ackermann_cmd` and `cmd_vel` and is not out of date.
+    """Conversion of `ackermann_cmd` and `cmd_vel` to `control/command`: each state is answered by the newest that is not out of date.
 
-    Time is that of the states' stamps. Where both are out of date the vehicle stops, the wheels as they are; so it does before the first.
+    Time is that of the states' stamps. Where both are out of date, and before the first, the vehicle stops with its wheels as they are.
     """
 
     NAME = "command_adapter"
@@ -66,7 +66,7 @@ class CommandAdapter(Component):
         subscribes("ackermann_cmd", AckermannDriveStamped, qos.SENSOR, "speed and angle of the wheels"),
         subscribes("cmd_vel", Twist, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist")),
         subscribes("cmd_vel", TwistStamped, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist_stamped")),
-        # Each state is answered, as who drives in lockstep does.
+        # Each state is answered, as lockstep needs it.
         subscribes("vehicle/state", VehicleState, qos.STATE, "how the vehicle follows", when=given("odometry", False)),
         subscribes("odom", Odometry, qos.STATE, "how the vehicle follows", when=given("odometry")),
         publishes("control/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
@@ -168,7 +168,7 @@ class CommandAdapter(Component):
         self._publisher.publish(command)
 
     def _in_force(self, now_ns: int) -> MotionSetpoint:
-        """What came last and is not out of date, else a stop."""
+        """Returns the newest setpoint that is not out of date, else a stop."""
         fresh = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
         before, self._driven_by = self._driven_by, max(fresh, key=lambda kind: fresh[kind].arrived_ns) if fresh else ""
         if self._driven_by:
@@ -181,7 +181,7 @@ class CommandAdapter(Component):
         return MotionSetpoint(0.0, angle=self._angle, acceleration=self.value("stop_deceleration"))
 
     def stamp(self) -> Time:
-        """Of the last state: this node keeps no clock."""
+        """Returns the stamp of the last state: this node keeps no clock."""
         time = Time()
         set_stamp(time, getattr(self, "_now_ns", None) or 0)
         return time

@@ -1,4 +1,4 @@
-"""The dashboard node: shows a person who drives, in the terminal that the node runs in, what the graph says of the vehicle."""
+"""The dashboard node: shows the vehicle's state, as published on the graph, to the driver in the node's terminal."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _AHEAD = math.radians(60.0)  # to either side
 
 
 class Dashboard(Component):
-    """Hears what any display would, and publishes nothing; where the commands come from is the affair of other nodes."""
+    """A display of the vehicle in the terminal; publishes nothing, and depends on no source of commands."""
 
     NAME = "dashboard"
     PARAMETERS = (Parameter("refresh_rate", 5.0, "pictures a second of the wall clock", 0.5, 50.0, unit="Hz"),)
     ENDPOINTS = (
         subscribes("vehicle/state", VehicleState, qos.NEWEST, "how the vehicle moves"),
-        subscribes("teleop/command", DriverCommand, qos.NEWEST, "what the person asks for"),
+        subscribes("teleop/command", DriverCommand, qos.NEWEST, "the driver's command"),
         subscribes("scan", LaserScan, qos.SENSOR, "the nearest obstacle"),
-        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "who drives"),
-        subscribes("simulator/status", SimulatorStatus, qos.STATUS, "whether commands act, and the pace of time"),
-        subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "what was refused, and what else is wrong"),
+        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "driver in control, threat and reason"),
+        subscribes("simulator/status", SimulatorStatus, qos.STATUS, "time-out of commands, and the pace of time"),
+        subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "refused inputs, and all other warnings"),
     )
 
     def configure(self) -> None:
@@ -59,7 +59,7 @@ class Dashboard(Component):
         self._heard[topic] = (time.monotonic(), message)
 
     def _newest(self, topic: str) -> Any:
-        """The newest message of a topic; None: there is none that counts."""
+        """Returns the newest message of a topic; None: there is none that counts."""
         came, message = self._heard.get(topic, (-math.inf, None))
         return message if time.monotonic() - came <= _LASTS else None
 
@@ -73,7 +73,7 @@ class Dashboard(Component):
             self._screen.show(lines(self.reading()))
 
     def reading(self) -> Reading:
-        """What is shown now."""
+        """Collects the values to show now."""
         now = time.monotonic()
         command, sharing, simulator = (self._newest(name) for name in ("teleop/command", "shared_control/status", "simulator/status"))
         came, state = self._heard.get("vehicle/state", (-math.inf, None))
@@ -108,7 +108,7 @@ class Dashboard(Component):
         return float(seen.min()), float(angles[seen.argmin()])
 
     def _wrong(self, now: float) -> list[str]:
-        """What nodes warn of, the worst first."""
+        """Returns the warnings of nodes, the worst first."""
         counts = [(level, text) for came, level, text in self._notices.values() if level != OK and now - came <= _LASTS]
         return [text for _, text in sorted(counts, reverse=True)]
 

@@ -1,4 +1,4 @@
-"""The ground learner node: feels the friction of the ground while a vehicle drives, and tells the others what is known of it."""
+"""The ground learner node: estimates the friction of the ground while a vehicle drives, and publishes it as a map."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEARNS = given("learn_ground")
 
 
 class GroundLearner(Component):
-    """Publishes `ground/known` as it learns; docs/ground.md tells how. What it learns from is in a process of the least priority."""
+    """A learner of the friction by place, published as `ground/known` (docs/ground.md); it learns in a process of the lowest priority."""
 
     NAME = "ground_learner"
     PARAMETERS = (
@@ -58,10 +58,10 @@ class GroundLearner(Component):
         *LEARNER.parameters,
     )
     ENDPOINTS = (
-        subscribes("vehicle/state", VehicleState, qos.STATE, "what is felt by", named_by="state_topic",
+        subscribes("vehicle/state", VehicleState, qos.STATE, "the state that friction is estimated from", named_by="state_topic",
                    when=_LEARNS & given("odometry", False)),
-        subscribes("odom", Odometry, qos.STATE, "what is felt by", when=_LEARNS & given("odometry")),
-        subscribes("control/command", DriverCommand, qos.COMMAND, "what the vehicle was told", when=_LEARNS),
+        subscribes("odom", Odometry, qos.STATE, "the state that friction is estimated from", when=_LEARNS & given("odometry")),
+        subscribes("control/command", DriverCommand, qos.COMMAND, "the vehicle's commands", when=_LEARNS),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
         publishes(KNOWN, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of that; "
                                                "stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),

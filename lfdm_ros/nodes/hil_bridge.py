@@ -118,17 +118,17 @@ class HilBridge(Component):
 
     @property
     def core(self) -> Rig | Mirror:
-        """What does the work, once the node is configured."""
+        """The rig or mirror that runs the loop, once the node is configured."""
         return self._end.core
 
     def show(self, world: World) -> None:
-        """Role vehicle: from the next scan on the LIDAR sees this world. Raises InputError: it has no LIDAR."""
+        """Sets the world that the LIDAR sees from the next scan on, in role vehicle. Raises InputError: it has no LIDAR."""
         if not isinstance(self._end, VehicleEnd):
             raise InputError("role controller: there is no world of ours to change")
         self._end.show(world)
 
     def _ended(self, reason: str) -> None:
-        """The run is over as planned: its last status first."""
+        """Ends a run that is over as planned, after its last status."""
         self._publish_status()
         self.stop_requested(reason)
 

@@ -1,4 +1,4 @@
-"""What a bridge to hardware is on the ROS side: our vehicle, which a device drives, or the link of our controller to a vehicle."""
+"""The ends of a bridge to hardware on the ROS side: our vehicle, driven by a device, or the link of our controller to a vehicle."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _OURS, _THEIRS = given("role", VEHICLE), given("role", CONTROLLER)
 _ON_ROS = _OURS & given("link", ROS)
 ENDPOINTS = (
     *vehicle_endpoints(_OURS, scans=OBSTACLES),
-    publishes("measured/state", VehicleState, qos.STATE, "what the device gets", when=_ON_ROS),
+    publishes("measured/state", VehicleState, qos.STATE, "the state as the device gets it", when=_ON_ROS),
     subscribes("control/command", DriverCommand, qos.NEWEST, "the device's", when=_ON_ROS & given("mode", REAL_TIME)),
     subscribes("control/command", DriverCommand, qos.COMMAND, "the device's", when=_ON_ROS & given("mode", LOCKSTEP)),
     publishes("control/command", DriverCommand, qos.COMMAND, "the device's, as it came by the link", when=_OURS & unless("link", ROS)),
     publishes("/clock", Clock, qos.CLOCK, "time of the link", when=_THEIRS & given("own_clock", False), sole=True),
-    publishes("vehicle/state", VehicleState, qos.STATE, "what the vehicle or bench measures", when=_THEIRS, sole=True),
+    publishes("vehicle/state", VehicleState, qos.STATE, "the state as the vehicle or bench measures it", when=_THEIRS, sole=True),
     subscribes("control/command", DriverCommand, qos.COMMAND, "for the vehicle or bench", when=_THEIRS),
     publishes("hil/faults", HilFaults, qos.LATCHED, "which faults are active"),
 )
@@ -72,14 +72,14 @@ def fill_signals(message: VehicleState, packet: Packet) -> None:
 
 
 def signals_message(frame: str, body: str) -> VehicleState:
-    """A state with nothing in it but its frames."""
+    """Makes a state with nothing in it but its frames and the wheels' names."""
     message = unmeasured()
     message.header.frame_id, message.child_frame_id, message.wheel_names = frame, body, list(WHEELS)
     return message
 
 
 class RosLink:
-    """The vehicle's end. Its messages have no checksum: a bit error is in a value."""
+    """The vehicle's end of a link on ROS. Its messages have no checksum: a bit error is in a value."""
 
     def __init__(self, publish: Callable[[VehicleState], None], message: VehicleState) -> None:
         self.wire = Wire()
@@ -104,7 +104,7 @@ class RosLink:
         return True
 
     def on_command(self, command: DriverCommand) -> None:
-        """A command has come, in any thread."""
+        """Takes a command, in any thread."""
         data = bytearray(self._inputs.pack(command.steering, command.throttle, command.brake))
         if not self.wire.inwards(COMMANDS, data):
             return
@@ -121,18 +121,18 @@ class RosLink:
 
 
 class _End:
-    """What does the work: `core`, with its gate, link, timing and faults; and what is told of it."""
+    """One end of the bridge: `core`, with its gate, link, timing and faults, and its publishers."""
 
     core: Rig | Mirror
 
     @property
     def values(self) -> dict[str, int]:
-        """More for /diagnostics."""
+        """Additional values for /diagnostics."""
         return {}
 
     @property
     def not_driven(self) -> str:
-        """Why a vehicle of ours was not driven by the device; empty: it was."""
+        """Reason that the device did not drive our vehicle; empty: it did."""
         return ""
 
     def __init__(self, node: Component) -> None:
@@ -140,7 +140,7 @@ class _End:
         self._faults_publisher = node.publisher("hil/faults")
 
     def start(self) -> None:
-        """The node is active."""
+        """Starts the loop, once the node is active."""
         self.core.start()
 
     def _publish_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
@@ -151,7 +151,7 @@ class _End:
 
 
 class VehicleEnd(_End):
-    """A simulated vehicle that a device drives: the rig, and what it tells on topics."""
+    """A simulated vehicle that a device drives: the rig and its topics."""
 
     core: Rig
 
@@ -211,7 +211,7 @@ class VehicleEnd(_End):
         super().start()
 
     def summary(self) -> dict[str, Any]:
-        """For whoever runs the node in its own process."""
+        """Returns the run's results by name, for a runner in the same process."""
         core = self.core
         return {"simulated_seconds": core.time, "ticks": core.timing.ticks, "overruns": core.timing.misses,
                 "commands_accepted": core.gate.accepted, "commands_rejected": dict(core.gate.rejected), "unanswered": core.unanswered,
@@ -220,7 +220,7 @@ class VehicleEnd(_End):
                 **asdict(self._monitor.verdict)}
 
     def show(self, world: World) -> None:
-        """From the next scan on the LIDAR sees this world. Raises InputError: it has no LIDAR."""
+        """Sets the world that the LIDAR sees from the next scan on. Raises InputError: it has no LIDAR."""
         if self._lidar is None:
             raise InputError("there is no LIDAR; give a scenario with obstacles")
         self._lidar = self._make_lidar(world)
@@ -237,7 +237,7 @@ class VehicleEnd(_End):
 
 
 class ControllerEnd(_End):
-    """A vehicle or a bench at the other end: its signals are told as the state, and commands on ROS go there."""
+    """A vehicle or bench at the other end: its signals are published as the state, and commands on ROS are sent to it."""
 
     core: Mirror
 
@@ -257,7 +257,7 @@ class ControllerEnd(_End):
         node.subscription("control/command", self._on_command)
 
     def summary(self) -> dict[str, Any]:
-        """For whoever runs the node in its own process."""
+        """Returns the run's results by name, for a runner in the same process."""
         wire, gate = self.core.link.wire, self.core.gate
         return {"packets_received": wire.received, "packets_sent": wire.sent, "commands_accepted": gate.accepted,
                 "commands_rejected": dict(gate.rejected), "messages_refused": dict(wire.refused)}
@@ -284,7 +284,7 @@ class ControllerEnd(_End):
 
 
 def command_message(time_ns: int, inputs: Inputs) -> DriverCommand:
-    """A command with the time [ns] of the state that it answers."""
+    """Makes a command with the time [ns] of the state that it answers."""
     message = DriverCommand(steering=inputs[0], throttle=inputs[1], brake=inputs[2])
     set_stamp(message.header.stamp, time_ns)
     return message

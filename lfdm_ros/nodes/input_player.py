@@ -20,7 +20,7 @@ from lfdm_ros.simulation import load_scenario
 
 
 class InputPlayer(Component):
-    """Publishes `control/command`, one for each `vehicle/state`, stamped with that state's stamp.
+    """A player of a scenario's inputs: one `control/command` for each `vehicle/state`, with that state's stamp.
 
     Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation, and again
     from the first one after the simulator was reset: put at the scenario's start, or somewhere else.
@@ -36,7 +36,7 @@ class InputPlayer(Component):
                   choices=("idle", "shutdown")),
     )
     ENDPOINTS = (
-        subscribes("vehicle/state", VehicleState, qos.STATE, "what is answered"),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "the states to answer"),
         publishes("control/command", DriverCommand, qos.COMMAND, "the scenario's inputs", sole=True),
     )
 
@@ -63,7 +63,7 @@ class InputPlayer(Component):
         self._answered = self._answered_before = 0
 
     finished = False
-    _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and what tells whether the next one begins anew
+    _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and values that show a new beginning
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
@@ -92,7 +92,7 @@ class InputPlayer(Component):
         self._answered += 1
 
     def _begins_anew(self, now: int, state: VehicleState) -> bool:
-        """Whether the clock was set back, or the vehicle was put somewhere."""
+        """Notes the state; returns whether the clock was set back or the vehicle was put somewhere."""
         start = self._scenario.initial
         before, after = self._before, (now, {name: getattr(state, name) for name in ("x", "y", "yaw", "vx", "vy")})
         self._before = after
@@ -100,7 +100,7 @@ class InputPlayer(Component):
         return before is None or (now < before[0] or pose_jumped(before, after) or after[1] == at_start != before[1])
 
     def stamp(self) -> Time:
-        """Of the last state: this node keeps no clock."""
+        """Returns the stamp of the last state: this node keeps no clock."""
         time = Time()
         if self._before is not None:
             set_stamp(time, self._before[0])

@@ -21,12 +21,12 @@ from lfdm_ros.teleop.hands_on import JOYSTICK, Command, Joystick
 
 
 class JoystickOperator(ManualControl):
-    """Drives by what is held on `joy`."""
+    """Commands of a driver by `joy`."""
 
     NAME = "joystick"
     PARAMETERS = (RATE, *JOYSTICK.parameters)
     ENDPOINTS = (
-        subscribes("joy", Joy, qos.SENSOR, "what is held"),
+        subscribes("joy", Joy, qos.SENSOR, "axes and buttons"),
         COMMAND,
     )
 
@@ -38,7 +38,7 @@ class JoystickOperator(ManualControl):
 
     def activate(self) -> None:
         super().activate()
-        self._joystick = Joystick(JOYSTICK.record(self.value))  # what was held before does not count
+        self._joystick = Joystick(JOYSTICK.record(self.value))  # inputs held before do not count
         self._received = 0
 
     def parameter_changed(self, name: str, value: Any) -> None:

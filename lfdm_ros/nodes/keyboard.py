@@ -15,7 +15,7 @@ from lfdm_ros.teleop.terminal import QUIT, Terminal
 
 
 class KeyboardOperator(ManualControl):
-    """Drives by the keys of its terminal, which is as before when the node ends."""
+    """Commands of a driver by the keys of the terminal, which is restored when the node ends."""
 
     NAME = "keyboard"
     PARAMETERS = (RATE, *KEYBOARD.parameters)

@@ -1,4 +1,4 @@
-"""What the nodes share by which a person drives: the topic, the rate, and whose time the commands are stamped by."""
+"""The base of nodes for manual driving: the topic, the rate, and the clock of the commands' stamps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.teleop.hands_on import Command
 
 RATE = Parameter("rate", 50.0, "commands a second of the wall clock", 1.0, 1000.0, unit="Hz")
-COMMAND = publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True)
+COMMAND = publishes("teleop/command", DriverCommand, qos.COMMAND, "the operator's command", sole=True)
 _LOOK_FOR_CLOCK = 0.1  # [s]
 _FIND_CLOCK = 3.0  # [s] in which a clock is found that there is, on a busy machine
 
 
 class ManualControl(Component):
-    """Publishes `teleop/command` `rate` times a second of the wall clock: a person has a clock of his own, so free running only.
+    """Publisher of `teleop/command`, `rate` times a second of the wall clock; free running only, as a person cannot drive in lockstep.
 
     Commands are stamped by /clock where somebody publishes it, whatever `use_sim_time` was at first. They stop while it stands still: the
     second of two with one stamp would be refused. Without a link in between: remap `teleop/command` to `operator/command`, or to
@@ -31,7 +31,7 @@ class ManualControl(Component):
     """
 
     def request(self, now: float) -> Command | None:
-        """Steering, throttle and brake that go out at a time [s] of the monotonic clock; None: nothing goes out."""
+        """Returns steering, throttle and brake to send at a time [s] of the monotonic clock; None: send nothing."""
         raise NotImplementedError
 
     def configure(self) -> None:

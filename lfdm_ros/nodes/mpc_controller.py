@@ -1,4 +1,4 @@
-"""The MPC node: drives a vehicle along a path or to a goal, around what its LIDAR sees, and says what each cycle came to."""
+"""The MPC node: drives a vehicle along a path or to a goal, around obstacles that its LIDAR sees, and publishes each cycle's outcome."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOCK = "max_road_wheel_angle"
 
 
 class MpcController(PilotedComponent):
-    """Answers states with `autonomy/command`, and tells what it plans and why. Settings: control/settings.py.
+    """A controller that answers states with `autonomy/command`, and publishes its plans and reasons. Settings: control/settings.py.
 
     Free running, it needs `use_sim_time` wherever the states' stamps are simulated time.
     """
@@ -68,7 +68,7 @@ class MpcController(PilotedComponent):
     MOVED = MOVED
     ENDPOINTS = (
         *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
-        subscribes("control/command", DriverCommand, qos.NEWEST, "what the vehicle was told in the end", in_lockstep=qos.COMMAND,
+        subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
         SUBSCRIBES_KNOWN,
@@ -102,7 +102,7 @@ class MpcController(PilotedComponent):
         self._posterior, self._maps = Posterior(), 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
-        # Of a vehicle whose steering is a table nobody knows the angle.
+        # The angle is not known for a vehicle whose steering is a table.
         self._lock = vehicle.parameters.get(_LOCK, math.nan)
         self._command_publisher, self._ackermann_publisher, self._status_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
@@ -156,7 +156,7 @@ class MpcController(PilotedComponent):
         self._maps += self._drives_by(self._posterior, "ground")
 
     def _drives_by(self, posterior: Posterior, kind: str) -> bool:
-        """On the ground that is known now; kind: of what is new, a posterior or the ground."""
+        """Sets the vehicle by a posterior, on the ground as known now; kind: the news, "posterior" or "ground". False: refused."""
         try:
             vehicle = calibrated(self._on_ground.vehicle, self._models[0], posterior, also=self._models[1:])
         except InputError as error:
@@ -167,7 +167,7 @@ class MpcController(PilotedComponent):
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
-        """The command at once, then everything else, then the scans that came meanwhile."""
+        """Publishes the command at once, then everything else; then evaluates the scans that came meanwhile."""
         if self._answers(decision):
             assert decision is not None
             self._command_publisher.publish(self._messages.fill_command(decision))
@@ -185,13 +185,13 @@ class MpcController(PilotedComponent):
         self._cold_starts += cycle.cold_start
         if decision.measured:
             self._cycle_times.append(seconds)
-        # That an earlier plan is driven on is counted in the diagnostics: a busy machine makes it so every other second.
+        # Driving on by an earlier plan is only counted in the diagnostics: on a busy machine it occurs every other second.
         if cycle.outcome != before and not cycle.outcome.planned:
             log = self.get_logger().info if cycle.done or self.finished else self.get_logger().warning
             log(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}", throttle_duration_sec=1.0)
         elif cycle.outcome.planned and not before.planned:
             self.get_logger().info("planning again", throttle_duration_sec=1.0)
-        # In lockstep the one who shares waits for what each cycle has to say, be it that there is no plan.
+        # In lockstep shared control waits for the plan of each cycle, even an empty one.
         if cycle.plan is not None or self._lockstep:
             self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan or NO_PLAN))
         if cycle.plan is not None and self._horizon_publisher.get_subscription_count():

@@ -1,4 +1,4 @@
-"""The operator node: a simulated person who drives by the pictures that come over a link, and sends back what hands and feet do."""
+"""The operator node: simulates a person driving by the pictures that come over a link, and sends back steering and pedals."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from lfdm_ros.teleop import OPERATOR, Operator
 
 
 class OperatorModel(PilotedComponent):
-    """Answers states on `teleop/state` with `teleop/command`, and drives round what scans on `teleop/scan` show.
+    """A simulated operator: answers states on `teleop/state` with `teleop/command`, and avoids obstacles in the scans on `teleop/scan`.
 
-    Settings: teleop/settings.py. Who the operator is, when it looks away and what its hands add come from the seed. Free running, it needs
-    `use_sim_time` wherever the states' stamps are simulated time.
+    Settings: teleop/operator_settings.py. The operator's traits, its distractions and the noise of its hands come from the seed. Free
+    running, it needs `use_sim_time` wherever the states' stamps are simulated time.
     """
 
     NAME = "operator_model"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, *driving_parameters("teleop/state"), *scan_parameters(timeout=5.0),
-        Parameter("seed", 1, "who the operator is, when it looks away, what its hands add", 0, 2**31 - 1),
+        Parameter("seed", 1, "the operator's traits, its distractions and the noise of its hands", 0, 2**31 - 1),
         *OPERATOR.parameters, *TRACKER.parameters,
     )
     STATE_TOPIC, SCAN_TOPIC = "teleop/state", "teleop/scan"
     ENDPOINTS = (
         *driving_endpoints(STATE_TOPIC, SCAN_TOPIC),
-        publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),
+        publishes("teleop/command", DriverCommand, qos.COMMAND, "the operator's command", sole=True),
     )
 
     def configure(self) -> None:

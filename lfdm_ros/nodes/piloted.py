@@ -47,13 +47,13 @@ SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to
 
 
 def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
-    """What is driven from and to, of a node that hears states on a topic unless it is told another."""
+    """Returns the parameters of stepping, states and tasks of a driving node; state_topic: default topic of the states."""
     return (
         Parameter("stepping", FREE_RUNNING, "free_running: a cycle a period; lockstep: an answer to every state, stamped as that state, "
                                             "and no time budget, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("state_topic", state_topic, "topic of the lfdm_ros/VehicleState that is driven from"),
         Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead"),
-        Parameter("task", "none", "what to drive at first: nothing, or the path or goal of the scenario", choices=("none", "scenario")),
+        Parameter("task", "none", "the first task: none, or the path or goal of the scenario", choices=("none", "scenario")),
         Parameter("scenario", "", "name of a scenario in config/scenarios, or a path; with task scenario"),
         SCENARIO_SEED,
         Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic; for those that come after a change",
@@ -66,7 +66,7 @@ def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
 
 
 def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
-    """What is known of scans, of a node that stops without one for a time [s] unless it is told another."""
+    """Returns the parameters of scans of a driving node; timeout: default age of the newest scan at which it stops [s]."""
     return (
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due, and without scans the "
                                      "vehicle does not set out; 0: take them as they come", 0.0, 1000.0, unit="Hz"),
@@ -78,11 +78,11 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
 
 
 def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]:
-    """What is driven by, of a node with `driving_parameters`."""
+    """Returns the topics of states, scans and tasks, for a node with `driving_parameters`."""
     return (
-        subscribes(state_topic, VehicleState, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, named_by="state_topic",
+        subscribes(state_topic, VehicleState, qos.NEWEST, "the state to drive from", in_lockstep=qos.STATE, named_by="state_topic",
               when=given("odometry", False)),
-        subscribes("odom", Odometry, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, when=given("odometry")),
+        subscribes("odom", Odometry, qos.NEWEST, "the state to drive from", in_lockstep=qos.STATE, when=given("odometry")),
         subscribes(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
 
 
@@ -99,8 +99,7 @@ class TaskTopics:
 
     def __init__(self, node: Component, pilot: Any, task_of_goal: Callable[[PoseStamped], Task], task_of_path: Callable[[bytes], Task],
                  accepted: Callable[[], None] = lambda: None) -> None:
-        """
-        Subscribes to them.
+        """Subscribes to them.
 
         Args:
             pilot: a `Pilot` or a `SharedPilot`.
@@ -153,11 +152,11 @@ class PilotedComponent(Component):
     STATE_TOPIC, SCAN_TOPIC = "vehicle/state", "scan"
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
-        """The command first. decision: None: nothing is due; begin: when what it answers came, by time.perf_counter."""
+        """Publishes a decision, the command first. decision: None: nothing is due; begin: when its input came, by time.perf_counter."""
         raise NotImplementedError
 
     def first_task(self) -> Task:
-        """Raises InputError: the scenario has nothing to drive."""
+        """Returns the task of the scenario, or none. Raises InputError: the scenario has nothing to drive."""
         if self.value("task") == "none":
             return Task()
         name = self.value("scenario")
@@ -192,12 +191,12 @@ class PilotedComponent(Component):
         self._resets = self.pilot.resets
 
     def deactivate(self) -> None:
-        self.pilot.reset()  # what is known now will be old then
+        self.pilot.reset()  # inputs known now will be old then
 
     def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, heights: HeightMap | None = None,
                   **others: Any) -> Pilot:
-        """Who asks a driver each period [s], and follows obstacles for it as far as it sees [m], on ground with heights; `others`: as
-        `Pilot` takes them."""
+        """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights;
+        `others`: as `Pilot` takes them."""
         tracker = ObstacleTracker(TRACKER.record(
             self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
             horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
@@ -211,7 +210,7 @@ class PilotedComponent(Component):
         return pilot
 
     def _answers(self, decision: PilotDecision | None) -> bool:
-        """Notes whether the task is done; whether a decision is told."""
+        """Notes whether the task is done; returns whether a decision is to be sent."""
         pilot = self.pilot
         if pilot.resets != self._resets:  # the task begins anew
             self._resets, self.finished = pilot.resets, False
@@ -230,7 +229,7 @@ class PilotedComponent(Component):
             self.destroy_timer(timer)
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """A cycle that failed is answered by a stop, in lockstep with the stamp of its state."""
+        """Answers a cycle that failed by a stop, in lockstep with the stamp of its state."""
         if self.state != "active" or where not in _CYCLES:
             return
         now = self._now()

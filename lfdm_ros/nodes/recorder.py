@@ -31,14 +31,10 @@ _LOOK_FOR_END = 1.0  # [s]
 
 
 class BagThread:
-    """Writes to a bag in a thread of its own, fed by a bounded queue that drops and counts when it is full."""
+    """A thread that writes to a bag, fed by a bounded queue that drops and counts messages when it is full."""
 
     def __init__(self, writer: BagWriter, capacity: int) -> None:
-        """
-        Args:
-            writer: an open bag; `close` closes it.
-            capacity: messages that may wait.
-        """
+        """Starts the thread. writer: an open bag, which `close` closes; capacity: messages that may wait."""
         self._writer = writer
         self._capacity = capacity
         self._queue: deque[tuple[str, str, int, bytes]] = deque()
@@ -61,7 +57,7 @@ class BagThread:
         return True
 
     def offer(self, topic: str, profiles: Sequence[Qos]) -> None:
-        """As `BagWriter.offer`."""
+        """Declares a topic to the bag, as `BagWriter.offer` does."""
         self._writer.offer(topic, profiles)
 
     @property
@@ -76,7 +72,7 @@ class BagThread:
 
     def _run(self) -> None:
         self._write()
-        # Here, where no signal is handled: whoever waits for this thread may be cut off, the bag is closed nevertheless.
+        # Closed here, where no signal is handled: a caller that waits for this thread may be cut off.
         try:
             self._writer.close()
         except Exception as error:
@@ -103,13 +99,13 @@ def _reason(error: Exception) -> str:
 
 
 def unused(path: str) -> str:
-    """The path, with {} in it the first number from 1 for which it does not exist."""
+    """Returns the path, with {} in it replaced by the first number from 1 for which it does not exist."""
     numbered = (path.replace("{}", str(number)) for number in count(1))
     return next(one for one in numbered if not Path(one).exists()) if "{}" in path else path
 
 
 class Recorder(Component):
-    """Records topics as they appear. A message's bag stamp is the time of its reception on the node's clock."""
+    """A recorder of topics as they appear. A message's bag stamp is the time of its reception on the node's clock."""
 
     NAME = "recorder"
     PARAMETERS = (
@@ -216,7 +212,7 @@ class Recorder(Component):
 
 
 def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
-    """Whether a recorder takes a topic; all of them by their names in the graph, no `topics`: those of its namespace but `exclude`."""
+    """Checks whether a recorder takes a topic; all by their names in the graph, no `topics`: those of its namespace but `exclude`."""
     if topics:
         return topic in topics
     # Names with a leading underscore are hidden by convention: services and actions.
@@ -224,7 +220,7 @@ def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], nam
 
 
 def _offered(profile: QoSProfile) -> Qos:
-    """A publisher's quality of service as bags have it; both have the numbers of rmw."""
+    """Converts a publisher's quality of service to that of bags; both have the numbers of rmw."""
     def time(duration: Duration) -> QosTime:
         return QosTime(*divmod(duration.nanoseconds, 1_000_000_000))
 
@@ -234,7 +230,7 @@ def _offered(profile: QoSProfile) -> Qos:
 
 
 def record_from_cli(args: Namespace) -> int:
-    """`lfdm bag record`: records until Ctrl-C, or for a duration; returns the exit status.
+    """Records until Ctrl-C, or for a duration, for `lfdm bag record`; returns the exit status.
 
     Args:
         args: out, topics (or None), all, storage and duration [s] (or None).

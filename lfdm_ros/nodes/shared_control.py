@@ -1,4 +1,4 @@
-"""The shared control node: an operator's and an autopilot's commands become the vehicle's, by how threatened it is, and it says why."""
+"""The shared control node: makes an operator's and an autopilot's commands the vehicle's, by the threat, and publishes its reasons."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _REMEMBERED = 100_000  # cycle times
 
 
 class SharedControl(Component):
-    """Answers states with `control/command`, and tells on `shared_control/status` what it is made of and why. docs/sharing.md tells all.
+    """An arbiter that answers states with `control/command`, and publishes its reasons on `shared_control/status` (docs/sharing.md).
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
     the states' stamps are simulated time.
@@ -95,10 +95,10 @@ class SharedControl(Component):
         *SHARING.parameters, *TRACKER.parameters,
     )
     ENDPOINTS = (
-        subscribes("vehicle/state", VehicleState, qos.NEWEST, "what is shared by", in_lockstep=qos.STATE, named_by="state_topic"),
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "the vehicle's state", in_lockstep=qos.STATE, named_by="state_topic"),
         subscribes("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
-        subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "what autonomy will do", in_lockstep=qos.STATE),
+        subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "autonomy's plan", in_lockstep=qos.STATE),
         subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
         SUBSCRIBES_KNOWN,
@@ -162,7 +162,7 @@ class SharedControl(Component):
         self._waits_since, self._owes = 0.0, False
 
     def deactivate(self) -> None:
-        self.pilot.reset()  # what is known now will be old then
+        self.pilot.reset()  # inputs known now will be old then
 
     def cleanup(self) -> None:
         for timer in self._periodic:
@@ -178,7 +178,7 @@ class SharedControl(Component):
             self.arbiter.tune(**{name: value})
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """A decision that failed is answered by braking, in lockstep with the stamp of its state."""
+        """Answers a decision that failed by braking, in lockstep with the stamp of its state."""
         if self.state != "active" or where not in _OWE or not self._owes:
             return
         now = self._now()
@@ -187,7 +187,7 @@ class SharedControl(Component):
         self._command_publisher.publish(fill_command(self._command, self.arbiter.brake(1e-9 * now), now))
 
     def _begin(self) -> float:
-        """A callback that may owe the vehicle a command begins, by time.perf_counter."""
+        """Notes that a callback may owe the vehicle a command; returns its begin, by time.perf_counter [s]."""
         self._owes = True
         return time.perf_counter()
 
@@ -267,7 +267,7 @@ class SharedControl(Component):
         self._maps += self._goes_by(self._posterior, "ground")
 
     def _goes_by(self, posterior: Posterior, kind: str) -> bool:
-        """On the ground that is known now; kind: of what is new, a posterior or the ground. False: it was refused."""
+        """Sets the vehicle by a posterior, on the ground as known now; kind: the news, "posterior" or "ground". False: refused."""
         try:
             vehicle: Vehicle = calibrated(self._on_ground.vehicle, self._model, posterior)
             self.arbiter.set_vehicle(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
@@ -302,7 +302,7 @@ class SharedControl(Component):
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _publish(self, decision: SharedDecision | None, begin: float) -> None:
-        """The command at once, then the status, then a look at the scans that came meanwhile."""
+        """Publishes the command at once, then the status; then evaluates the scans that came meanwhile."""
         if decision is not None:
             now, new = self.pilot.decided_ns, decision is not self._last
             self._command_publisher.publish(fill_command(self._command, decision.command, now))

@@ -1,4 +1,4 @@
-"""A simulated vehicle on the graph, whoever drives it: how it is made of a node's parameters, and the topics that it tells."""
+"""A simulated vehicle on the graph, whatever drives it: its parts by a node's parameters, and its topics."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from lfdm_ros.vehicles import Vehicle
 
 
 def simulator_of(node: Component, vehicle: Vehicle, on_ground: VehicleOnGround) -> Simulator:
-    """By the node's parameters model, physics_step and tyre, and by what is under the vehicle; its compiled kernels are loaded, so that the
-    first tick is as quick as the others. Raises InputError as Simulator does."""
+    """Makes a simulator by the node's parameters model, physics_step and tyre, and by the ground; its compiled kernels are loaded, so that
+    the first tick is as quick as the others. Raises InputError as Simulator does."""
     model = node.value("model")
     simulator = Simulator(vehicle, model, node.value("physics_step"), on_ground.tyre(model, node.value("tyre") or None))
     simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)
@@ -42,13 +42,13 @@ def simulator_of(node: Component, vehicle: Vehicle, on_ground: VehicleOnGround) 
 
 
 def gate_of(node: Component, period: float) -> CommandHold:
-    """By the node's parameters; nothing times out within a period [s]."""
+    """Makes the gate of commands by the node's parameters; nothing times out within a period [s]."""
     return CommandHold(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
                        timeout_brake=node.value("timeout_brake"))
 
 
 def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
-    """Physics steps [s] in a tick, so many of which the parameter `rate` asks a second.
+    """Returns the number of physics steps [s] in a tick; rate: name of the parameter that is the ticks a second [Hz].
 
     Raises:
         InputError: a tick is no whole number of steps, or a step none of nanoseconds.
@@ -71,14 +71,14 @@ OBSTACLES = When("a `scenario` with obstacles", _has_obstacles)
 
 
 def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
-    """Endpoints of VehicleTopics."""
+    """Returns the endpoints of `VehicleTopics`."""
     return (
         publishes("/clock", Clock, qos.CLOCK, "simulated time", when=when, sole=True),
         *ground_endpoints(when),
         publishes("vehicle/description", VehicleDescription, qos.LATCHED, "the vehicle's constants: wheelbase, full lock, outline",
                   when=when),
         publishes("odom", Odometry, qos.STATE, "pose and velocity, exact", when=when),
-        publishes("imu", Imu, qos.STATE, "what the IMU feels where it sits, exact", when=when),
+        publishes("imu", Imu, qos.STATE, "the IMU's measurement at its mount, exact", when=when),
         publishes("joint_states", JointState, qos.STATE, "turning and steered wheels", when=when),
         publishes("scan", LaserScan, qos.STATE, "the simulated LIDAR's", when=when & scans),
         publishes("vehicle/state", VehicleState, qos.STATE, "all states and outputs of the model, exact", when=when, sole=True))
@@ -89,7 +89,7 @@ class GroundWatch:
 
     def __init__(self, node: Component, simulator: Simulator, ground: GroundDescription | None, scenario: Scenario | None,
                  pose: Pose) -> None:
-        """Raises InputError: it begins off the map."""
+        """Warns of what the map or the model leaves out. Raises InputError: the vehicle begins off the map."""
         self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         if ground is None:
@@ -101,13 +101,13 @@ class GroundWatch:
             node.get_logger().warning(news)
 
     def look(self, time_ns: int, outputs: Sequence[float]) -> None:
-        """At the outputs of a time [ns]."""
+        """Checks the outputs of a time [ns]."""
         if self._edges is not None and self._edges.look(*(outputs[i] for i in self._pose)):
             self._node.get_logger().warning(f"off the map of the ground since {1e-9 * time_ns:.2f} s: its nearest point holds")
 
     @property
     def values(self) -> dict[str, int]:
-        """For /diagnostics."""
+        """Counts for /diagnostics."""
         edges = self._edges
         return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
@@ -150,7 +150,7 @@ class VehicleTopics:
                  sensors: SensorTopics | None = None) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose, self._tilt = ([simulator.output_index[name] for name in names] for names in (("x", "y", "yaw"), ("roll", "pitch")))
-        # Of models that do not pitch, roll is against the ground that they stand on.
+        # The roll of models that do not pitch is against the ground that they stand on.
         pitches = any(field.name == "pitch" for field in simulator.model.states)
         self._slopes = None if ground is None or pitches else ground.heights
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
@@ -161,7 +161,7 @@ class VehicleTopics:
         self._scan = node.publisher("scan")
 
     def describe(self) -> None:
-        """Once, when the node is active."""
+        """Publishes the vehicle's constants, once, when the node is active."""
         if self._description is None:
             return
         flat = asdict(self._constants)
@@ -172,10 +172,10 @@ class VehicleTopics:
         self._description.publish(message)
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
-        """The outputs at a time [ns], and the scans that have arrived."""
+        """Publishes the outputs at a time [ns], and the scans that have arrived."""
         messages = self._messages
         messages.fill(time_ns, outputs)
-        # Time first: what others stamp on receiving the state is then not older than the state.
+        # Time first, so that messages stamped on receiving the state are not older than the state.
         self._clock.publish(messages.clock)
         self._odometry.publish(messages.odometry)
         self._imu.publish(messages.imu)

@@ -35,7 +35,7 @@ from lfdm_ros.sensors import Datum, specific_force
 _NOISE = "noise_"
 _CHANNELS = {"x": "m", "y": "m", "roll": "rad", "pitch": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
              "roll_rate": "rad/s", "pitch_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
-# What the measured messages of other packages say, by the channels that they are made of; None: nothing that is measured here.
+# Fields of the measured messages of other packages, as the channels that they are made of; None: not measured here.
 _POSE = ("x", "y", None, "roll", "pitch", "yaw")
 _TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
 _ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
@@ -46,7 +46,7 @@ def _measures(what: str, *channels: str | None) -> When:
 
 
 class StateSensor(Component):
-    """Publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
+    """A sensor that publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
 
     The same measurement, number by number, is in `measured/odom`, `measured/imu` and `gnss/fix`, as far as they have a channel of it; their
     covariances are those of the noise, and UNKNOWN for what is not measured. The noise depends on the seed and on the number of states
@@ -65,7 +65,7 @@ class StateSensor(Component):
         Parameter("gnss_rate", 10.0, "fixes a second, of states that measure x and y; 0: none", 0.0, 1000.0, unit="Hz"),
     )
     ENDPOINTS = (
-        subscribes("vehicle/state", VehicleState, qos.STATE, "what is measured"),
+        subscribes("vehicle/state", VehicleState, qos.STATE, "the state to measure"),
         publishes("measured/state", VehicleState, qos.STATE, "the channels that have noise, with it"),
         publishes("measured/odom", Odometry, qos.STATE, "pose and velocity of these", when=_measures("pose or velocity", *_POSE, *_TWIST)),
         publishes("measured/imu", Imu, qos.STATE, "attitude, rates and accelerations of these",
@@ -128,7 +128,7 @@ class StateSensor(Component):
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
     def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
-        """The spins; a wheel that is one of a car's four is measured once."""
+        """Measures the wheels' speeds; one of a car's four is measured once."""
         errors = dict(zip(WHEELS, sigma * self._random.standard_normal(len(WHEELS))))
         message.wheel_speeds[:] = state.wheel_speeds + list(errors.values())
         message.wheel_names = state.wheel_names
@@ -151,7 +151,7 @@ class StateSensor(Component):
         return odometry
 
     def _fill_imu(self, state: VehicleState) -> Imu:
-        """An accelerometer leans with the body, whether its lean is measured or not: the noise comes on top of what it feels."""
+        """Fills the IMU's message: the accelerometer leans with the body, measured or not, and the noise adds to its specific force."""
         imu, message = self._imu, self._message
         imu.header.stamp = self._stamp
         set_fields(imu.orientation, "xyzw", quaternion(*self._known(_ATTITUDE)))
@@ -171,7 +171,7 @@ class StateSensor(Component):
     _stamp = Time()
 
     def stamp(self) -> Time:
-        """Stamp of the last state; this node keeps no clock."""
+        """Returns the stamp of the last state; this node keeps no clock."""
         return self._stamp
 
     def diagnose(self) -> Diagnosis:

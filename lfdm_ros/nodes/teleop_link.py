@@ -1,4 +1,4 @@
-"""The link node: what the vehicle shows reaches the operator late, and what the operator does reaches the vehicle late, or never."""
+"""The link node: delays or loses the states and scans on their way to the operator, and the commands on theirs to the vehicle."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _INPUTS = ("steering", "throttle", "brake")
 
 
 class TeleopLink(Component):
-    """Passes `vehicle/state` and `scan` on as `teleop/state` and `teleop/scan`, and `teleop/command` as `operator/command`.
+    """A link that passes `vehicle/state` and `scan` on as `teleop/state` and `teleop/scan`, and `teleop/command` as `operator/command`.
 
     Delays are on the node's clock: simulated time with `use_sim_time`. In lockstep each state gets one `operator/command`, stamped as that
-    state, once the operator has answered what had come up to it by then: teleop/relay.py. How old what arrives is, is on `teleop/link`.
+    state, once the operator has answered the messages that had reached it by then: teleop/relay.py. `teleop/link` has the age of arrivals.
     """
 
     NAME = "teleop_link"
@@ -51,9 +51,9 @@ class TeleopLink(Component):
         LIDAR_LATENCY, SCAN_PATIENCE,
     )
     ENDPOINTS = (
-        subscribes("vehicle/state", VehicleState, qos.NEWEST, "what goes up", in_lockstep=qos.STATE),
-        subscribes("scan", LaserScan, qos.SENSOR, "what goes up", in_lockstep=qos.STATE),
-        subscribes("teleop/command", DriverCommand, qos.NEWEST, "what goes down", in_lockstep=qos.COMMAND),
+        subscribes("vehicle/state", VehicleState, qos.NEWEST, "the state for the operator", in_lockstep=qos.STATE),
+        subscribes("scan", LaserScan, qos.SENSOR, "the scan for the operator", in_lockstep=qos.STATE),
+        subscribes("teleop/command", DriverCommand, qos.NEWEST, "the command for the vehicle", in_lockstep=qos.COMMAND),
         publishes("teleop/state", VehicleState, qos.STATE, "vehicle/state as it arrives at the operator", sole=True),
         publishes("teleop/scan", LaserScan, qos.STATE, "scan as it arrives there"),
         publishes("operator/command", DriverCommand, qos.COMMAND, "teleop/command as it arrives at the vehicle", sole=True),
@@ -81,7 +81,7 @@ class TeleopLink(Component):
         self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
 
     def activate(self) -> None:
-        self._relay.reset()  # what was under way is not any more
+        self._relay.reset()  # messages under way are lost
         self._relay.resets = 0
         self._waits_since = math.inf
         self._status_due = -math.inf
@@ -163,7 +163,7 @@ class TeleopLink(Component):
             self._passes_on[out.kind].publish(message)
 
     def stamp(self) -> Time:
-        """In lockstep of the last state: the node keeps no clock then."""
+        """Returns the time of the node's messages; in lockstep the last state's, as the node keeps no clock then."""
         if self.state not in ("inactive", "active") or not self._lockstep:
             return super().stamp()
         time = Time()

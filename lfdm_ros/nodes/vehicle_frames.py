@@ -1,4 +1,4 @@
-"""The vehicle frames node: where the vehicle and its parts are, as tf2 and RViz take it, and what the vehicle looks like."""
+"""The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JOINTS = 512  # that a message may have
 
 
 class VehicleFrames(Component):
-    """Turns `odom` and `joint_states` into `tf`, and the vehicle's file into `tf_static` and `robot_description`.
+    """Conversion of `odom` and `joint_states` to `tf`, and of the vehicle's file to `tf_static` and `robot_description`.
 
     The frames are those of REP 105: `map`, `odom` and `base_link`, which is on the ground below the position point; `lidar` and `imu` are
     where the vehicle's file puts them.
@@ -117,7 +117,7 @@ class VehicleFrames(Component):
     _stamp = Time()
 
     def stamp(self) -> Time:
-        """Of the last odometry: this node keeps no clock."""
+        """Returns the stamp of the last odometry: this node keeps no clock."""
         return self._stamp
 
     def diagnose(self) -> Diagnosis:
@@ -128,7 +128,7 @@ class VehicleFrames(Component):
 
 
 def _transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
-    """Where a joint's child is in its parent, turned by an angle [rad] about the joint's axis."""
+    """Returns the transform of a joint's child in its parent, turned by an angle [rad] about the joint's axis."""
     transform = TransformStamped(child_frame_id=joint.child)
     transform.header.frame_id = joint.parent
     set_fields(transform.transform.translation, "xyz", (joint.x, joint.y, joint.z))

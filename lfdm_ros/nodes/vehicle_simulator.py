@@ -51,7 +51,7 @@ _REPORT_WAITING = 1.0  # [s] of the wall clock, in lockstep
 
 
 class VehicleSimulator(Component):
-    """Publishes a simulated vehicle and /clock, and takes the driver's commands."""
+    """A simulated vehicle with /clock, driven by commands."""
 
     NAME = "vehicle_simulator"
     PARAMETERS = (
@@ -89,7 +89,7 @@ class VehicleSimulator(Component):
         *vehicle_endpoints(ALWAYS, scans=When(f"`lidar`, or {OBSTACLES.text}", lambda value: value("lidar") or OBSTACLES.holds(value))),
         publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
         publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
-        subscribes("control/command", DriverCommand, qos.NEWEST, "what the vehicle is driven by", in_lockstep=qos.COMMAND),
+        subscribes("control/command", DriverCommand, qos.NEWEST, "the vehicle's commands", in_lockstep=qos.COMMAND),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
         serves("~/pause", SetBool, "stop simulated time, or let it go on"),
         serves("~/step", Step, "some ticks while it is paused"),
@@ -188,7 +188,7 @@ class VehicleSimulator(Component):
     # ---- in and out ----------------------------------------------------------------------------------------------------
 
     def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
-        """Called in the stepper's thread, once a tick."""
+        """Publishes the outputs of a tick, in the stepper's thread."""
         self._topics.publish(time_ns, outputs, self._lidar)
         self._on_the_map.look(time_ns, outputs)
         for news in self._monitor.update(1e-9 * time_ns, outputs):
@@ -237,7 +237,7 @@ class VehicleSimulator(Component):
         return response
 
     def _forget(self, time_ns: int) -> None:
-        """Another place is another run, which begins at a time [ns]."""
+        """Begins another run at a time [ns], from another place."""
         self._origin_ns = time_ns
         self._monitor.reset(1e-9 * time_ns)
         self._sensors.reset(time_ns)
@@ -245,12 +245,12 @@ class VehicleSimulator(Component):
             self._lidar.reset(time_ns)
 
     def _end(self, reason: str) -> None:
-        """The stop time has come."""
+        """Ends the run at its stop time."""
         self._publish_status()  # before a recorder is told to end
         self.stop_requested(reason)
 
     def _give_up(self, waited: float) -> None:
-        """Lockstep, and nobody drives: what waits for the end of this run would wait for ever."""
+        """Ends a lockstep run that nobody drives as failed: others would wait for its end for ever."""
         self.give_up(f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}")
 
     def _report_waiting(self) -> None:
@@ -258,7 +258,7 @@ class VehicleSimulator(Component):
             self.get_logger().warning(waits)
 
     def _waits(self, status: Status) -> str:
-        """In lockstep, the command that has not come for a while and who could send it; else empty."""
+        """Returns a line on the command that lockstep has missed for a while, and on its publishers; else empty."""
         if self.state != "active" or status.waited < _REPORT_WAITING:
             return ""
         return f"waiting for the command that answers the state of {1e-9 * status.time_ns:g} s, {status.waited:.0f} s; {self._drivers()}"
@@ -316,7 +316,7 @@ class VehicleSimulator(Component):
 
 
 def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, str]:
-    """Level and one line, the worst first."""
+    """Returns level and one line, the worst first."""
     if status.diverged:
         return ERROR, status.diverged
     if status.timed_out:

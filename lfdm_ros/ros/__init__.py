@@ -1,4 +1,4 @@
-"""What a ROS 2 node is made of here: lifecycle component, executor, parameters, quality of service, messages to values and back.
+"""The parts of a ROS 2 node: lifecycle component, executor, parameters, quality of service, messages to values and back.
 
 This room and the two above it, `nodes` and `stacks`, are the only ones that import rclpy and messages.
 """
@@ -6,7 +6,7 @@ This room and the two above it, `nodes` and `stacks`, are the only ones that imp
 from lfdm_ros.environment import check_rmw
 from lfdm_ros.errors import InputError
 
-# rcl ends the process (status 102) where RMW_IMPLEMENTATION names a middleware that is not there; say it before it does.
+# rcl ends the process (status 102) where RMW_IMPLEMENTATION names a middleware that is not there: refused before that.
 _middleware = check_rmw()
 if _middleware.status == "fail":
     raise InputError(f"{_middleware.detail}; fix: {_middleware.fix}")

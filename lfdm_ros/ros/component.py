@@ -50,7 +50,7 @@ class Component(LifecycleNode):
 
     Attributes:
         state: label of the lifecycle state, kept here because callbacks for parameters run before rclpy can tell.
-        failure: why the last transition failed.
+        failure: reason of the last transition's failure.
         refusals: inputs that the node refused, and why; the counts appear in /diagnostics by themselves.
         errors: lasting failures, in one line each.
     """
@@ -149,7 +149,7 @@ class Component(LifecycleNode):
 
         Args:
             where: name of the callback, without leading underscores.
-            arguments: what it was called with, for example the message.
+            arguments: of the call, for example the message.
         """
 
     def summary(self) -> dict[str, Any]:

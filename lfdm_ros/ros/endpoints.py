@@ -1,4 +1,4 @@
-"""What a node publishes, hears, serves and acts on: declared once, made from that, and read by who documents, draws or permits it."""
+"""Topics, services and actions of a node: declared once, made from that, and read for documents, layouts and permissions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ALWAYS = When("", lambda value: True)
 
 
 def given(parameter: str, wanted: Any = True) -> When:
-    """Where a parameter has a value."""
+    """Makes the condition that a parameter has a value."""
     return When(f"`{parameter}: {str(wanted).lower() if isinstance(wanted, bool) else wanted}`", lambda value: value(parameter) == wanted)
 
 
 def unless(parameter: str, unwanted: Any) -> When:
-    """Where a parameter has another value."""
+    """Makes the condition that a parameter has another value."""
     return When(f"`{parameter}` not `{unwanted}`", lambda value: value(parameter) != unwanted)
 
 
@@ -53,7 +53,7 @@ class Endpoint:
     direction: str
     name: str  # as the node's code calls it: relative to its namespace, / in front: to the graph, ~/: to the node
     kind: Any  # class of the message, service or action; None: not known
-    text: str  # what it is about
+    text: str  # its contents
     qos: QoSProfile | None = None  # of topics; None: rclpy's own
     in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
     when: When = ALWAYS
@@ -62,18 +62,18 @@ class Endpoint:
 
     @property
     def type_name(self) -> str:
-        """As "nav_msgs/msg/Odometry"; "" where that is not known."""
+        """Name of the type, such as "nav_msgs/msg/Odometry"; "" where it is not known."""
         if self.kind is None:
             return ""
         package, room = self.kind.__module__.split(".")[:2]
         return f"{package}/{room}/{self.kind.__name__}"
 
     def name_for(self, value: Value) -> str:
-        """The name, given the node's parameters."""
+        """Returns the name, given the node's parameters."""
         return value(self.named_by) if self.named_by else self.name
 
     def profile(self, value: Value) -> QoSProfile:
-        """The quality of service, given the node's parameters."""
+        """Returns the quality of service, given the node's parameters."""
         from lfdm_ros.engine.stepping import LOCKSTEP  # slow to import, and many nodes do without
 
         profile = self.in_lockstep if self.in_lockstep is not None and value("stepping") == LOCKSTEP else self.qos
@@ -82,22 +82,22 @@ class Endpoint:
 
 
 def publishes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
-    """A topic that a node publishes."""
+    """Declares a topic that a node publishes."""
     return Endpoint(PUBLISHES, name, kind, text, profile, **more)
 
 
 def subscribes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
-    """A topic that a node subscribes to."""
+    """Declares a topic that a node subscribes to."""
     return Endpoint(SUBSCRIBES, name, kind, text, profile, **more)
 
 
 def serves(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """A service that a node offers."""
+    """Declares a service that a node offers."""
     return Endpoint(SERVES, name, kind, text, **more)
 
 
 def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """An action that a node offers."""
+    """Declares an action that a node offers."""
     return Endpoint(ACTS, name, kind, text, **more)
 
 
@@ -107,13 +107,13 @@ def calls(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
 
 
 def in_force(endpoints: Iterable[Endpoint], value: Value) -> list[Endpoint]:
-    """Those that exist, given the node's parameters."""
+    """Returns the endpoints that exist, given the node's parameters."""
     return [endpoint for endpoint in endpoints if endpoint.when.holds(value)]
 
 
 DIAGNOSTICS = publishes("/diagnostics", DiagnosticArray, qos.STATUS, "the node's health, once a second")
 
-# What rclpy makes for each node, and for each lifecycle node.
+# Endpoints that rclpy makes for each node, and for each lifecycle node.
 OF_NODES = (
     publishes("/rosout", Log, None, "log"),
     publishes("/parameter_events", ParameterEvent, None, "parameters that have changed"),

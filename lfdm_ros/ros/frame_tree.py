@@ -1,4 +1,4 @@
-"""Where frames lie in each other in the plane, of what was heard on tf and tf_static; each transform as it was last heard."""
+"""Places of frames in each other in the plane, by tf and tf_static; each transform as it was last received."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.errors import InputError
 
-_MOST = 1000  # frames; one who makes up names must not fill the memory
+_MOST = 1000  # frames; made-up names must not fill the memory
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,24 @@ class Placed:
     yaw: float = 0.0
 
     def out(self, points: np.ndarray) -> np.ndarray:
-        """Points (n, 2) of this frame in the other."""
+        """Returns points (n, 2) of this frame in the other."""
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         return np.asarray(points, float) @ np.array([[c, s], [-s, c]]) + (self.x, self.y)
 
     def into(self, points: np.ndarray) -> np.ndarray:
-        """Points (n, 2) of the other frame in this one."""
+        """Returns points (n, 2) of the other frame in this one."""
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         return (np.asarray(points, float) - (self.x, self.y)) @ np.array([[c, -s], [s, c]])
 
 
 class FrameTree:
-    """Takes transforms, and points from one frame to another. tf2 keeps a history as well; a task lasts, so that the newest will do."""
+    """Transforms, and with them points from one frame in another. tf2 keeps a history as well; a task lasts, so that the newest will do."""
 
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Placed]] = {}
 
     def take(self, transform: TransformStamped) -> None:
-        """Raises Refused: not finite, no rotation, out of range, or more frames than there can be."""
+        """Stores a transform. Raises Refused: not finite, no rotation, out of range, or too many frames."""
         parent, child = transform.header.frame_id.lstrip("/"), transform.child_frame_id.lstrip("/")
         if not parent or not child or parent == child:
             raise Refused(f"'{child}' in '{parent}'", FRAME)
@@ -57,7 +57,7 @@ class FrameTree:
         self._parents[child] = parent, Placed(place.x, place.y, yaw)
 
     def hear(self, message: TFMessage, refusals: Refusals) -> None:
-        """All transforms of a message; those that are none are counted, more than there can be are not looked at."""
+        """Stores all transforms of a message; invalid ones are counted, a message of too many is refused whole."""
         if len(message.transforms) > _MOST:
             refusals.refuse("transform", f"{len(message.transforms)} transforms in a message, more than {_MOST}", TOO_MANY)
             return
@@ -68,10 +68,10 @@ class FrameTree:
                 refusals.refuse("transform", error)
 
     def task(self, task: Task, frame: str) -> Task:
-        """The task in a frame, if it is known how that lies in the task's own; else as it is, for whoever compares the two to refuse it.
+        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame.
 
         Raises:
-            Refused: a place where none can be.
+            Refused: a place out of range.
         """
         if not task.frame or task.frame == frame or not self.knows(task.frame, frame):
             return task
@@ -84,10 +84,10 @@ class FrameTree:
         return replace(task, frame=frame, **moved)
 
     def points(self, points: np.ndarray, source: str, target: str) -> np.ndarray:
-        """Points (n, 2) of frame `source` in frame `target`.
+        """Returns points (n, 2) of frame `source` in frame `target`.
 
         Raises:
-            Refused: nobody has said how the two lie, or the points end up where none can be.
+            Refused: no transform between the two is known, or the points end up out of range.
         """
         ups, downs = self._chain(source), self._chain(target)
         if ups[-1][0] != downs[-1][0]:
@@ -102,11 +102,11 @@ class FrameTree:
         return moved
 
     def knows(self, source: str, target: str) -> bool:
-        """Whether points can go from one to the other."""
+        """Checks that the transform from one to the other is known."""
         return self._chain(source)[-1][0] == self._chain(target)[-1][0]
 
     def _chain(self, frame: str) -> list[tuple[str, Placed]]:
-        """From a frame up to its root: each frame with its place in the next one; a circle ends where it closes."""
+        """Returns the chain from a frame up to its root: each frame with its place in the next one; a circle ends where it closes."""
         chain, seen, frame = [], set(), frame.lstrip("/")
         while frame in self._parents and frame not in seen:
             seen.add(frame)

@@ -37,7 +37,7 @@ LARGEST = 50.0  # of a latent value: the link's own ends are reached long before
 
 
 def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, stamp_ns: int) -> GridMap:
-    """Layers (ny, nx) at the nodes of a grid, which are the middles of the message's cells; NaN: nothing known."""
+    """Makes the message of layers (ny, nx) at the nodes of a grid, which are the middles of the message's cells; NaN: not known."""
     message = GridMap(layers=list(layers), basic_layers=[])
     message.header.frame_id = frame
     set_stamp(message.header.stamp, stamp_ns)
@@ -57,7 +57,7 @@ def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, s
 
 
 def read_grid_map(message: GridMap) -> tuple[Grid, dict[str, np.ndarray]]:
-    """The grid of a message's cells, and its layers (ny, nx) by name; a shifted one is turned back.
+    """Returns the grid of a message's cells, and its layers (ny, nx) by name; a shifted map is turned back.
 
     Raises:
         Refused: parts that do not fit together, a turned grid, one that is too large, or numbers that are not finite where they must be.
@@ -99,7 +99,7 @@ def _layer(name: str, data: Float32MultiArray, message: GridMap, nx: int, ny: in
 
 
 def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> GridMap:
-    """The map; stamp: up to which the vehicle's drive is in it [ns]."""
+    """Makes the message of a map; stamp_ns: time up to which the vehicle's drive is in it [ns]."""
     everywhere = np.ones(known.grid.shape)
     return grid_map_message(known.grid, {
         MEDIAN: known.link.friction(known.mean), MEAN: known.mean, SD: known.sd,
@@ -108,7 +108,7 @@ def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> Gri
 
 
 def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
-    """What a map says is known, in the frame of the vehicle's states.
+    """Reads the friction that a map has, in the frame of the vehicle's states.
 
     Raises:
         Refused: as `read_grid_map`, another frame, a layer that is not there or has holes, or values that no friction has.

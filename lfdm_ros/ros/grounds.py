@@ -35,7 +35,7 @@ SUBSCRIBES_KNOWN = subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is le
 
 
 def ground_of(node: Any) -> GroundDescription | None:
-    """That of a node's parameters; None: none is given.
+    """Returns the ground that a node's parameters name; None: none is given.
 
     Raises:
         InputError: as `find_ground`.
@@ -45,7 +45,7 @@ def ground_of(node: Any) -> GroundDescription | None:
 
 
 def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
-    """What a node that plans knows of the ground of its parameters; where the friction is to be learned, of that nothing.
+    """Returns the vehicle on the ground of a node's parameters, as planners know it: without its friction where that is to be learned.
 
     Raises:
         InputError: as `ground_of`.
@@ -57,9 +57,9 @@ def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
-    """What GroundTopics publishes."""
+    """Returns the endpoints of `GroundTopics`."""
     on = when & unless("ground", "")
-    return (publishes("ground/document", String, qos.LATCHED, "what it is made of, as JSON: a replay has the same", when=on),
+    return (publishes("ground/document", String, qos.LATCHED, "its description as JSON: a replay has the same", when=on),
             publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
             publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on),
             publishes("ground/markers", MarkerArray, qos.LATCHED, "heights, friction from dry, grey, to ice, white, and soils, for RViz",
@@ -67,7 +67,7 @@ def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
 
 
 class GroundTopics:
-    """What is told of a vehicle's ground."""
+    """Publishers of a vehicle's ground."""
 
     def __init__(self, node: Any, ground: GroundDescription | None) -> None:
         self._ground, self._document = ground, node.publisher("ground/document")
@@ -75,7 +75,7 @@ class GroundTopics:
         self._markers = node.publisher("ground/markers")
 
     def publish(self) -> None:
-        """Once, when the node is active."""
+        """Publishes the ground, once, when the node is active."""
         if self._ground is None:
             return
         self._document.publish(String(data=json.dumps(self._ground.document)))
@@ -93,7 +93,7 @@ class GroundTopics:
 
 
 def _draw(picture: Picture, ground: GroundDescription) -> None:
-    """The ground as a surface, of no more than so many nodes a side."""
+    """Draws the ground as a surface of at most `_DRAWN` nodes a side."""
     grid = ground.field.grid
     rows, columns = (np.unique(np.linspace(0, n - 1, min(n, _DRAWN)).astype(int)) for n in grid.shape)
     nodes = np.ix_(rows, columns)
@@ -108,7 +108,7 @@ def _draw(picture: Picture, ground: GroundDescription) -> None:
 
 
 def _occupancy(field: FrictionField, friction: np.ndarray) -> OccupancyGrid:
-    """Where it is slippery, as a costmap has it where it is occupied."""
+    """Makes an occupancy grid in which slippery places are as the occupied ones of a costmap."""
     grid, message = field.grid, OccupancyGrid()
     message.header.frame_id = ODOM_FRAME
     set_stamp(message.header.stamp, 0)

@@ -1,4 +1,4 @@
-"""How a node is: what went wrong in it, what it refused, who publishes what it alone should, as a line in /diagnostics."""
+"""The health of a node as a line in /diagnostics: errors, refused inputs, and other publishers of its own topics."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Diagnosis = tuple[bytes, str, dict[str, Any]]
 
 
 class Health:
-    """Counts what there is to tell beside what the node itself says.
+    """Counts of errors and refused inputs, beside the node's own diagnosis.
 
     Attributes:
-        caught: exceptions that came out of callbacks, by what is told of them: how many.
+        caught: number of exceptions that came out of callbacks, by their text.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Health:
         self._refused_before = 0
 
     def status(self, name: str, diagnosis: Diagnosis, refusals: Refusals, others: str) -> DiagnosticArray:
-        """The message, without its stamp.
+        """Makes the message, without its stamp.
 
         Args:
             name: of the node.
-            diagnosis: what the node says of itself; the worst of all counts.
-            refusals: what it refused so far.
-            others: who publishes what this node alone should, in one line.
+            diagnosis: by the node itself; the worst of all counts.
+            refusals: inputs refused so far.
+            others: other publishers of what this node alone should publish, in one line.
         """
         level, summary, values = diagnosis
         refused, self._refused_before = refusals.total - self._refused_before, refusals.total
@@ -51,7 +51,7 @@ class Health:
 
 
 def other_publishers(node: Any, topics: Iterable[str]) -> str:
-    """Who else publishes topics that this node alone should, in one line; '': nobody."""
+    """Names other publishers of topics that this node alone should publish, in one line; '': none."""
     found = []
     for topic in topics:
         names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in node.get_publishers_info_by_topic(topic)]

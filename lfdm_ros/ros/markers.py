@@ -28,14 +28,14 @@ _ARROW = 1.0  # [s] of travel that an arrow shows
 
 
 def mixed(share: float) -> Colour:
-    """From CALM, 0, to ALARM, 1; what is not known is alarming."""
+    """Mixes a colour from CALM, 0, to ALARM, 1; NaN is alarming."""
     share = min(max(share, 0.0), 1.0) if share == share else 1.0
     red, green, blue, alpha = ((1.0 - share) * calm + share * alarm for calm, alarm in zip(CALM, ALARM))
     return red, green, blue, alpha
 
 
 class Picture:
-    """Collects markers of one frame and time; each replaces all that were drawn before."""
+    """Markers of one frame and time; each picture replaces all that were drawn before."""
 
     def __init__(self, frame: str, time_ns: int) -> None:
         self._frame, self._time_ns = frame, time_ns
@@ -49,13 +49,13 @@ class Picture:
         marker.scale.z = _HEIGHT
 
     def line(self, name: str, x: np.ndarray, y: np.ndarray, width: float, colour: Colour) -> None:
-        """A line through points (n,), (n,) [m]."""
+        """Adds a line through points (n,), (n,) [m]."""
         marker = self._add(name, Marker.LINE_STRIP, colour)
         marker.scale.x = width
         marker.points = [Point(x=a, y=b) for a, b in zip(x.tolist(), y.tolist())]
 
     def surface(self, name: str, x: np.ndarray, y: np.ndarray, z: np.ndarray, colours: np.ndarray) -> None:
-        """Triangles over the nodes x (nx,), y (ny,) at heights z (ny, nx) [m], in colours (ny, nx, 4)."""
+        """Adds triangles over the nodes x (nx,), y (ny,) at heights z (ny, nx) [m], in colours (ny, nx, 4)."""
         marker = self._add(name, Marker.TRIANGLE_LIST, TRUE)
         marker.scale.x = marker.scale.y = marker.scale.z = 1.0
         j, i = (index.ravel() for index in np.mgrid[:len(y) - 1, :len(x) - 1])
@@ -64,14 +64,14 @@ class Picture:
         marker.colors = [ColorRGBA(r=r, g=g, b=b, a=a) for r, g, b, a in colours[rows, columns].tolist()]
 
     def arrow(self, name: str, x: float, y: float, vx: float, vy: float, colour: Colour) -> None:
-        """Where something will be in a second."""
+        """Adds an arrow from a place [m] to where it will be in a second, by its velocity [m/s]."""
         marker = self._add(name, Marker.ARROW, colour)
         marker.scale.x, marker.scale.y = 0.2, 0.4
         marker.points = [Point(x=float(x), y=float(y), z=_HEIGHT),
                          Point(x=float(x + _ARROW * vx), y=float(y + _ARROW * vy), z=_HEIGHT)]
 
     def text(self, name: str, x: float, y: float, text: str, colour: Colour) -> None:
-        """Lines that stand upright, whoever looks."""
+        """Adds lines of text that face the viewer."""
         marker = self._add(name, Marker.TEXT_VIEW_FACING, colour)
         marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = float(x), float(y), 2.0 * _HEIGHT
         marker.scale.z = 0.5 * _HEIGHT
@@ -87,7 +87,7 @@ class Picture:
         self.disc("goal", goal.x, goal.y, goal.tolerance, GOAL)
 
     def world(self, world: World, time: float) -> None:
-        """The obstacles of a scenario at a time [s]."""
+        """Adds the obstacles of a scenario at a time [s]."""
         for obstacle in world.obstacles:
             dx, dy = time * obstacle.vx, time * obstacle.vy
             if isinstance(obstacle, Circle):

@@ -16,7 +16,7 @@ LONG = 128  # elements of a list that are shown where not all are asked for
 
 
 def plain(value: Any, longest: int | None = None) -> Any:
-    """A message as mappings, lists, numbers and texts; of a list the first `longest` elements, and how many there are."""
+    """Converts a message to mappings, lists, numbers and texts; of a list the first `longest` elements, and how many there are."""
     if hasattr(value, "get_fields_and_field_types"):
         return {name: plain(getattr(value, name), longest) for name in value.get_fields_and_field_types()}
     if isinstance(value, (list, tuple, array.array, np.ndarray)):
@@ -28,12 +28,12 @@ def plain(value: Any, longest: int | None = None) -> Any:
 
 
 def as_yaml(value: Any, longest: int | None = None) -> str:
-    """A message, or a part of one, as YAML; `longest` as in `plain`."""
+    """Formats a message, or a part of one, as YAML; `longest` as in `plain`."""
     return yaml.safe_dump(plain(value, longest), sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
 
 
 def part(value: Any, path: str) -> Any:
-    """The part of a message at a path such as "pose.position.x" or "wheel_speeds[2]".
+    """Returns the part of a message at a path such as "pose.position.x" or "wheel_speeds[2]".
 
     Raises:
         InputError: there is no such part; the message says which there are.
@@ -52,7 +52,7 @@ def part(value: Any, path: str) -> Any:
 
 
 def filled(kind: Any, values: Any, where: str = "") -> Any:
-    """A message of a class, with the values of a mapping.
+    """Makes a message of a class, with the values of a mapping.
 
     Raises:
         InputError: a field that it does not have, or a value of another type; the message names it.

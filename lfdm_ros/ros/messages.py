@@ -22,23 +22,23 @@ from lfdm_ros.vehicles.description import STEERING_JOINTS, wheel_joint
 
 # Frames, as REP 105 names them; all have x forward, y to the left, z up (REP 103).
 MAP_FRAME, ODOM_FRAME, BODY_FRAME, LIDAR_FRAME, IMU_FRAME = "map", "odom", "base_link", "lidar", "imu"
-# Variances of what is simulated without error, for those who take 0 for a mistake, and of what is not measured at all; whole SI units.
+# Variances of values simulated without error, as some programs take 0 for a mistake, and of values not measured; whole SI units.
 EXACT, UNKNOWN = 1e-9, 1e6
 SCALARS = ("x", "y", "roll", "pitch", "yaw", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate",
             "road_wheel_angle", "engine_speed")
-# Of wheels: the field of a car's four, that of all wheels, and how the names of the models' outputs begin.
+# Values of wheels: the field of a car's four, that of all wheels, and how the names of the models' outputs begin.
 SPINS = "omega"
 OF_WHEELS = (("wheel_speeds", "speed_by_wheel", SPINS), ("tyre_force_x", "force_x_by_wheel", "tyre_fx"),
              ("tyre_force_y", "force_y_by_wheel", "tyre_fy"), ("tyre_force_z", "force_z_by_wheel", "tyre_fz"))
 
 
 def nanoseconds(stamp: Time) -> int:
-    """A stamp as one integer."""
+    """Converts a stamp to one integer."""
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
 
 def checked_stamp(stamp: Time) -> int:
-    """As `nanoseconds`; raises Refused for a stamp that no clock gives."""
+    """Converts a stamp as `nanoseconds` does; raises Refused for one that no clock gives."""
     time_ns = nanoseconds(stamp)
     require("stamp", 1e-9 * time_ns)
     return time_ns
@@ -63,7 +63,7 @@ def check_wheels(state: VehicleState) -> None:
 
 
 def speeds_of(state: VehicleState) -> dict[str, float]:
-    """The spins of all wheels [rad/s], by the names of the models' states; arrays by wheel that do not fit together say nothing."""
+    """Returns the spins of all wheels [rad/s], by the names of the models' states; arrays by wheel that do not fit together say nothing."""
     speeds: dict[str, float] = {}
     if len(state.wheel_names) == len(state.speed_by_wheel) <= BOUNDS["wheels"].upper:
         speeds.update(zip(state.wheel_names, state.speed_by_wheel))
@@ -74,7 +74,7 @@ def speeds_of(state: VehicleState) -> dict[str, float]:
 
 
 def unmeasured() -> VehicleState:
-    """A state of which nothing is known."""
+    """Makes a state in which nothing is measured."""
     state = VehicleState()
     for name in SCALARS:
         setattr(state, name, math.nan)
@@ -88,7 +88,7 @@ def set_stamp(stamp: Time, time_ns: int) -> None:
 
 
 def quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """(x, y, z, w) of a rotation by yaw about z, then pitch about y, then roll about x (REP-103)."""
+    """Returns (x, y, z, w) of a rotation by yaw about z, then pitch about y, then roll about x (REP-103)."""
     cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
     cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
     cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
@@ -96,7 +96,7 @@ def quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, flo
 
 
 def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserScan:
-    """The message of a scan; period: between two scans [s]."""
+    """Makes the message of a scan; period: between two scans [s]."""
     message = LaserScan(
         angle_min=float(scan.angle_min), angle_max=float(scan.angle_min + scan.angle_increment * (len(scan.ranges) - 1)),
         angle_increment=float(scan.angle_increment), scan_time=period, range_min=float(scan.range_min), range_max=float(scan.range_max),
@@ -107,7 +107,7 @@ def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserS
 
 
 def diagonal(variances: Sequence[float]) -> array[float]:
-    """A covariance of errors that do not depend on each other, row by row."""
+    """Makes the covariance of independent errors, row by row."""
     covariance = np.diag(np.asarray(variances, float))
     return array("d", covariance.tobytes())
 
@@ -116,10 +116,7 @@ class VehicleMessages:
     """The messages of one tick: `clock`, `state`, `odometry`, `imu`, `joints`."""
 
     def __init__(self, model: Model, imu: Mount | None = None) -> None:
-        """
-        Args:
-            imu: where the IMU sits; by default at the position point.
-        """
+        """Makes the messages; imu: mount of the IMU, by default the position point."""
         known = model.known
         index = {output.name: i for i, output in enumerate(model.outputs) if output.name in known}
         self._scalars = [(name, index[name]) for name in SCALARS if name in index]
@@ -193,7 +190,7 @@ class VehicleMessages:
         set_fields(self.imu.linear_acceleration, "xyz", specific_force(ax, ay, roll, pitch))
 
     def _fill_joints(self, spins: list[float], steered: float, span: float) -> None:
-        """Angles and rates of the joints; what does not turn in this model stands, and its rate is NaN."""
+        """Fills angles and rates of the joints; one that does not turn in this model stands, and its rate is NaN."""
         self._turned = [math.remainder(angle + span * spin, 2.0 * math.pi) if spin == spin else angle
                         for angle, spin in zip(self._turned, spins)]
         rate, self._steered = (steered - self._steered) / span if span else 0.0, steered
@@ -201,7 +198,7 @@ class VehicleMessages:
         self.joints.velocity = array("d", [*spins, *[rate] * len(STEERING_JOINTS)])
 
     def _at_mount(self, ax: float, ay: float, yaw_rate: float, span: float) -> tuple[float, float]:
-        """The acceleration [m/s^2] where the IMU sits, in the plane; the yaw acceleration is the mean of the tick."""
+        """Returns the acceleration [m/s^2] at the IMU's mount, in the plane; the yaw acceleration is the mean of the tick."""
         mount, alpha = self._mount, (yaw_rate - self._yaw_rate) / span if span else 0.0
         self._yaw_rate = yaw_rate
         return ax - yaw_rate**2 * mount.x - alpha * mount.y, ay + alpha * mount.x - yaw_rate**2 * mount.y

@@ -41,16 +41,16 @@ def ros_parameter(parameter: Parameter, value: Value) -> RosParameter:
     return RosParameter(parameter.name, _ROS_TYPES[type(parameter.default)], value)
 
 
-# Of nodes that have a vehicle.
+# Parameters of nodes that have a vehicle.
 VEHICLE = Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path")
 VEHICLE_CHANGES = Parameter("vehicle_changes", [], "parameters of the vehicle that are not as its file says, NAME=VALUE in SI units: "
                                                    "actuation_delay=0.1, overall_width=2.5")
-# Of nodes that take part in a scenario; given to the whole stack.
+# Parameter of nodes that take part in a scenario; given to the whole stack.
 SCENARIO_SEED = Parameter("scenario_seed", -1, "seed of the scenario's course: another field; -1: as its file says", -1, 2**31 - 1)
 
 
 def seed_of(value: int) -> int | None:
-    """What `load_scenario` takes for a value of SCENARIO_SEED."""
+    """Converts a value of SCENARIO_SEED to the seed that `load_scenario` takes."""
     return None if value < 0 else value
 
 
@@ -59,7 +59,7 @@ USE_SIM_TIME = Parameter("use_sim_time", False, "take the time from /clock")
 
 
 def by_name(table: Iterable[Parameter]) -> dict[str, Parameter]:
-    """The parameters a node accepts, by name."""
+    """Returns the parameters a node accepts, by name."""
     return {parameter.name: parameter for parameter in (*table, USE_SIM_TIME)}
 
 
@@ -71,7 +71,7 @@ class Declarations:
         self._by_name = by_name(self._table)
 
     def declare(self, node: Node, former: Mapping[str, str], renamed: Mapping[str, str]) -> None:
-        """Declares them.
+        """Declares the parameters to ROS.
 
         Args:
             former: parameters of former versions, and the line that refuses each.
@@ -113,7 +113,7 @@ class Declarations:
 
 
 def vehicle_of(node: Any, *changes: str) -> Vehicle:
-    """The vehicle that the parameters of a node name, with its changes and more; what is assumed of it stands in the log.
+    """Returns the vehicle that the parameters of a node name, with its changes and more; assumptions about it are logged.
 
     Raises:
         InputError: as `load_vehicle`.

@@ -1,4 +1,4 @@
-"""What the controller takes from messages, and the messages of what it decides. Those of a cycle are made once and used again."""
+"""Inputs of the controller from messages, and messages of its decisions. Those of a cycle are made once and used again."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
 
 
 def values_of_state(state: VehicleState) -> dict[str, float]:
-    """What a state measures, by the names of the models' states; NaN: not measured."""
+    """Returns the values of a state by the names of the models' states; NaN: not measured."""
     return {**{name: getattr(state, name) for name in _MEASURED}, **speeds_of(state)}
 
 
 def values_of_odometry(odometry: Odometry) -> dict[str, float]:
-    """As `values_of_state`, with the length of the orientation. Of length 0, which nobody filled in, it is a yaw that was not measured."""
+    """Returns them as `values_of_state`, with the length of the orientation; where that is 0, as never filled in, yaw is not measured."""
     q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
     yaw, length = math.nan, math.hypot(q.x, q.y, q.z, q.w)
     if length != 0.0:
@@ -50,16 +50,16 @@ def values_of_odometry(odometry: Odometry) -> dict[str, float]:
 
 
 def scan_of(message: LaserScan) -> Scan:
-    """The scan of a message, unchecked."""
+    """Returns the scan of a message, unchecked."""
     return Scan(1e-9 * nanoseconds(message.header.stamp), message.angle_min, message.angle_increment, message.range_min, message.range_max,
                 np.array(message.ranges, float))
 
 
 def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) -> Task:
-    """Going to a pose; its heading is free.
+    """Makes the task of going to a pose; its heading is free.
 
     Raises:
-        InputError: not finite, or nowhere that can be.
+        InputError: not finite, or out of range.
     """
     position = message.pose.position
     goal = Goal(position.x, position.y, tolerance, stop)
@@ -67,11 +67,11 @@ def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) 
 
 
 def path_task(data: bytes, speed: float, stop: bool) -> Task:
-    """Following a path, a serialised nav_msgs/Path; points that repeat the one before are left out. Without poses it ends the task that is
-    driven.
+    """Makes the task of following a path, a serialised nav_msgs/Path; points that repeat the one before are left out. Without poses it ends
+    the task that is driven.
 
     Raises:
-        InputError: not finite, nowhere that can be, too many poses, in another frame than it says itself, fewer than two distinct points.
+        InputError: not finite, out of range, too many poses, in another frame than it says itself, fewer than two distinct points.
     """
     frame, points = read_path(data)
     if not len(points):
@@ -87,10 +87,7 @@ class PlanMessages:
     """The messages of a cycle: `command`, `ackermann`, `status`, `plan`, `horizon`, each filled by the function of its name."""
 
     def __init__(self, units: Mapping[str, str]) -> None:
-        """
-        Args:
-            units: of the states by name; what is not there has the unit 1.
-        """
+        """Makes the messages; units: of the states by name, 1 where there is none."""
         self._units = units
         self._names: Sequence[str] = ()
         self.command, self.status, self.plan, self.horizon = DriverCommand(), MpcStatus(), PlanMessage(), PathMessage()
@@ -103,7 +100,7 @@ class PlanMessages:
         return command
 
     def fill_ackermann(self, decision: PilotDecision, lock: float) -> AckermannDriveStamped:
-        """What is commanded, for a vehicle that follows a speed: that of the plan a little ahead, and 0 where there is no plan to go by.
+        """Fills the command of a vehicle that follows a speed: that of the plan a little ahead, and 0 where there is no plan to go by.
 
         Args:
             lock: angle of the front wheels at steering 1 [rad].
@@ -121,10 +118,7 @@ class PlanMessages:
         return message
 
     def fill_status(self, decision: PilotDecision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
-        """
-        Args:
-            cycle_time: from the arrival of the state to the command [s].
-        """
+        """Fills the status of a cycle; cycle_time: from the arrival of the state to the command [s]."""
         status, cycle = self.status, decision.cycle
         set_stamp(status.header.stamp, decision.time_ns)
         status.header.frame_id = decision.frame
@@ -158,7 +152,7 @@ class PlanMessages:
         return message
 
     def fill_horizon(self, decision: PilotDecision, plan: Plan) -> PathMessage:
-        """The poses of the plan, each with its own stamp."""
+        """Fills the poses of the plan, each with its own stamp."""
         message = self.horizon
         set_stamp(message.header.stamp, decision.time_ns)
         message.header.frame_id = decision.frame
@@ -176,7 +170,7 @@ class PlanMessages:
 
 
 def _progress(task: Task, remaining: float) -> tuple[float, float, float]:
-    """Speed limit in force [m/s], progress along the path and distance to go [m]; NaN: there is none."""
+    """Returns the speed limit in force [m/s], progress along the path and distance to go [m]; NaN: there is none."""
     if not math.isfinite(remaining):  # no task, or no plan for it yet
         remaining = math.nan
     if task.path is None:
@@ -190,5 +184,5 @@ def heading(yaw: float) -> Quaternion:
 
 
 def reason(cycle: Cycle, pilot: Pilot) -> str:
-    """Why a cycle came out as it did; a vehicle that does not see stops whatever the solver says."""
+    """Returns the reason of a cycle's outcome; a vehicle that does not see stops whatever the solver says."""
     return "; ".join(part for part in (pilot.blind, cycle.reason) if part)

@@ -1,4 +1,4 @@
-"""The message lfdm_ros/Posterior: made of a stored version, and taken over by whoever has a vehicle."""
+"""The message lfdm_ros/Posterior: made of a stored version, and applied to a vehicle."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TEXTS = ("parameter_names", "units", "recordings", "recording_sha256")
 
 
 def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], number: int) -> Posterior:
-    """The message of a calibration.
+    """Makes the message of a calibration.
 
     Args:
-        posterior: as `lfdm_ros.calibration.load_posterior_summary`, with None for what is not finite.
+        posterior: as `lfdm_ros.calibration.load_posterior_summary`, with None for values that are not finite.
         summary: as in summary.json.
         number: of the version, 0: not stored.
 
@@ -46,7 +46,7 @@ def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], 
 
 
 def version_message(version: Version | None) -> Posterior:
-    """The message of what is in force; None, the vehicle file: one with posterior_version 0 and nothing else.
+    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else.
 
     Raises:
         InputError: as `posterior_message`.
@@ -55,7 +55,7 @@ def version_message(version: Version | None) -> Posterior:
 
 
 def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[str] = ()) -> Vehicle:
-    """The vehicle with a posterior's values; with those of its file where nothing learned is in force.
+    """Returns the vehicle with a posterior's values; with those of its file where no posterior is in force.
 
     Args:
         vehicle: as in its file.

@@ -13,7 +13,7 @@ def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATI
                       durability=durability)
 
 
-# What the vehicle measures and what its driver commands, each publishing tick. Deep, so that a recorder in another process that
+# States of the vehicle and commands of its driver, each publishing tick. Deep, so that a recorder in another process that
 # falls behind for seconds at 50 times real time loses nothing: a reliable writer keeps a sample until it is acknowledged or
 # pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
 STATE = _reliable(10_000)
@@ -29,7 +29,7 @@ SENSOR = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=Reliab
 CLOCK = _reliable(1)
 # Status and diagnostics, once or twice a second.
 STATUS = _reliable(10)
-# What tf2 publishes and hears: transforms of many, each of which counts for a while.
+# Topics of tf2: transforms of many, each of which counts for a while.
 TRANSFORMS = _reliable(100)
 # Kept for those who come later: posterior, what does not move.
 LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
@@ -38,7 +38,7 @@ LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def matching(ends: Sequence[TopicEndpointInfo], depth: int) -> QoSProfile:
-    """To hear publishers: what each of them offers, and no more; a stricter request would get nothing from some of them."""
+    """Returns the profile that hears all publishers: no stricter than each of them offers, as some would send nothing otherwise."""
     reliable = all(end.qos_profile.reliability == ReliabilityPolicy.RELIABLE for end in ends)
     latched = all(end.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for end in ends)
     return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth,
@@ -47,5 +47,5 @@ def matching(ends: Sequence[TopicEndpointInfo], depth: int) -> QoSProfile:
 
 
 def name_of(profile: QoSProfile | None) -> str:
-    """What a profile is called here; "" for those of others."""
+    """Returns the name of a profile of this module; "" for others."""
     return next((name for name, own in globals().items() if own is profile is not None), "")

@@ -9,11 +9,11 @@ import numpy as np
 from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require
 
 _POSE = 7 * 8  # bytes: position x, y, z, orientation x, y, z, w
-_START = 4  # what offsets count from: the encapsulation's header comes before
+_START = 4  # origin of the offsets, behind the encapsulation's header
 
 
 def read_path(data: bytes) -> tuple[str, np.ndarray]:
-    """Frame and x, y (n, 2) [m] of a serialised nav_msgs/Path, as plain CDR of either byte order.
+    """Reads frame and x, y (n, 2) [m] of a serialised nav_msgs/Path, as plain CDR of either byte order.
 
     Raises:
         Refused: another encoding, cut off, too many poses, or a pose in another frame than the path's; an empty frame of a pose is none.
@@ -38,7 +38,7 @@ def read_path(data: bytes) -> tuple[str, np.ndarray]:
 
 
 def _text(data: bytes, at: int, order: str) -> tuple[str, int]:
-    """A string, and where it ends."""
+    """Reads a string; returns it, and where it ends."""
     (size,) = struct.unpack_from(order + "I", data, at)
     end = at + 4 + size
     if end > len(data):

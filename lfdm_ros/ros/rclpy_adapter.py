@@ -1,4 +1,4 @@
-"""What is used of rclpy that it does not promise to keep: all of it is here.
+"""All uses of rclpy beyond the interface that it promises to keep.
 
 `MADE_FOR` are the releases that this was written against; `LOOK_AT` says, thing by thing, what has to hold in another one.
 """
@@ -60,13 +60,13 @@ def answer_impossible_transitions(node: LifecycleNode, report: Callable[[], None
 
 
 def wrap_service(service: Any, callback: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:
-    """Puts something around what a service that exists calls: its callback, and the answer, for which there may be nobody any more."""
+    """Wraps the callback of an existing service, and its answer, whose receiver may be gone."""
     service.callback = callback(service.callback)
     service.send_response = send(service.send_response)
 
 
 def make_executor(context: Context, kind: str = "events") -> Executor:
-    """An executor: "events" (5 to 7 times less CPU a message) where this rclpy has it, else "single"."""
+    """Makes an executor: "events" (5 to 7 times less CPU a message) where this rclpy has it, else "single"."""
     if kind == "events":
         try:
             from rclpy.experimental import EventsExecutor
@@ -78,7 +78,7 @@ def make_executor(context: Context, kind: str = "events") -> Executor:
 
 
 class Turns:
-    """Ends the turns of an executor, in a thread of its own.
+    """A thread that ends the turns of an executor.
 
     EventsExecutor looks at its time-out only when nothing is left to be done: nodes that are given more than they can do would be served
     for ever, whatever asks the run to end.
@@ -90,7 +90,7 @@ class Turns:
         threading.Thread(target=self._watch, name="turns", daemon=True).start()
 
     def take(self, executor: Executor, seconds: float) -> None:
-        """One turn of so many seconds."""
+        """Runs the executor for one turn of a duration [s]."""
         # EventsExecutor.spin() never dispatches anything; with a finite time-out it does.
         executor.spin_until_future_complete(self._begin(seconds), timeout_sec=seconds)
 

@@ -50,10 +50,7 @@ class Runtime:
 
     def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None,
                  last: bool = False) -> None:
-        """
-        Args:
-            last: the process ends with this: a signal that comes later still finds nothing to end, and must not change its status.
-        """
+        """Starts ROS. last: the process ends with this: a later signal finds nothing to end, and must not change the exit status."""
         self.context = Context()
         try:
             # Our own handlers (see `_signals`) instead of rclpy's, which end the context under the nodes' feet.
@@ -83,7 +80,7 @@ class Runtime:
         # everybody's last word.
         for node in reversed(self.nodes):
             self._attempt(node, "taking what has come", lambda node=node: self._drain(node))  # type: ignore[misc]
-            # Who interrupts a run wants it to end; a run that ended as planned should be complete in everybody's bag.
+            # An interrupted run is to end soon; one that ended as planned should be complete in everybody's bag.
             if clean:
                 self._attempt(node, "waiting until it is heard", node.wait_until_received)
             self._attempt(node, "its release", node.release)
@@ -101,7 +98,7 @@ class Runtime:
         self._signals.__exit__()
 
     def _attempt(self, node: Component, what: str, step: Callable[[], object]) -> None:
-        """One part of a node's end, on its own."""
+        """Runs one part of a node's end, and notes its failure."""
         self._signals.breakable = True
         try:
             step()
@@ -111,7 +108,7 @@ class Runtime:
             self._signals.breakable = False
 
     def _note(self, what: str, error: BaseException) -> None:
-        """Tells, once of each kind, what no node could take."""
+        """Logs an error that no node could take, once of each kind."""
         text = f"{what}: {type(error).__name__}"
         if text not in self._noted:
             self._noted.add(text)
@@ -121,11 +118,11 @@ class Runtime:
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, one line each: exceptions in callbacks and at the nodes' ends. Complete once the runtime has ended."""
+        """Failures, one line each: exceptions in callbacks and at the nodes' ends. Complete once the runtime has ended."""
         return list(dict.fromkeys(self._failures))
 
     def raise_if_interrupted(self) -> None:
-        """For the time before `spin`.
+        """Checks for a signal before `spin`.
 
         Raises:
             Interrupted: a signal has asked to end.
@@ -153,13 +150,13 @@ class Runtime:
             self._turns.end()
 
     def _end(self, reason: str) -> None:
-        # For a signal's handler too, which may have interrupted who holds a lock of the executor: it takes none, `spin` looks soon.
+        # For a signal's handler too, which may have interrupted a holder of the executor's lock: it takes none, `spin` looks soon.
         if not self._done:
             self.reason = self.reason or reason
             self._done = True
 
     def begin_end(self) -> None:
-        """From now on signals do not disturb the end, but for the third, which breaks off one step of one node."""
+        """Keeps signals from disturbing the end, but for the third, which breaks off one step of one node."""
         self._signals.ending = True
 
     def spin(self, *, timeout: float | None = None, until: Callable[[], bool] | None = None) -> str:
@@ -179,7 +176,7 @@ class Runtime:
         return self.reason
 
     def spin_some(self, seconds: float) -> None:
-        """One turn of the executor, of so many seconds. What no guard of a node catches is told and left behind."""
+        """Runs one turn of the executor [s]. Exceptions that no guard of a node catches are logged and left behind."""
         try:
             self._turns.take(self.executor, seconds)
         except ExternalShutdownException:
@@ -189,10 +186,10 @@ class Runtime:
 
 
 class _signals:
-    """SIGINT and SIGTERM end the run instead of the process. Only the main thread may set handlers.
+    """Handlers by which SIGINT and SIGTERM end the run instead of the process. Only the main thread may set handlers.
 
-    Who is told to end ends, and is not disturbed by being told again at once, as launch and a terminal do together. Later the
-    second one breaks off what a node is just doing, but not its end; from the third on that too, one step of one node.
+    A signal within `AGAIN` of another, as launch and a terminal send two at once, has no effect. Later the second one breaks off what a
+    node is just doing, but not its end; from the third on that too, one step of one node.
     """
 
     def __init__(self, stop: Callable[[str], None], last: bool) -> None:
@@ -224,7 +221,7 @@ class _signals:
 
 
 def exit_status(reason: str) -> int:
-    """130 after Ctrl-C, 143 after SIGTERM, else 0."""
+    """Returns 130 after Ctrl-C, 143 after SIGTERM, else 0."""
     return {INTERRUPTED: 130, TERMINATED: 143}.get(reason, 0)
 
 
@@ -242,7 +239,7 @@ def _end_with(parent: int, runtime: Runtime) -> None:
 
 
 def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> int:
-    """The main function of a node's executable: unconfigured, until its lifecycle services or a manager say more.
+    """Runs a node as the main function of its executable: unconfigured, until its lifecycle services or a manager say more.
 
     With the arguments "--parent PID" it ends when that process does, as runs of ours and our launch files ask for.
 
@@ -271,7 +268,7 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
 
 
 def _starts_itself(node: Component) -> bool:
-    """The parameter `autostart`, which only a node in a process of its own has; raises InputError."""
+    """Reads the parameter `autostart`, which only a node in a process of its own has; raises InputError."""
     description = ParameterDescriptor(name="autostart", type=ParameterType.PARAMETER_BOOL, read_only=True,
                                       description="configure and activate at once, without a manager")
     try:

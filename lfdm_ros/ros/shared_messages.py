@@ -1,4 +1,4 @@
-"""What shared control takes from messages, and the messages of what it decides."""
+"""Inputs of shared control from messages, and messages of its decisions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ROWS, MOST_NAMES = 2000, 64  # of a plan
 
 
 def plan_of(message: PlanMessage) -> Plan:
-    """The plan of a message, its times from the stamp on.
+    """Returns the plan of a message, its times from the stamp on.
 
     Raises:
         Refused: more of it than any plan has, or parts that do not fit together.
@@ -36,7 +36,7 @@ def plan_of(message: PlanMessage) -> Plan:
 
 
 def draws_of(message: Posterior, vehicle: Vehicle) -> Draws | None:
-    """The draws of a posterior that are parameters of the vehicle; None: it has none, or their number does not fit."""
+    """Returns the draws of a posterior that are parameters of the vehicle; None: it has none, or their number does not fit."""
     names = tuple(message.parameter_names)
     if not message.draws or len(message.thinned_draws) != message.draws * len(names):
         return None
@@ -46,14 +46,14 @@ def draws_of(message: Posterior, vehicle: Vehicle) -> Draws | None:
 
 
 def fill_command(message: DriverCommand, command: StampedCommand, time_ns: int) -> DriverCommand:
-    """A command, as sent at a time [ns]."""
+    """Fills the message of a command, as sent at a time [ns]."""
     set_stamp(message.header.stamp, time_ns)
     message.steering, message.throttle, message.brake = (float(value) for value in command.inputs)
     return message
 
 
 def sharing_text(decision: SharedDecision) -> str:
-    """What a picture says of a decision: state, k, threat, and the probabilities that make it."""
+    """Returns the text of a decision in a picture: state, k, threat, and the probabilities that make it."""
     d = decision
     risks = (f"{p.name} {p.value:.3f}" for a in d.threat.assessments.values() for p in a.probabilities)
     return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (wanted {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])
@@ -61,7 +61,7 @@ def sharing_text(decision: SharedDecision) -> str:
 
 def fill_status(message: SharedControlStatus, decision: SharedDecision, pilot: SharedPilot, time_ns: int,
                 posterior_version: int) -> SharedControlStatus:
-    """What was decided at a time [ns], and why."""
+    """Fills the status of a decision at a time [ns], with its reasons."""
     d, threat = decision, decision.threat
     set_stamp(message.header.stamp, time_ns)
     message.mode, message.state, message.reason = d.mode, d.row.state, d.reason

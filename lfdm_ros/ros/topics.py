@@ -31,7 +31,7 @@ def interface_class(type_name: str) -> Any:
 
 
 class RateLimiter:
-    """Admits one message in each period of its stamps, whatever the clock; a stamp that goes back in time is admitted."""
+    """A limiter that admits one message in each period of its stamps, whatever the clock; a stamp that goes back in time is admitted."""
 
     def __init__(self, rate: float) -> None:
         """

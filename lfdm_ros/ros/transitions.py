@@ -17,7 +17,7 @@ _RELEASED_BY = {"active": ("deactivate", "cleanup", "end_made"), "inactive": ("c
 
 
 class Transitions:
-    """Runs the parts of a transition of a `Component`, whose `state` and `failure` it sets."""
+    """Transitions of a `Component`, with the `state` and `failure` that they set."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
