@@ -46,7 +46,6 @@ MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 
 def of_chassis(chassis: str) -> Subject:
-    """Returns the subject that represents a chassis where no tyre is asked for: with relaxing tyres and torque converter where it is meant
-    to have them."""
+    """Returns the subject of a chassis where no tyre is asked for: with relaxing tyres and torque converter, where it is meant to."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))

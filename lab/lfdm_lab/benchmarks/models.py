@@ -58,8 +58,7 @@ def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Reco
 # -- Ours -----------------------------------------------------------------------------------------------------------
 
 def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
-    """Returns the milliseconds of 10 s from rest, with one compiled call for each row of the inputs and no output; the best of REPEATS
-    runs."""
+    """Returns the milliseconds of 10 s from rest: one compiled call for each row of the inputs, no output; the best of REPEATS runs."""
     knots = [*profile.time[profile.time < SECONDS], SECONDS]
     inputs = profile.sample(knots)
     segments = [(u0, u1, round((t1 - t0) / STEP)) for (t0, t1), (u0, u1) in zip(pairwise(knots), pairwise(inputs))]

@@ -92,8 +92,7 @@ def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Returns the seconds of one rollout in a loop: the compiled step of one vehicle from sample to sample, and exact clearances by
-    NumPy."""
+    """Returns the seconds of one rollout in a loop: one vehicle's compiled step from sample to sample, exact clearances by NumPy."""
     s, model = rollouts.settings, rollouts.model
     world = World(tuple(Circle(x, y, radius) for (x, y), radius in zip(situation.obstacles.centres, situation.obstacles.radii)))
     x, before, after = initial_state(model, VEHICLE, vx=SPEED), np.array([0.02, 0.15, 0.0]), np.array([0.02, 0.15, 0.0])
