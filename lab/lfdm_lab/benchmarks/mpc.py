@@ -155,7 +155,7 @@ class Plant:
 
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
-    """Builds a controller that never gives up for time, if no `time_budget` is given: what is measured must not change what is computed."""
+    """Builds a controller that never gives up for time, if no `time_budget` is given: measuring must not change the results."""
     vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
     chosen = Settings(model=model, solver=solver, **{"time_budget": 0.0, **settings})
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))

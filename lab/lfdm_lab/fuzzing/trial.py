@@ -231,7 +231,7 @@ def _ask_where(child: int, err: int) -> None:
 
 
 def _end(child: int) -> None:
-    """Kills the child and what it has started."""
+    """Kills the child and all that it has started."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(child, signal.SIGKILL)
