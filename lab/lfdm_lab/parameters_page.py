@@ -20,7 +20,7 @@ vehicle's own values, its body, mounts and actuators, are in [its file](vehicles
 
 
 def markdown() -> str:
-    """The page: a table for each node that ships with the package."""
+    """Returns the page: a table for each node that ships with the package."""
     return "\n".join([_HEAD, *("\n".join([f"## {name}", "", *_table(node_class(name).PARAMETERS), ""]) for name in EXECUTABLES)])
 
 

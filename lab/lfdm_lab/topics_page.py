@@ -21,7 +21,7 @@ _TITLES = {SUBSCRIBES: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS:
 
 
 def markdown() -> str:
-    """The page: the profiles, what every node has, and a table for each node that ships with the package."""
+    """Returns the page: the profiles, the endpoints of every node, and a table for each node that ships with the package."""
     parts = [_HEAD, "## Quality of service", "", "What has no profile in the tables below has rclpy's own.", "", *_profiles(), "",
              "## Every node", "", *_table(OF_COMPONENTS), ""]
     for name in EXECUTABLES:

@@ -1,4 +1,4 @@
-"""What it takes to start: processes with an empty cache of compiled code and with a full one."""
+"""Start-up times of scripts in processes of their own, with an empty cache of compiled code and with a full one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 
 
 def seconds_of_starts(script: str, runs: int) -> tuple[list[float], list[float]]:
-    """The seconds that a script prints, run in processes of their own: with an empty cache, then with the one it has filled.
+    """Runs a script in new processes and returns the seconds it prints: with an empty cache, then with the cache of that run.
 
     Args:
         script: Python; prints one number, the seconds from its first line.

@@ -1,4 +1,4 @@
-"""What the benchmarks measure: models, their tyres, and the vehicle that has the parameters of each tyre."""
+"""Subjects of the benchmarks: models, their tyres, and for each tyre a vehicle that has its parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """MODEL/TYRE, as records are named."""
+        """Name in records: MODEL/TYRE."""
         return f"{self.chassis}/{self.tyre}" if self.tyre else self.chassis
 
     @cached_property  # read once, so that no measurement has it in its time
@@ -33,7 +33,7 @@ class Subject:
 
     @cached_property
     def model(self) -> Model:
-        """With the vehicle's own powertrain, steering and conventions."""
+        """Model with the vehicle's own powertrain, steering and conventions."""
         return self.vehicle.model(self.chassis, self.tyre or None)
 
 
@@ -46,6 +46,6 @@ MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 
 def of_chassis(chassis: str) -> Subject:
-    """The one that stands for a chassis where the tyre is not asked for: with relaxing tyres and torque converter, where it is meant to."""
+    """Returns the subject of a chassis where no tyre is asked for: with relaxing tyres and torque converter, where it is meant to."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))

@@ -32,7 +32,7 @@ LANE_CHANGE = InputProfile([0, 1, 2, 3, 4, 5], [0, 0.1, -0.1, 0.1, -0.1, 0], [0.
 
 
 def best_of_repeats(run: Callable[[], object]) -> float:
-    """Seconds of the fastest of a few calls, the first not counted: it compiles."""
+    """Returns the seconds of the fastest of REPEATS calls, after one that is not counted because it compiles."""
     run()
     best = np.inf
     for _ in range(REPEATS):
@@ -65,11 +65,11 @@ class Batch:
         self.rollout.squared_errors(self.theta, self.x0, self.observed)
 
     def nanoseconds(self) -> float:
-        """By vehicle and step."""
+        """Returns the time by vehicle and step [ns]."""
         return 1e9 * best_of_repeats(self.run) / (VEHICLES * round(SECONDS / STEP))
 
     def memory(self) -> float:
-        """Bytes by vehicle that a run allocates at its peak, the parameters it is given included."""
+        """Returns the bytes by vehicle that a run allocates at its peak, including the parameters passed in."""
         tracemalloc.start()
         try:
             self.run()
@@ -82,7 +82,7 @@ class Batch:
 # -- Derivatives ----------------------------------------------------------------------------------------------------
 
 def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
-    """A lane change with its derivatives to DIRECTIONS parameters, in times of the same run without; states every 0.1 s."""
+    """Returns the time of a lane change with derivatives to DIRECTIONS parameters over that of the same run without; states every 0.1 s."""
     vehicle = subject.vehicle
     times = np.linspace(0.0, LONG_SECONDS, round(10 * LONG_SECONDS) + 1)
     inputs = LANE_CHANGE.sample(times)
@@ -103,7 +103,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
 
 
 def measure(runs: int, only: str = "*") -> list[Record]:
-    """All numbers of `lfdm bench batch`, or those of the models that match `only`.
+    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`.
 
     Raises:
         InputError: no model matches.

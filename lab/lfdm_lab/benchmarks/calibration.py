@@ -4,12 +4,12 @@
 chains, on the recording of the publication; where that is not there, on one of the same design that the recipe's vehicle drives, and
 `recording_is_simulated` is 1. Beside ours stand the figures of paper 000, Table 11 (another simulator and machine; its NUTS took finite
 differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
-standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; that of SMC particles does not see that they
-descend from each other, `ess_genealogy_min` does. Wall-clock seconds need an idle machine; processor seconds less so.
+standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; for SMC particles it neglects that they
+descend from each other, `ess_genealogy_min` does not. Wall-clock seconds need an idle machine; processor seconds less so.
 
 `peak_rss_mb` is the largest resident set of the whole command `lfdm calibrate` in a process of its own, from imports to report, in 10^6
 bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 s on a grid of 1 ms, and `hmmwv_joint`, 8 x 1000 particles,
-where their recordings are there, with the processor time that they take; `imports` is what the command has before it does anything.
+where their recordings are there, with the processor time that they take; `imports` is the size after the imports alone.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def reference_folder(name: str) -> Path:
 
 
 def record_ramp(recipe: Recipe, path: Path) -> None:
-    """The ramp, driven by the recipe's vehicle and measured with white noise."""
+    """Records the ramp, driven by the recipe's vehicle and measured with white noise."""
     simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
     simulator.reset(vx=RAMP_SPEED)
     rng = np.random.default_rng(11)
@@ -95,7 +95,7 @@ def record_ramp(recipe: Recipe, path: Path) -> None:
 
 
 def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
-    """A bag of the ramp, and whether it is simulated."""
+    """Imports the published ramp, or simulates it where that is not there; returns the bag, and True if it is simulated."""
     try:
         source = reference_folder(DATA)
     except InputError:
@@ -106,7 +106,7 @@ def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
 
 
 def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
-    """The problem of the stage, ready to be sampled, and the seconds that this took: reading, building, compiling."""
+    """Builds the problem of the stage, ready to be sampled; also returns the seconds of reading, building and compiling."""
     began = time.perf_counter()
     stage = next(stage for stage in recipe.stages if stage.name == STAGE)
     data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
@@ -135,7 +135,7 @@ class Outcome:
 
 
 def processor_seconds() -> float:
-    """Of this process and those that have ended."""
+    """Returns the processor time [s] of this process and of those of its children that have ended."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
@@ -158,7 +158,7 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
 
 
 def used(arguments: Sequence[str]) -> tuple[float, float]:
-    """The largest resident set [10^6 bytes] of Python with these arguments, and its processor time [s].
+    """Runs Python with these arguments; returns its largest resident set [10^6 bytes] and its processor time [s].
 
     Raises:
         InputError: it failed.
@@ -174,14 +174,14 @@ def used(arguments: Sequence[str]) -> tuple[float, float]:
 
 
 def used_by(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
-    """Those of `lfdm calibrate`."""
+    """Runs `lfdm calibrate`; returns its largest resident set [10^6 bytes] and its processor time [s]."""
     with tempfile.TemporaryDirectory() as out:
         return used(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
                          "--out", out, *options])
 
 
 def lateral_alone(folder: Path) -> Path:
-    """A recipe with nothing but the stage."""
+    """Writes a recipe that has only the stage; returns its path."""
     text = yaml.safe_load(find_config("calibration", RECIPE).read_text(encoding="utf-8"))
     path = folder / "lateral.yaml"
     path.write_text(yaml.safe_dump({**text, "stages": [stage for stage in text["stages"] if stage["name"] == STAGE]}), encoding="utf-8")
@@ -189,7 +189,7 @@ def lateral_alone(folder: Path) -> Path:
 
 
 def whole(name: str, runs: int, folder: Path) -> list[Record]:
-    """Of a recipe of WHOLE; nothing where its recordings are not there."""
+    """Measures peak memory and processor time of a recipe of WHOLE; returns no records where its recordings are not there."""
     mapping, data, recordings = WHOLE[name]
     try:
         source = reference_folder(data)
@@ -206,7 +206,7 @@ def whole(name: str, runs: int, folder: Path) -> list[Record]:
 
 
 def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
-    """The numbers of a sampler from its runs."""
+    """Summarises the runs of a sampler as records."""
     out = [
         Record.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
         Record.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
@@ -224,7 +224,7 @@ def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
 
 
 def measure(runs: int, only: str = "*") -> list[Record]:
-    """All numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
+    """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
 
     Raises:
         InputError: nothing matches.

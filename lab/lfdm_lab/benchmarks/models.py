@@ -1,4 +1,4 @@
-"""One vehicle on one core: nanoseconds per physics step, and what the first use of a model costs.
+"""One vehicle on one core: nanoseconds per physics step, and the cost of the first use of a model.
 
 `lfdm bench models`; beside ours any program given with `--peer`.
 """
@@ -30,7 +30,7 @@ RUNS = {
 
 
 def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Record]:
-    """All numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
+    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
 
     Raises:
         InputError: nothing matches `only` or a peer's name; a peer fails.
@@ -58,7 +58,7 @@ def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Reco
 # -- Ours -----------------------------------------------------------------------------------------------------------
 
 def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
-    """10 s from rest, one compiled call for each row of the inputs, no output; the best of a few repeats."""
+    """Returns the milliseconds of 10 s from rest: one compiled call for each row of the inputs, no output; the best of REPEATS runs."""
     knots = [*profile.time[profile.time < SECONDS], SECONDS]
     inputs = profile.sample(knots)
     segments = [(u0, u1, round((t1 - t0) / STEP)) for (t0, t1), (u0, u1) in zip(pairwise(knots), pairwise(inputs))]
@@ -73,12 +73,12 @@ def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
 
 
 def per_step(ms: float) -> float:
-    """Nanoseconds per step of a run that took `ms`."""
+    """Returns the nanoseconds per step of a run that took `ms`."""
     return 1e6 * ms / (SECONDS / STEP)
 
 
 def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
-    """With an empty cache and with a full one: seconds of a process from its first line to the first step."""
+    """Measures the seconds of a process from its first line to the first step, with an empty cache and with a full one."""
     script = ("import time; t = time.perf_counter(); from lfdm_ros.simulation import Simulator; "
               "from lfdm_ros.vehicles import load_vehicle; "
               f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
@@ -91,7 +91,7 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
 # -- Beside ours ----------------------------------------------------------------------------------------------------
 
 def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
-    """The peer of each measurement; one without a name stands beside all that are measured.
+    """Returns the peer of each measurement; a peer without a name stands beside all that are measured.
 
     Raises:
         InputError: no such measurement, or two peers for one.
@@ -108,7 +108,7 @@ def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Se
 
 
 def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Record]:
-    """Ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
+    """Runs ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
     ratios, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder, "inputs.txt")

@@ -1,19 +1,19 @@
-"""The controller's cycle in closed loop on one core, under load all the time: milliseconds, and what they are spent on.
+"""The controller's cycle in closed loop on one core, under load all the time: milliseconds, and their parts.
 
 `lfdm bench mpc`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
 controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage, two on each side), the wheel loads, the
 friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
-thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; what exists before the first
-cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycles (SLOW_CYCLES).
+thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; objects made before the first
+cycle are exempt from it (`gc.freeze`). The slow solvers drive fewer cycles (SLOW_CYCLES).
 
 - `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
 - `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
 - `*/MODEL/hpipm_slalom_budget`: the same as it is shipped, with a cycle's time bounded (`time_budget`); all others take the time they need.
 - `part_cpu_ms_p50/MODEL/hpipm/PART`: processor time, in a run of its own, since taking the time costs some.
-- `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
+- `look_ms_*`: search for the route to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
-- `solved_share`, `active_share`: of the cycles, those that ended with a plan, and those in which an obstacle's row was at work.
+- `solved_share`, `active_share`: share of the cycles that ended with a plan, and of those in which an obstacle's constraint was active.
 - `first_start_s`, `start_s`: a process of its own from its first line to the first command, imports and the table of limits included,
   with an empty cache and with a full one.
 """
@@ -61,7 +61,7 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:
-    """All numbers of `lfdm bench mpc`, or those of some models and solvers.
+    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers.
 
     Raises:
         InputError: no such model or solver, or too few cycles.
@@ -82,7 +82,7 @@ def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solve
 
 
 def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Record]:
-    """What the cycles with one model cost."""
+    """Measures the cycles with one model, by solver."""
     records: list[Record] = []
     medians: dict[str, float] = {}
 
@@ -112,7 +112,7 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
 
 
 def few(solver: str, cycles: int) -> int:
-    """How many cycles a solver drives."""
+    """Returns the number of cycles that a solver drives: fewer for those of SLOW_CYCLES."""
     return min(cycles, SLOW_CYCLES.get(solver, cycles))
 
 
@@ -120,7 +120,8 @@ def few(solver: str, cycles: int) -> int:
 
 @dataclass(frozen=True)
 class Drive:
-    """Seconds of each cycle, on the wall and of this thread, and of each look for the way; shares of the cycles."""
+    """Seconds of each cycle, on the wall and of this thread, and of each route search; shares of cycles solved, and with an active
+    obstacle."""
 
     wall: np.ndarray
     cpu: np.ndarray
@@ -130,7 +131,7 @@ class Drive:
 
 
 class Plant:
-    """The vehicle, its actuator and how old its state is."""
+    """The vehicle, its actuator and the age of its state."""
 
     def __init__(self, period: float):
         self._simulator = Simulator(load_vehicle(VEHICLE), PLANT, 1e-3, TYRE)
@@ -141,20 +142,20 @@ class Plant:
         self._states: list[dict[str, float]] = []
 
     def state(self, k: int) -> tuple[float, dict[str, float]]:
-        """What arrives in cycle k, and when it was so."""
+        """Returns the time [s] and the values of the state that arrives in cycle k."""
         self._states.append(dict(zip(OBSERVED, self._simulator.outputs[self._columns].tolist())))
         k = max(k - AGE, 0)
         return k * self._period, self._states[k]
 
     def advance(self, now: float, command: tuple[float, float, float]) -> None:
-        """A period with a new command."""
+        """Advances by a period with a new command."""
         self._actuator.send(now, command)
         before, self._inputs = self._inputs, np.asarray(self._actuator.advance(now + self._period))
         self._simulator.advance(before, self._inputs, round(self._period / 1e-3))
 
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
-    """A controller that never gives up for time, if no `time_budget` is given: what is measured must not change what is computed."""
+    """Builds a controller that never gives up for time, if no `time_budget` is given: measuring must not change the results."""
     vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
     chosen = Settings(model=model, solver=solver, **{"time_budget": 0.0, **settings})
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))
@@ -164,7 +165,7 @@ Scene = Callable[[float, float], Obstacles]
 
 
 def field(now: float, x: float) -> Obstacles:
-    """The next circles of a field without end."""
+    """Returns the next circles of a field without end."""
     index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / APART), 2)
     draws = np.array([np.random.default_rng((SEED, i)).random(3) for i in index.tolist()])
     centres = np.column_stack([APART * (index + 0.5 * draws[:, 0]), SIDE * (2.0 * draws[:, 1] - 1.0)])
@@ -172,14 +173,14 @@ def field(now: float, x: float) -> Obstacles:
 
 
 def slalom(now: float, x: float) -> Obstacles:
-    """The next circles of a slalom without end, closer than a vehicle likes: an obstacle is at the limit in every cycle."""
+    """Returns the next circles of a slalom without end, so close that an obstacle is at its limit in every cycle."""
     index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / SPACING), 2)
     centres = np.column_stack([SPACING * index, np.where(index % 2, ASIDE, -ASIDE)])
     return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
 
 
 def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
-    """To a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
+    """Drives to a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
     end = 100.0 + SPEED * period * (cycles + WARM_UP)
@@ -220,7 +221,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
 # -- Numbers --------------------------------------------------------------------------------------------------------
 
 def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
-    """Of runs that are the same but for the machine; the largest is the largest of all."""
+    """Summarises runs that are the same but for the machine; `max` is the largest of all."""
     out = []
     for clock, seconds in (("cycle_ms", [d.wall for d in drives]), ("cycle_cpu_ms", [d.cpu for d in drives])):
         for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
@@ -233,14 +234,14 @@ def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
 
 
 def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
-    """The search for a way."""
+    """Measures the search for a route."""
     looks = 1e3 * through(field, controller, min(cycles, 2500)).looks
     return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
             for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
 
 
 def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
-    """What the cycle's processor time is spent on, by clocks around its parts; `rest` is what is outside of them."""
+    """Measures the cycle's processor time by part, with clocks around its parts; `rest` is the time outside of them."""
     spent = dict.fromkeys(PARTS, 0.0)
     table: list[dict[str, float]] = []
     undo = []
@@ -267,7 +268,7 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
 
 
 def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
-    """The same call, whose time is added to that of its part."""
+    """Wraps a call so that its processor time is added to that of its part."""
     def wrapped(*arguments: Any, **named: Any) -> Any:
         began = time.thread_time()
         result = call(*arguments, **named)
@@ -278,7 +279,7 @@ def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Calla
 
 
 def cost_of_start(model: str, runs: int) -> list[Record]:
-    """With an empty cache and with a full one: seconds of a process from its first line to the first command."""
+    """Measures the seconds of a process from its first line to the first command, with an empty cache and with a full one."""
     script = (
         "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller, limits_of; "
         "from lfdm_ros.control.prediction import Measured; from lfdm_ros.control.settings import Settings; "

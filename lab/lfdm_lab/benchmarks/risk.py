@@ -1,8 +1,8 @@
-"""Risk: how long 1,024 rollouts of an operator's command and as many of a plan take, 3 s ahead among 40 obstacles in a corridor.
+"""Time of 1,024 rollouts of an operator's command and as many of a plan, 3 s ahead among 40 obstacles in a corridor.
 
-`lfdm bench risk`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same
-looks at obstacles in NumPy, and the rollouts again while the autonomy stack drives on the real graph in a process of its own: all of
-them, 1,024 of both together (`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
+`lfdm bench risk`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same obstacle checks in NumPy, and
+the rollouts again while the autonomy stack drives on the real graph in a process of its own: all of them, 1,024 of both together
+(`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VEHICLE = load_vehicle("hmmwv")
 
 
 def measure(runs: int) -> list[Record]:
-    """All numbers of `lfdm bench risk`."""
+    """Measures all numbers of `lfdm bench risk`."""
     settings = RiskSettings(clear=0.0)  # all rollouts, however clear the answer is
     situation = example()
     half, shipped = replace(settings, rollouts=settings.rollouts // 2), RiskSettings()
@@ -63,7 +63,7 @@ def _quantiles(name: str, times: list[np.ndarray]) -> list[Record]:
 
 
 def example() -> Situation:
-    """A vehicle among obstacles, in a lane that bends, whose operator steers a little too much."""
+    """Returns the situation of a vehicle among obstacles, in a lane that bends, with an operator that steers a little too much."""
     rng = np.random.default_rng(3)
     places = np.column_stack([rng.uniform(8.0, 75.0, OBSTACLES), rng.uniform(3.0, 20.0, OBSTACLES) * rng.choice([-1.0, 1.0], OBSTACLES)])
     seen = Obstacles(places, rng.uniform(0.3, 1.2, OBSTACLES), np.zeros((OBSTACLES, 2)), 0.0)
@@ -78,13 +78,13 @@ def example() -> Situation:
 
 
 def assessed(rollouts: RiskRollouts, situation: Situation) -> np.ndarray:
-    """Seconds of wall clock of each of many assessments (n,)."""
+    """Returns the seconds of wall clock of each of ASSESSMENTS assessments (n,)."""
     rollouts.assess(situation)
     return np.array([rollouts.assess(situation).seconds for _ in range(ASSESSMENTS)])
 
 
 def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Milliseconds of processor time of an assessment, all cores together."""
+    """Returns the milliseconds of processor time of an assessment, all cores together."""
     begin = time.process_time()
     for _ in range(50):
         rollouts.assess(situation)
@@ -92,7 +92,7 @@ def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Seconds of one rollout in a loop: the compiled step of one vehicle from sample to sample, and exact clearances by NumPy."""
+    """Returns the seconds of one rollout in a loop: one vehicle's compiled step from sample to sample, exact clearances by NumPy."""
     s, model = rollouts.settings, rollouts.model
     world = World(tuple(Circle(x, y, radius) for (x, y), radius in zip(situation.obstacles.centres, situation.obstacles.radii)))
     x, before, after = initial_state(model, VEHICLE, vx=SPEED), np.array([0.02, 0.15, 0.0]), np.array([0.02, 0.15, 0.0])
@@ -107,7 +107,7 @@ def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def beside_graph(settings: RiskSettings, situation: Situation, runs: int) -> list[np.ndarray]:
-    """Assessments, one in 50 ms as the node asks for them, while simulator, LIDAR and controller drive on the graph."""
+    """Measures assessments [s], one in 50 ms as the node asks for them, while simulator, LIDAR and controller drive on the graph."""
     rollouts, found = RiskRollouts(VEHICLE, settings), []
     for _ in range(runs):
         stack = subprocess.Popen(

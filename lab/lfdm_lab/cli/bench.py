@@ -32,7 +32,7 @@ EPILOG = """examples:
 
 @dataclass(frozen=True)
 class Record:
-    """One number: the median of its runs, and how far they spread (largest minus smallest)."""
+    """A number: the median of its runs, and their spread (largest minus smallest)."""
 
     name: str
     value: float
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def format_table(records: Sequence[Record]) -> str:
-    """The records in columns, below a line that says on what machine."""
+    """Formats the records in columns, below a line that names the machine."""
     width = max(len(record.name) for record in records)
     lines = [machine(), f"{'name':{width}}  {'value':>10}  {'unit':6}  {'spread':>10}  runs"]
     lines += [f"{r.name:{width}}  {r.value:>10.4g}  {r.unit:6}  {r.spread:>10.3g}  {r.runs:4d}" for r in records]
@@ -92,7 +92,7 @@ def format_table(records: Sequence[Record]) -> str:
 
 
 def machine() -> str:
-    """Processor, cores, system and Python, and how busy the machine is."""
+    """Describes the machine: processor, cores, system, Python, and its load."""
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -104,17 +104,17 @@ def machine() -> str:
 
 
 def benchmark_folder() -> Path:
-    """Where the benchmarks are."""
+    """Returns the folder of the benchmarks."""
     return Path(__file__).parents[1] / "benchmarks"
 
 
 def benchmark_names() -> list[str]:
-    """Those that can be asked for; a leading underscore marks what they share."""
+    """Lists the benchmarks; modules with a leading underscore are shared by them."""
     return sorted(path.stem for path in benchmark_folder().glob("[!_]*.py"))
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """The module benchmarks/NAME.py, imported anew."""
+    """Imports the module benchmarks/NAME.py anew."""
     spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", benchmark_folder() / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

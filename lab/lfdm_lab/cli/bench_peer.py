@@ -1,4 +1,4 @@
-"""Other people's programs beside ours: `lfdm bench models --peer COMMAND`."""
+"""Programs of others beside ours: `lfdm bench models --peer COMMAND`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 class Peer:
     """A command whose last number on stdout is the milliseconds that it needs for 10 s at a step of 1 ms.
 
-    `measurement` is which of our measurements it stands beside, for example eighteen_dof/tmeasy/acceleration; "" is each of them.
+    `measurement` names our measurement that it stands beside, for example eighteen_dof/tmeasy/acceleration; "" stands for each of them.
     """
 
     measurement: str
@@ -55,7 +55,7 @@ class Peer:
         return cls(measurement, tuple(words))
 
     def milliseconds(self, inputs: Path) -> float:
-        """Runs the command and returns what it says it needed [ms]; `inputs` replaces {inputs} in its arguments.
+        """Runs the command and returns the time that it reports [ms]; `inputs` replaces {inputs} in its arguments.
 
         Raises:
             InputError: it cannot be started, fails, takes too long, or its output ends in no positive number.
@@ -80,7 +80,7 @@ class Peer:
 
 
 def library_peers(only: str = "*") -> list[Peer]:
-    """The C++ library LFDM beside those of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
+    """Returns the C++ library LFDM as peer of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
 
     Raises:
         InputError: no such program on the PATH, or nothing matches.

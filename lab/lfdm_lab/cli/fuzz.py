@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return kind
 
     bags = add("bags", "damaged recordings, read by whoever reads recordings", 300)
-    bags.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a short drive, in either storage)")
+    bags.add_argument("--bag", type=Path, metavar="BAG", help="recording to damage (default: a short drive, in either storage)")
     nodes = add("nodes", "damaged recordings, played into every node that listens, and calibrated with", 300)
-    nodes.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a second of a drive with all that the nodes hear)")
+    nodes.add_argument("--bag", type=Path, metavar="BAG", help="recording to damage (default: a second's drive with all that nodes hear)")
     files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
     graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
     graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")

@@ -1,4 +1,4 @@
-"""What `lfdm fuzz bags` and `lfdm fuzz files` try: damaged recordings and damaged files, given to whoever reads them."""
+"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and damaged files, and the readers that are given them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LIMIT = 60.0  # [s] for one case, on a busy machine
 
 
 def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> Iterator[Case]:
-    """Damaged recordings, each read by `lfdm bag info`, as series, and some by `lfdm predict`.
+    """Yields damaged recordings, each read by `lfdm bag info`, as series, and some by `lfdm predict`.
 
     Args:
         folder: for the bags.
-        good: what to damage; by default a short drive in MCAP or SQLite.
+        good: recording to damage; by default a short drive in MCAP or SQLite.
     """
     _warm_up_bags()
     own = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
@@ -68,7 +68,7 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
 
 
 def judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
-    """What was not damaged must still be there."""
+    """Checks that all undamaged messages are still read."""
     if found.outcome == REFUSED and damage.least > 0:
         return Found(LOST, f"at least {damage.least} messages are there; {found.text}")
     if found.outcome != ANSWER:
@@ -109,7 +109,7 @@ _LFDM = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of file: what to damage, how, and who reads it then."""
+    """A kind of file: its sources, the damage to them, and the reader that is tried."""
 
     name: str
     sources: Callable[[], Sequence[Path | str]]
@@ -119,7 +119,7 @@ class _Kind:
 
 
 def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[Case]:
-    """Damaged files of every kind that the package reads, and values for --set.
+    """Yields damaged files of every kind that the package reads, and values for --set.
 
     Args:
         kinds: some of FILE_KINDS; empty: all.
@@ -216,7 +216,7 @@ def _read_lfdm(path: Path, rng: Random) -> int:
 
 
 def _read_posterior(path: Path, rng: Random) -> None:
-    """vehicle.yaml in the folder of a calibration, or the summary beside it."""
+    """Reads vehicle.yaml in the folder of a calibration, or the summary beside it."""
     from lfdm_ros.calibration.results import load_summary
     from lfdm_ros.vehicles import load_vehicle
 
@@ -227,7 +227,7 @@ def _read_posterior(path: Path, rng: Random) -> None:
 
 
 def _read_memory(path: Path, rng: Random) -> None:
-    """What a calibrator remembers of the folder that it watches."""
+    """Reads a calibrator's record of the folder that it watches."""
     from lfdm_ros.engine.bag_folder import BagFolder
 
     folder = BagFolder(path.parent, "hmmwv_demo", path)
@@ -236,7 +236,7 @@ def _read_memory(path: Path, rng: Random) -> None:
 
 
 def _read_set(path: Path, rng: Random) -> None:
-    """A text as given to --set of `lfdm up` and of `lfdm drive`."""
+    """Parses a text as given to --set of `lfdm up` and of `lfdm drive`."""
     from lfdm_lab.cli.study_control import parse_settings
     from lfdm_ros.control.settings import SETTINGS
     from lfdm_ros.stacks.stack import load_stack, parse_override
@@ -306,7 +306,7 @@ FILE_KINDS = tuple(kind.name for kind in _KINDS)
 
 
 def _warm_up_bags() -> None:
-    """Imports and makes once what each case would make anew in its own process."""
+    """Imports and makes once all that each case would make anew in its own process."""
     import lfdm_ros.calibration.report
     import lfdm_ros.calibration.validation  # noqa: F401
     from lfdm_ros.bags.typestore import typestore
@@ -318,7 +318,7 @@ def _warm_up_bags() -> None:
 
 
 def _warm_up_files() -> None:
-    """As `_warm_up_bags`."""
+    """Imports and makes once, as `_warm_up_bags` does, all that each case of files would make anew."""
     import lfdm_ros.cli.bag
     import lfdm_ros.cli.simulate
     import lfdm_ros.cli.vehicle  # noqa: F401
@@ -338,5 +338,5 @@ def _warm_up_files() -> None:
 
 
 def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
-    """The cases with another limit of time [s]."""
+    """Replaces the time limit [s] of the cases; None keeps theirs."""
     return cases if limit is None else (replace(case, limit=limit) for case in cases)

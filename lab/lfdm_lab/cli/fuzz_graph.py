@@ -1,4 +1,4 @@
-"""What `lfdm fuzz graph` tries: stacks under attack, stacks that are ended at any moment, and stacks whose disk is full."""
+"""Cases of `lfdm fuzz graph`: stacks under attack, stacks that are ended at any moment, and stacks with a full disk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDS = (
 
 
 def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = None) -> Iterator[Case]:
-    """Runs of stacks, each recorded.
+    """Yields runs of stacks, each recorded.
 
     Args:
         folder: for the bags.
@@ -66,7 +66,7 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
 
 
 def _warm_up() -> None:
-    """Imports and compiles once what each run would in its own process."""
+    """Imports and compiles once all that each run would in its own process."""
     from lfdm_ros.simulation import Simulator
     from lfdm_ros.stacks.stack import EXECUTABLES, node_class
     from lfdm_ros.vehicles import load_vehicle
@@ -78,7 +78,7 @@ def _warm_up() -> None:
 
 
 def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    """Runs a stack by `lfdm up` and sends signals to this process, each so many seconds after the last one."""
+    """Runs a stack by `lfdm up` and sends signals to this process, each with its delay [s] after the one before."""
     from lfdm_lab.stacks.attack import alone
 
     alone()
@@ -97,11 +97,11 @@ def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[t
     return {"status": status, "by_itself": any(f" {how} after " in told for how in _BY_ITSELF)}
 
 
-# ---- what was lost -------------------------------------------------------------------------------------------------------
+# ---- losses --------------------------------------------------------------------------------------------------------------
 
 
 def _bag(path: Path) -> dict[str, Any] | str:
-    """closed and messages of a bag, or why it cannot be read."""
+    """Returns closed, messages and note of a bag, or why it cannot be read."""
     found = attempt(partial(_closed_and_messages, path), _READ)
     return found.value if found.outcome == ANSWER else f"{found.outcome}: {found.text}"
 
@@ -125,8 +125,8 @@ def _judge_attacked(bag: Path, found: Found) -> Found:
 
 
 def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -> Found:
-    """Told to end, it says so by its status and closes the bag; killed, it leaves one that can be read. It may have ended before, or not
-    begun: until a process has set its handlers, a signal does what it always does."""
+    """Checks that a stack asked to end reports it by its exit status and closes the bag, and that a killed one leaves a bag that can be
+    read. It may have ended before, or not begun: until a process has set its handlers, signals have their default effect."""
     killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
     early = found.outcome == TRACEBACK and found.text.startswith("ended by SIGTERM; nothing was said") and signal.SIGTERM in numbers
     if not (killed or early):
@@ -145,7 +145,7 @@ def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -
 
 
 def _judge_full(bag: Path, found: Found) -> Found:
-    """It must say that the disk is full, and keep what was written before."""
+    """Checks that the run reports the full disk and keeps all that was written before."""
     if found.outcome == ANSWER:
         return Found(LOST, "nothing was said of the full disk")
     if found.outcome != REFUSED:

@@ -1,4 +1,4 @@
-"""What `lfdm fuzz nodes` tries: damaged recordings, played into every node that listens and given to a calibration."""
+"""Cases of `lfdm fuzz nodes`: damaged recordings, played into every node that listens and given to a calibration."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lfdm_lab.fuzzing import ANSWER, Case, Found
 from lfdm_ros.errors import InputError
 
 LIMIT = 120.0  # [s] for one bag, on a busy machine
-_CALIBRATED = 5  # each so manieth is calibrated with
+_CALIBRATED = 5  # every fifth bag is calibrated with
 
 
 def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: Path | None = None) -> Iterator[Case]:
-    """Damaged recordings, each played into all nodes in a process of its own.
+    """Yields damaged recordings, each played into all nodes in a process of its own.
 
     Args:
-        folder: for the bags, and for what recorder and calibration write.
+        folder: for the bags, and for the output of recorder and calibration.
         totals: of the bags that were played: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.WHY.
-        good: what to damage; by default a second of a drive with all that the nodes hear.
+        good: recording to damage; by default a second of a drive with all that the nodes hear.
     """
     from lfdm_lab.stacks.playback import players
 
@@ -43,7 +43,7 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
 
 
 def _warm_up() -> None:
-    """Imports once what each calibration would in its own process."""
+    """Imports once all that each calibration would in its own process."""
     import lfdm_ros.calibration.report
     import lfdm_ros.calibration.stage  # noqa: F401
     from lfdm_ros.simulation import Simulator
@@ -53,7 +53,7 @@ def _warm_up() -> None:
 
 
 def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[str, Any]:
-    """whole: calibrate with the bag; else the calibration reads it, and that is all."""
+    """Plays a bag into the nodes; with `whole` it is also calibrated with, else only read by the calibration."""
     from lfdm_ros.calibration import calibrate, load_recipe
     from lfdm_ros.inference.dataset import find_recordings, load_stage
 

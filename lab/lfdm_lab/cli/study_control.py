@@ -70,7 +70,8 @@ Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callabl
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A study: what is to be done, by what, under which key it is kept, what it comes to, and the settings that are not as they ship."""
+    """A study: its items, the work on each, the key under which a result is kept, the report, and the settings that are not the
+    defaults."""
 
     items: Sequence[Any]
     work: Callable[[Any], dict[str, Any]]
@@ -234,7 +235,7 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
-    """Settings of a run that repeats to the bit, with changes NAME=VALUE.
+    """Returns the settings of a run that repeats to the bit, with changes NAME=VALUE.
 
     Raises:
         InputError: no such setting, or a value that it cannot have.
@@ -249,7 +250,7 @@ def _changed(settings: Any) -> dict[str, Any]:
 
 
 def print_progress(done: int, total: int, remaining: float) -> None:
-    """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
+    """Prints progress now and then: at the first run, which tells the cost of all, at each half percent, and at the last."""
     if 1 < done < total and done % max(1, total // 200) and not math.isnan(remaining):
         return
     kept = ", taken from the runs that are kept" if math.isnan(remaining) else ""
@@ -258,7 +259,7 @@ def print_progress(done: int, total: int, remaining: float) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """48 s, 12 min, 6 h 5 min."""
+    """Formats a duration: 48 s, 12 min, 6 h 5 min."""
     if seconds < 100.0:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60.0)
@@ -266,7 +267,7 @@ def _duration(seconds: float) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those that only these studies have."""
+    """Adds the arguments that only these studies have."""
     parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc, density: 20, 40, 60 mph, or some of them (default: all)")
     parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
                         "(default 1 2 4 8 12 14)")

@@ -1,4 +1,4 @@
-"""Seeded damage to whatever the package reads or hears, and what became of it.
+"""Seeded damage to all that the package reads or hears, and its outcomes.
 
 `corruption`, `values`, `trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
 `bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.

@@ -24,7 +24,7 @@ _TYPES = (_STATE, _COMMAND, _IMU, "std_msgs/msg/String", "nav_msgs/msg/Odometry"
 
 @dataclass(frozen=True)
 class Damage:
-    """What was done to a bag.
+    """Damage done to a bag.
 
     Attributes:
         what: one line.
@@ -119,7 +119,7 @@ def _damaged_file(good: Path, bad: Path, messages: list[RecordedMessage], rng: R
 
 
 def _kept(whole: bytes, damaged: bytes) -> tuple[float, float]:
-    """Shares of the content that are before the first change and after the last one."""
+    """Returns the shares of the content before the first change and after the last one."""
     shortest = min(len(whole), len(damaged))
     before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), shortest)
     after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), shortest)
@@ -135,7 +135,7 @@ def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
 
 
 def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:
-    """The type of a topic says that it is another version of itself; what its messages are is told by the definitions beside it."""
+    """Replaces the type hash of a topic, as if of another version of the type; the definitions beside it still describe its messages."""
     shutil.copytree(good, bad)
     files = {path: path.read_bytes() for path in sorted(bad.iterdir())}
     hashes = sorted({found for content in files.values() for found in re.findall(rb"RIHS01_[0-9a-f]{64}", content)})
@@ -196,7 +196,7 @@ def _lying(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedM
 
 
 def _elsewhere(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
-    """Another frame, in the headers of a topic."""
+    """Sets another frame in the headers of a topic."""
     with_header = sorted({m.topic for m in messages if "header" in _fields(m.msgtype)})
     if not with_header:
         return _cut(messages, rng)

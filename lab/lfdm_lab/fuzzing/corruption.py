@@ -9,13 +9,13 @@ MOST = 64  # bytes of a small piece
 
 
 def corrupt(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """The content with one kind of damage, and what was done to it."""
+    """Returns the content with one kind of damage, and a description of it."""
     kinds = (_truncate, _flip, _zero, _scramble, _drop, _duplicate, _swap, _append, _length)
     return rng.choice(kinds)(content, rng) if content else (bytes(rng.randrange(1, MOST)), "zeros in the place of nothing")
 
 
 def _piece(content: bytes, rng: Random) -> tuple[int, int]:
-    """A range: mostly small, at times up to a quarter of it all."""
+    """Draws a range: mostly small, at times up to a quarter of the content."""
     start = rng.randrange(len(content))
     longest = MOST if rng.random() < 0.7 else max(1, len(content) // 4)
     return start, min(len(content), start + rng.randint(1, longest))
@@ -65,7 +65,7 @@ def _append(content: bytes, rng: Random) -> tuple[bytes, str]:
 
 
 def _length(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """Something that looks like the length of a record says something else."""
+    """Overwrites 8 bytes that look like the length of a record with another number."""
     for _ in range(200):
         place = rng.randrange(max(1, len(content) - 8))
         found = content[place:place + 8]

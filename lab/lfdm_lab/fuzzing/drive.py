@@ -1,4 +1,4 @@
-"""A second of a drive straight on, with everything that a node of ours hears: what is damaged and then played into them."""
+"""A second of a straight drive with every message that our nodes hear, to be damaged and played into them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ stages:
 
 
 def drive_bag(path: Path, storage: str = "mcap", seconds: float = 1.0) -> int:
-    """Writes it; returns the number of its messages."""
+    """Writes the drive; returns the number of its messages."""
     written = 0
     with BagWriter(path, storage, recording="drive", origin_ns=0) as writer:
         for i in range(round(seconds * RATE)):
@@ -50,7 +50,7 @@ def drive_bag(path: Path, storage: str = "mcap", seconds: float = 1.0) -> int:
 
 
 def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Topic, type and message of what comes with state number i; what comes once, in the states from 5 on."""
+    """Yields topic, type and message of all that comes with state number i; goals and paths come once each, in the states from 5 on."""
     t = i / RATE
     stamp = {"sec": int(t), "nanosec": i * (10**9 // RATE) % 10**9}
 
@@ -111,7 +111,7 @@ def _transform(header: dict[str, Any], child: str, x: float) -> Any:
 
 
 def _known(header: dict[str, Any]) -> dict[str, Any]:
-    """A friction field of 5 x 4 nodes, with one sample."""
+    """Returns the message of a friction field of 5 x 4 nodes, with one sample."""
     layers = {"friction_latent_mean": 2.0, "friction_latent_sd": 0.5, "friction_ice": 0.1, "friction_dry": 1.1,
               "friction_latent_draw_00": 1.0}
     dims = [("column_index", 4, 20), ("row_index", 5, 5)]
@@ -124,7 +124,7 @@ def _known(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scan(header: dict[str, Any], x: float) -> dict[str, Any]:
-    """A wall across the road, half a turn wide; beams that do not reach it see nothing."""
+    """Returns the scan of a wall across the road, half a turn wide; beams that do not reach it see nothing."""
     angles = [math.pi * (k / (_BEAMS - 1) - 0.5) for k in range(_BEAMS)]
     ranges = [(_WALL + SPEED - x) / math.cos(a) if abs(a) < 0.3 else math.inf for a in angles]
     return {"header": header, "angle_min": angles[0], "angle_max": angles[-1], "angle_increment": angles[1] - angles[0], "scan_time": 0.1,

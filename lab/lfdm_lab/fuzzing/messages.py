@@ -19,7 +19,7 @@ _USUAL = (0.0, 0.1, -0.1, 1.0, 5.0, 20.0)
 
 
 def hostile_cdr(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[bytes, str]:
-    """A message of a type in CDR, and what is odd about it.
+    """Returns a message of a type in CDR, and a description of its odd values.
 
     Args:
         now_ns: a stamp that would be right.
@@ -33,7 +33,7 @@ def hostile_cdr(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[bytes, str]
 
 
 def hostile_values(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[dict[str, Any], str]:
-    """A message's content as nested dictionaries, and what is odd about it."""
+    """Returns a message's content as nested dictionaries, and a description of its odd values."""
     how = rng.choice(("one odd", "some odd", "all odd", "one number everywhere"))
     share = {"one odd": 0.0, "some odd": 0.2, "all odd": 1.0, "one number everywhere": 1.0}[how]
     number = rng.choice(NUMBERS) if how == "one number everywhere" else None
@@ -95,10 +95,10 @@ def _plain(base: str, rng: Random) -> Any:
 
 
 def hostile_base(base: str, rng: Random, number: float | None = None, long: bool = True) -> Any:
-    """A value of a primitive type.
+    """Returns a value of a primitive type.
 
     Args:
-        number: what a floating-point number is; None: any.
+        number: value of a floating-point number; None: any.
         long: texts may be very long.
     """
     if base in ("float32", "float64"):

@@ -1,4 +1,4 @@
-"""Damage to documents of YAML and JSON: in their text, or in what they say."""
+"""Damage to documents of YAML and JSON: in their text, or in their content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARK = "hostile_text_goes_here"
 
 
 def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
-    """A document of YAML with one or a few things wrong, and what is."""
+    """Returns a document of YAML with one or a few faults, and a description of them."""
     if rng.random() < 0.2:
         damaged, what = corrupt(text.encode(), rng)
         return damaged, f"text {what}"
@@ -34,7 +34,7 @@ def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
 
 
 def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
-    """As `damaged_yaml`."""
+    """Returns a document of JSON with one or a few faults, and a description of them."""
     if rng.random() < 0.3:
         damaged, what = corrupt(text.encode(), rng)
         return damaged, f"text {what}"
@@ -43,7 +43,8 @@ def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
 
 
 def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile_value) -> tuple[Any, str]:
-    """A document with one place changed (now and then four): replaced, removed, renamed, doubled or moved; the original stays as it is."""
+    """Returns a copy of a document with one place changed (now and then four): replaced, removed, renamed, doubled or moved; and the
+    changes."""
     document, changes = copy.deepcopy(document), []
     for _ in range(rng.choice((1, 1, 1, 4))):
         places = _places(document)
@@ -67,7 +68,7 @@ def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile
 
 
 def _places(node: Any, path: str = "") -> list[tuple[Any, Any, str]]:
-    """(owner, key, path) of every value in a document."""
+    """Lists (owner, key, path) of every value in a document."""
     keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
     found = []
     for key in keys:

@@ -41,7 +41,7 @@ _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked 
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a case: one of OUTCOMES, what was said last, and what the case's work returned."""
+    """Result of a case: one of OUTCOMES, the last output, and the value that the case's work returned."""
 
     outcome: str
     text: str = ""
@@ -50,14 +50,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to try.
+    """A case to try.
 
     Attributes:
         seed: repeats it.
         what: one line.
         work: runs in a child process. Returns something that JSON has; an integer is an exit status of the command line.
         limit: of its own time [s].
-        judge: looks at the outcome again, for what was lost.
+        judge: revises the outcome where data were lost.
     """
 
     seed: int
@@ -81,7 +81,7 @@ class Tally:
             self.failures.append({"seed": case.seed, "outcome": found.outcome, "case": case.what, "text": found.text})
 
     def summary(self) -> dict[str, Any]:
-        """As `lfdm fuzz --json` writes it."""
+        """Returns the counts and failures as `lfdm fuzz --json` writes them."""
         return {"kind": self.kind, "cases": self.counts.total(), **{outcome: self.counts[outcome] for outcome in OUTCOMES},
                 "failures": self.failures}
 
@@ -93,8 +93,8 @@ def run_cases(kind: str, cases: Iterable[Case], report: Callable[[str], None], p
     """Tries one case after the other.
 
     Args:
-        report: told of each failure, in one line with its seed, as it is found.
-        progress: where to say how far it is, every few seconds; None: nowhere.
+        report: takes each failure, in one line with its seed, as it is found.
+        progress: stream for the progress, every few seconds; None: no progress.
     """
     tally, said = Tally(kind), time.monotonic()
     for case in cases:
@@ -109,7 +109,7 @@ def run_cases(kind: str, cases: Iterable[Case], report: Callable[[str], None], p
 
 
 def attempt(work: Callable[[], Any], limit: float) -> Found:
-    """Runs `work` in a fork of this process and says what became of it.
+    """Runs `work` in a fork of this process and returns its outcome.
 
     Args:
         limit: of its own time [s], after which it is killed.
@@ -139,7 +139,7 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
 
 
 def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
-    """Never returns."""
+    """Runs the work in the child; never returns."""
     try:
         os.setpgid(0, 0)  # with all that it may start, to be killed at once
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent, which ends us
@@ -166,7 +166,7 @@ def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
 
 
 def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
-    """The child's exit status, None when it has to be killed, and what it wrote."""
+    """Waits for the child; returns its exit status, None when it has to be killed, and the bytes that it wrote."""
     clock, written = _Clock(child), b""
     while not clock.over(limit):
         ready, _, _ = select.select([answer], [], [], _LOOK)
@@ -185,9 +185,9 @@ def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
 
 
 class _Clock:
-    """A process's own time: that of the wall, without what it and its descendants waited for a processor, or still wait.
+    """A process's own time: wall time without the time that it and its descendants waited for a processor, or still wait.
 
-    Threads that wait for each other's processors would stop it; all that they use on all cores is the other limit.
+    Threads that wait for each other's processors would stop it; the processor time of all on all cores is the other limit.
     """
 
     def __init__(self, pid: int) -> None:
@@ -197,7 +197,7 @@ class _Clock:
         self._used = 0.0
 
     def over(self, limit: float) -> bool:
-        """Whether more than so much [s] has passed."""
+        """Checks whether more than `limit` [s] has passed."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             pids = processes.descendants(self._pid)
@@ -207,8 +207,8 @@ class _Clock:
         return self._own > limit or self._used > limit * (os.cpu_count() or 1)
 
     def _starved(self, pids: list[int], passed: float) -> float:
-        """For how long [s] threads have waited for a processor since the last look. The kernel counts a wait once it is over; who could
-        run then and now, and has not, has waited."""
+        """Returns the time [s] that threads have waited for a processor since the last look. The kernel counts a wait once it is over; a
+        thread that could run then and now, and has not, has waited."""
         starved, threads = 0.0, processes.scheduled(pids)
         for thread, (ran, waited, could_run) in threads.items():
             ran_before, waited_before, could_before = self._threads.get(thread, (0.0, 0.0, False))
@@ -219,7 +219,7 @@ class _Clock:
 
 
 def _ask_where(child: int, err: int) -> None:
-    """Has a child that hangs write where it is, and waits until it has."""
+    """Makes a child that hangs write its stack, and waits until it has."""
     size = os.fstat(err).st_size
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGUSR1)
@@ -231,7 +231,7 @@ def _ask_where(child: int, err: int) -> None:
 
 
 def _end(child: int) -> None:
-    """Kills the child and what it has started."""
+    """Kills the child and all that it has started."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(child, signal.SIGKILL)
@@ -263,7 +263,7 @@ def _one_line(text: str) -> Found:
 
 
 def _where(complaint: str) -> str:
-    """Where the main thread was when the time was over; it is the last that is listed, the innermost frame first."""
+    """Returns the stack of the main thread when the time was over; it is the last that is listed, the innermost frame first."""
     frames = complaint.rpartition("(most recent call first):")[2].strip().splitlines()
     return " < ".join(" ".join(frame.split()) for frame in frames[:6]) or "nothing was said"
 

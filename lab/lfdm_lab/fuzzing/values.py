@@ -23,13 +23,13 @@ YAML_TEXTS = (
 
 
 def hostile_value(rng: Random) -> Any:
-    """A value for a place in a document."""
+    """Returns a value for a place in a document."""
     return rng.choice((
         rng.choice(NUMBERS), rng.choice(INTEGERS), rng.choice(TEXTS), 10**rng.choice((30, 309, 4000)), None, True, False, [], {}, [[]],
         {"": None}, {1: 2}, [1.0, "x", None], "9**9**9**9 m", [0.0] * 2000))
 
 
 def hostile_text(rng: Random) -> str:
-    """A text of YAML."""
+    """Returns a text of YAML."""
     return rng.choice(YAML_TEXTS) if rng.random() < 0.7 else "".join(
         rng.choice(" \n-:[]{},&*!|>'\"%@`#?~0123456789eE.+xab") for _ in range(rng.choice((1, 4, 30))))

@@ -36,10 +36,11 @@ _SMALL_DISK = 1 << 20  # bytes of one file
 
 
 class Attacker:
-    """Sends to whatever the nodes of the graph listen to."""
+    """A sender of hostile messages, calls and parameters to the nodes of the graph."""
 
     def __init__(self, rng: Random, parameters: Mapping[str, Sequence[str]]) -> None:
-        """
+        """Joins the graph as a node of its own.
+
         Args:
             parameters: those of each node, by its name.
         """
@@ -57,7 +58,7 @@ class Attacker:
         self._context.try_shutdown()
 
     def strike(self) -> None:
-        """One message, call or parameter for a node that is there."""
+        """Sends one message, call or parameter to a node that is there."""
         nodes = [(name, space) for name, space in self._node.get_node_names_and_namespaces() if name != _NAME]
         if not nodes:
             return
@@ -108,7 +109,7 @@ class Attacker:
         return f"{service}: {chosen} = {value!r:.40}"
 
     def _call(self, service: str, kind: Any, request: Any) -> None:
-        """Sends a request; nobody waits for the answer."""
+        """Sends a request without waiting for the answer."""
         if service not in self._clients:
             self._clients[service] = self._node.create_client(kind, service)
         if self._clients[service].service_is_ready():
@@ -116,7 +117,7 @@ class Attacker:
 
 
 def filled(message: Any, rng: Random, share: float = 0.7) -> Any:
-    """A message, or the request of a service, with odd values in most fields."""
+    """Fills most fields of a message, or of the request of a service, with odd values; returns it."""
     for name, kind in message.get_fields_and_field_types().items():
         if rng.random() < share:
             setattr(message, name, _value(kind, getattr(message, name), rng))
@@ -149,7 +150,7 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
         seconds: of the wall clock.
 
     Returns:
-        reason, messages_recorded, messages_dropped, and `sent`: what was done to it, the last ten.
+        reason, messages_recorded, messages_dropped, and `sent`: the last ten attacks.
     """
     alone()
     prepared, _ = prepare_stack(stack, record=bag, overrides=overrides)
@@ -176,7 +177,7 @@ def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
     """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed.
 
     Raises:
-        InputError: the disk refused, as it should be said.
+        InputError: the full disk was reported, as it should be.
     """
     alone()
     # The middleware keeps its shared memory in files too.
@@ -192,6 +193,6 @@ def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
 
 
 def alone() -> None:
-    """The graph of this process meets no other."""
+    """Isolates the graph of this process from all others."""
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

@@ -1,8 +1,8 @@
-"""Recordings played into every node that listens, message by message, in this process: what the nodes refuse, and what they command.
+"""Recordings played into every node that listens, message by message, in this process: the nodes' refusals and commands.
 
-The nodes are the nodes; what is not there is the middleware: their subscriptions are called with what the bag holds, and what they publish
-comes here. So nothing waits for discovery, a bag takes as long as the nodes work on it, and a process that has configured nodes can be
-forked for each bag.
+The nodes are real, but without middleware: their subscriptions are called with the messages of the bag, and their own messages come
+here. So nothing waits for discovery, a bag takes as long as the nodes work on it, and a process that has configured nodes can be forked for
+each bag.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _LATER = (0.3, 1.0, 5.0)  # [s] after a bag's end, when the watchdogs are asked
 
 
 class _Told:
-    """The end of a publisher: what is published goes to `hear`."""
+    """Publisher that passes its messages to `hear`."""
 
     def __init__(self, topic_name: str, hear: Callable[[str, Any], None]) -> None:
         self.topic_name, self._hear = topic_name, hear
@@ -85,7 +85,7 @@ class _Told:
 
 @dataclass
 class _Ear:
-    """The end of a subscription."""
+    """Subscription without middleware."""
 
     topic_name: str
     kind: type
@@ -98,7 +98,7 @@ class _Ear:
 
 
 class _Detached(LifecycleNode):
-    """A node whose ends are here instead of in the middleware."""
+    """A node with its publishers and subscriptions here instead of in the middleware."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ears: list[_Ear] = []
@@ -130,7 +130,7 @@ class _Detached(LifecycleNode):
     def destroy_service(self, service: Any) -> bool:
         return True
 
-    # What a recorder asks the graph for.
+    # Queries of the graph by a recorder.
 
     def get_topic_names_and_types(self, no_demangle: bool = False) -> Any:
         return [(topic, [msgtype]) for topic, msgtype in self.bag_topics.items()]
@@ -145,7 +145,7 @@ def _no_action(node: Any, *_: Any) -> Any:
 
 
 def _destroy(node: Any, entity: Any) -> None:
-    """As the node's own, which goes by the classes of rclpy."""
+    """Destroys a subscription or a timer, in place of the node's own, which goes by the classes of rclpy."""
     if isinstance(entity, _Ear):
         node.destroy_subscription(entity)
     elif isinstance(entity, Timer):
@@ -154,10 +154,10 @@ def _destroy(node: Any, entity: Any) -> None:
 
 @dataclass
 class Played:
-    """What became of a bag.
+    """Result of playing a bag.
 
-    messages: read; delivered: to how many subscriptions, in all; commands: published by the nodes; refused: by node, kind and reason;
-    left_out: messages that the middleware would not have delivered, by reason.
+    messages: read; delivered: to all subscriptions together; commands: published by the nodes; refused: by node, kind and reason; left_out:
+    messages that the middleware would not have delivered, by reason.
     """
 
     messages: int = 0
@@ -169,7 +169,7 @@ class Played:
 
 @contextmanager
 def players() -> Iterator[Players]:
-    """The nodes, as long as the context lasts."""
+    """Provides the nodes, as long as the context lasts."""
     context = Context()
     rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -182,7 +182,7 @@ class Players:
     """The nodes, configured; `play` uses them up, so each bag is played in a fork of the process that has made them."""
 
     def __init__(self, context: Context) -> None:
-        """Made by `players`."""
+        """Makes and configures the nodes; called by `players`."""
         here, there = _free_ports()
         self._context = context
         self.nodes = [self._made(executable, name, **parameters) for executable, name, parameters in _PLAYED]
@@ -195,7 +195,7 @@ class Players:
         self._bench = make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here))
 
     def _made(self, executable: str, name: str, **parameters: Any) -> Any:
-        """A detached node, unconfigured."""
+        """Makes a detached node, unconfigured."""
         kind, entry = node_class(executable), NodeEntry(executable, name)
         for parameter, value in parameters.items():
             entry = entry.with_parameter(parameter, value, name)
@@ -209,7 +209,7 @@ class Players:
         """Plays a bag into all nodes, and lets time pass after it.
 
         Args:
-            store: folder for what calibrator and recorder keep.
+            store: folder for the files of calibrator and recorder.
 
         Raises:
             InputError: nothing of the bag can be read.
@@ -267,7 +267,7 @@ class Players:
         return played
 
     def _deliver(self, node: Any, topic: str, msgtype: str, data: bytes, decoded: dict[type, Any], played: Played) -> bool:
-        """Whether the node has heard of a message."""
+        """Delivers a message to a node; returns True if a subscription took it."""
         before = played.delivered
         for ear in list(node.ears):
             if ear.topic_name != topic:
@@ -285,13 +285,13 @@ class Players:
         return played.delivered > before
 
     def _signal(self, state: Any) -> None:
-        """A state over the link to our controller's bridge."""
+        """Sends a state over the link to our controller's bridge."""
         values = {name: getattr(state, name, math.nan) for name in SIGNALS}
         values |= dict(zip(SIGNALS[-4:], state.wheel_speeds.tolist()))
         self._bench.send(Packet(min(max(nanoseconds(state.header.stamp), 0), 2**63 - 1), values))
 
     def _let_pass(self, nodes: list[Any]) -> None:
-        """Nothing comes any more."""
+        """Lets time pass without further messages."""
         clock = Clock()
         now = max(node.get_clock().now().nanoseconds for node in nodes if node.value("use_sim_time"))
         for later in _LATER:
@@ -304,7 +304,7 @@ class Players:
 
 
 def _end(node: Any, played: Played) -> list[str]:
-    """Ends a node; what was wrong with it."""
+    """Ends a node; returns its faults."""
     node.summary()
     node.release()
     refusals = node.refusals
@@ -315,7 +315,7 @@ def _end(node: Any, played: Played) -> list[str]:
 
 
 def fault_of(message: Any) -> str | None:
-    """Why a message that a node has published cannot be, in one line; None: it can."""
+    """Returns the fault of a message that a node has published, in one line; None: it has none."""
     kind = type(message).__name__
     if kind == "DriverCommand":
         values = {name: getattr(message, name) for name in ("steering", "throttle", "brake")}
@@ -331,7 +331,7 @@ def fault_of(message: Any) -> str | None:
 
 
 def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
-    """Topic, type and CDR, until the bag's end or to where it cannot be read any more."""
+    """Yields topic, type and CDR, until the bag's end or to where it cannot be read any more."""
     messages = bag.raw()
     while True:
         try:
@@ -342,7 +342,7 @@ def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _decoded(kind: type, data: bytes, known: dict[type, Any]) -> Any:
-    """The message, as the middleware makes it; None: its bytes are none."""
+    """Decodes a message as the middleware does; None: the bytes are no message of this type."""
     if kind not in known:
         try:
             known[kind] = deserialize_message(data, kind)
@@ -364,13 +364,13 @@ def _wait(done: Callable[[], bool]) -> None:
 
 
 def _change(node: Component, step: str) -> None:
-    """A transition, past the state machine of rcl, which would tell the middleware. Raises RuntimeError: it failed."""
+    """Makes a transition, past the state machine of rcl, which would tell the middleware. Raises RuntimeError: it failed."""
     if getattr(node, f"on_{step}")(None) != TransitionCallbackReturn.SUCCESS:
         raise RuntimeError(f"{node.label}: {step} failed: {node.failure}")
 
 
 def _free_ports() -> tuple[int, int]:
-    """Two that nobody listens on."""
+    """Finds two UDP ports that nobody listens on."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A long run of a stack, watched from outside: whether its processes grow, leave anything behind, lose messages or do not end.
+"""A long run of a stack, watched from outside for processes that grow, anything left behind, lost messages, and a run that does not end.
 
 The run is `lfdm up` in a process of its own. Where the vehicle has come to rest it is put back to the start, so that it goes on driving.
 """
@@ -42,7 +42,7 @@ _BLOCKS = 12  # of samples, whose means are independent enough for an interval
 _END = 60.0  # [s] for a stack to end
 _START = 180.0  # [s] for its clock to begin
 _AT_REST, _REST = 0.3, 2.0  # [m/s], and for so long [s of simulated time]
-_BUSY = "does not answer"  # a busy machine's doing; who stays silent is ended, and that is a failure
+_BUSY = "does not answer"  # a busy machine's doing; a node that stays silent is ended, and that is a failure
 _SHM = Path("/dev/shm")
 _LOCK = "_el"  # Fast DDS: whoever has made the segment NAME keeps NAME_el open, and those that only write into it do not
 
@@ -62,17 +62,17 @@ class Growth:
 
     @property
     def share(self) -> float:
-        """Of the memory after the warm-up."""
+        """Growth as a share of the memory after the warm-up."""
         return self.end / self.start - 1.0
 
     @property
     def too_much(self) -> bool:
-        """More than MOST_GROWTH, and not by the scatter alone."""
+        """Growth by more than MOST_GROWTH, and not by the scatter alone."""
         return self.share > MOST_GROWTH and self.low > 0.0
 
 
 def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -> Growth:
-    """Of samples in the order of time; the warm-up is left out here."""
+    """Fits a line to samples in the order of time; the warm-up is left out here."""
     time_, memory = np.asarray(seconds, float), np.asarray(megabytes, float)
     kept = time_ >= time_[0] + _WARM_UP * (time_[-1] - time_[0])
     # Neighbours are alike: the means of blocks are what the interval counts.
@@ -88,7 +88,7 @@ def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -
 
 @dataclass(frozen=True)
 class _Sample:
-    """Of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
+    """Sample of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
 
     wall: float
     simulated: float
@@ -100,7 +100,7 @@ _Samples = dict[tuple[int, str], list[_Sample]]
 
 
 def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
-    """Processor seconds a simulated second, of samples in the order of time; the warm-up is left out here."""
+    """Returns processor seconds per simulated second, of samples in the order of time; the warm-up is left out here."""
     first = next((i for i, at in enumerate(simulated) if at >= simulated[0] + _WARM_UP * (simulated[-1] - simulated[0])), 0)
     span = simulated[-1] - simulated[first]
     return (used[-1] - used[first]) / span if span > 0.0 else math.nan
@@ -108,7 +108,7 @@ def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
 
 @dataclass
 class Found:
-    """What a run came to. failures: one line each, none: it is as it should be."""
+    """Result of a run. failures: one line each, none: it is as it should be."""
 
     stack: str
     simulated_seconds: float = 0.0
@@ -125,11 +125,11 @@ class Found:
 
     @property
     def speed_factor(self) -> float:
-        """Simulated seconds a second."""
+        """Simulated seconds per second."""
         return self.simulated_seconds / self.wall_seconds if self.wall_seconds else 0.0
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the result as plain data for JSON."""
         rows = [{**asdict(g), "growth": g.share} for g in (*self.processes, *([self.total] if self.total else []))]
         return {**asdict(self), "speed_factor": self.speed_factor, "processes": rows[:len(self.processes)],
                 "total": rows[-1] if self.total else None}
@@ -139,7 +139,7 @@ class Found:
 
 
 def family(root: int) -> dict[int, str]:
-    """A process and its descendants, with their names: node, or what they are."""
+    """Returns a process and its descendants by id, with their names: the node, or the program."""
     return {pid: _name(processes.command(pid)) for pid in processes.descendants(root)}
 
 
@@ -151,7 +151,7 @@ def _name(words: Sequence[str]) -> str:
 
 
 def segments_of(pids: Iterable[int]) -> set[str]:
-    """The segments of shared memory that processes have made for DDS, and not those of others that they write into."""
+    """Returns the segments of shared memory that processes have made for DDS, without those of others that they write into."""
     return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, _SHM) if name.endswith(_LOCK)}
 
 
@@ -159,7 +159,7 @@ def segments_of(pids: Iterable[int]) -> set[str]:
 
 
 class _Watcher(ObserverNode):
-    """Hears the simulated clock and how fast the vehicle is, and puts it back to the start."""
+    """Observer of the simulated clock and the vehicle's speed; puts a vehicle at rest back to the start."""
 
     def __init__(self) -> None:
         super().__init__("soak")
@@ -178,7 +178,7 @@ class _Watcher(ObserverNode):
             self._moved = self.time
 
     def look(self, seconds: float) -> None:
-        """Takes what is new, once, after a time: not every message wakes it."""
+        """Takes the new messages, once, after a time: not every message wakes it."""
         time.sleep(seconds)
         self.spin_some(10)
         if self.time - self._moved > _REST and self._reset.service_is_ready():
@@ -223,7 +223,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
 
 def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
            tell: Callable[[str], None]) -> tuple[_Samples, set[str], dict[int, str]]:
-    """Samples by process, segments that were made, and all processes that were seen, until the run ends or the time is over."""
+    """Watches until the run ends or the time is over; returns samples by process, segments that were made, all processes that were seen."""
     samples: _Samples = {}
     segments, pids = set[str](), dict[int, str]()
     started = sampled = time.monotonic()
@@ -279,7 +279,7 @@ def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
 
 
 def _judge(found: Found, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
-    """segments: that the processes have made, and that were not there before."""
+    """Judges the run and fills `found`. segments: those that the processes have made, and that were not there before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]
         raise InputError(f"{found.stack} did not run: {lines[-1] if lines else 'nothing was said'}")

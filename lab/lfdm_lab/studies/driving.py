@@ -1,9 +1,8 @@
-"""Studies of the controller in closed loop: what is driven, each run by itself, so that processes or a cluster can share the work.
+"""Studies of the controller in closed loop: their runs, each by itself, so that processes or a cluster can share the work.
 
 mpc: obstacle fields at several speeds, and every other scenario that is a task. delay: state age and actuation delay, with and without
 prediction through them. lane_change: entry speeds that grow until the vehicle fails. density: obstacle fields that become denser, against
-other ways to drive through them. The plant is always larger than the controller's model; tables and pictures of what is found make
-`driving_tables` and `pictures`.
+other ways to drive through them. The plant is always larger than the controller's model; `driving_tables` and `pictures` show the results.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FIELD = "obstacle_field_"
 # Settings that make a controller of the comparison.
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
-# What a drive is made by; lists like this are held against the imports by a test.
+# Sources that a drive depends on; a test holds lists like this against the imports.
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
            "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
@@ -59,7 +58,7 @@ class Trial:
 
     scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
     lattice: of the controller proper; changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience:
-    after standing so long it ends [s]; track: keep where it drove.
+    time of standing [s] after which it ends; track: the path that was driven is kept.
     """
 
     scenario: str
@@ -90,7 +89,7 @@ Item = Trial | Climb
 
 
 def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
-    """The settings that make a controller of the comparison out of others. Raises InputError for an unknown one."""
+    """Returns `base` with the changes that make a controller of the comparison. Raises InputError for an unknown one."""
     if controller not in known:
         raise InputError(f"no controller '{controller}'{suggest(controller, known, 'choose from: ')}")
     return replace(base, **known[controller])
@@ -125,7 +124,7 @@ def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") ->
 
 
 def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Slalom, NATO lane change and obstacle fields with a delay, predicted through and not."""
+    """Returns slalom, NATO lane change and obstacle fields with a delay, predicted through and not."""
     trials = []
     for delay in DELAYS:
         for compensate in (True, False) if delay else (True,):
@@ -153,7 +152,7 @@ def dense_fields(seeds: int, others: int | None, densities: Sequence[float], spe
 
 
 def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> list[Climb]:
-    """Both lane changes without delay, and with 200 ms, predicted through and not."""
+    """Returns both lane changes without delay, and with 200 ms, predicted through and not."""
     # The speed is to be kept, whatever the bends.
     base = replace(base, path_lateral_acceleration=20.0)
     found = []
@@ -176,12 +175,12 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
                 lattice: LatticeSettings | None = None) -> Driver:
-    """The controller, with the limits of the largest model."""
+    """Makes the controller, with the limits of the largest model."""
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 
 def work(item: Item) -> dict[str, Any]:
-    """Drives a trial, or climbs; what happened as JSON."""
+    """Drives a trial, or climbs; returns the result as JSON."""
     return _climb(item) if isinstance(item, Climb) else run_trial(item)
 
 
@@ -198,12 +197,12 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 
 
 def trial_vehicle(trial: Trial) -> Vehicle:
-    """Who drives it, with the trial's changes. Raises InputError for one that it cannot have."""
+    """Returns the trial's vehicle with its changes. Raises InputError for a change that it cannot have."""
     return load_vehicle(trial.vehicle, trial.changes)
 
 
 def trial_scenario(trial: Trial) -> Scenario:
-    """What the trial drives."""
+    """Returns the trial's scenario, or generates its lane change."""
     if trial.speed is None:
         return load_scenario(trial.scenario, trial.seed, trial.density)
     course = COURSES[trial.scenario](**LANE_CHANGES[trial.scenario], speed=trial.speed, approach=APPROACH)
@@ -212,7 +211,7 @@ def trial_scenario(trial: Trial) -> Scenario:
 
 
 def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
-    """Results of a run as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
+    """Returns a run's results as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
     found: dict[str, Any] = {
         "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
         "density": 1.0 if trial.density is None else trial.density,
@@ -230,7 +229,7 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
 
 
 def failure(run: Mapping[str, Any]) -> str:
-    """Why a run along a path between cones failed; empty if it did not."""
+    """Returns why a run along a path between cones failed; empty if it did not."""
     for failed, why in (
         (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
         (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
@@ -258,7 +257,7 @@ def _climb(climb: Climb) -> dict[str, Any]:
 
 
 def key(item: Item) -> str:
-    """Hash of all that a result depends on."""
+    """Hashes all that a result depends on."""
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
     vehicle = load_vehicle(trial.vehicle)

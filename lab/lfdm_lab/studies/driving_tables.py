@@ -1,4 +1,4 @@
-"""Tables of what studies of the controller found: one row for many runs, or a run."""
+"""Tables of the results of controller studies: one row for many runs, or a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOALS_UP_TO = 18.0  # [m/s] at speeds up to this one
 
 
 def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
-    """One record for each speed and controller; time ratios by quantile, of the goals that were reached."""
+    """Returns one record for each speed and controller; time ratios by quantile, of the goals that were reached."""
     found = []
     for (scenario, controller), group in _grouped(runs, "scenario", "controller"):
         ratios = [run["ratio"] for run in group if run["ratio"] is not None]
@@ -39,12 +39,12 @@ def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
 
 
 def cycle_times(runs: Runs) -> dict[str, float] | None:
-    """Percentiles of all cycles of the runs [ms]; None if there is none."""
+    """Returns percentiles of all cycles of the runs [ms]; None if there is none."""
     return quantiles(np.concatenate([np.asarray(run["cycle_us"], float) for run in runs]) / 1000.0)
 
 
 def passes(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
+    """Checks that the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
     return all(row["collisions"] == 0 and row["lifts"] == 0 and row["diverged"] == 0
                and (row["goals"] >= GOALS or row["speed"] > GOALS_UP_TO) for row in summary if row["controller"] == "mpc")
 
@@ -74,7 +74,7 @@ def suite_table(runs: Runs) -> Table:
 
 
 def density_ending(run: Mapping[str, Any]) -> str:
-    """What counts in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
+    """Classifies a run in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
     for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
                            (run["stands"], "stopped")):
         if happened:
@@ -83,7 +83,7 @@ def density_ending(run: Mapping[str, Any]) -> str:
 
 
 def summarise_density(runs: Runs) -> list[dict[str, Any]]:
-    """One record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of the goals reached."""
+    """Returns one record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of goals reached."""
     found = []
     for (scenario, controller, density), group in sorted(_grouped(runs, "scenario", "controller", "density"),
                                                          key=lambda item: (item[0][0], item[0][2])):
@@ -102,7 +102,7 @@ def summarise_density(runs: Runs) -> list[dict[str, Any]]:
 
 
 def touches_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the controller proper hits nothing, in whatever field."""
+    """Checks that the controller proper hits nothing, in any field."""
     return all(row["collisions"] == 0 and row["diverged"] == 0 for row in summary if row["controller"] == "mpc")
 
 
@@ -123,7 +123,7 @@ def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
-    """One record for each delay, predicted through or not; of a course the run, of fields how many hit and arrived."""
+    """Returns one record for each delay, predicted through or not; of a course the run, of fields the counts of collisions and goals."""
     found = []
     for (delay, compensate), group in _grouped(runs, "delay", "compensate"):
         row: dict[str, Any] = {"delay": round(delay, 6), "compensate": compensate}

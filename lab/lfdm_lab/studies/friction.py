@@ -1,10 +1,9 @@
-"""What uncertain friction does to a drive: paper 004's experiments, with numbers of samples that answer them.
+"""The effect of uncertain friction on a drive: paper 004's experiments, with enough samples to answer them.
 
-A truth is drawn from the prior of a patch length, seen at nodes of a coarse grid with the paper's noise, and forgotten; samples of the
-field given what was seen are then driven over, each by the same open-loop manoeuvre. The truth of a patch length is the same however
-much is seen of it; where nothing was seen, samples are of the prior.
-The paper gives no speeds, masses or coefficients of ice: those here are ours (`MANOEUVRES`, `LINK`); patch lengths, noise, numbers of
-samples and steering are the paper's.
+A truth is drawn from the prior of a patch length, observed at nodes of a coarse grid with the paper's noise, and forgotten; samples of the
+field given the observations are then driven over, each by the same open-loop manoeuvre. The truth of a patch length is the same for all
+spacings of the observations; without observations, samples are of the prior. The paper gives no speeds, masses or coefficients of ice:
+those here are ours (`MANOEUVRES`, `LINK`); patch lengths, noise, numbers of samples and steering are the paper's.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Manoeuvre:
     ice_at: float | None = None
 
     def steering(self, times: np.ndarray) -> np.ndarray:
-        """Angle of the front wheels (n,) [rad]."""
+        """Returns the angle of the front wheels (n,) [rad]."""
         since = np.maximum(times - self.start, 0.0)
         return np.where(since > 0.0, np.minimum(np.where(since > 0.0, self.rate, 0.0) * np.maximum(since, 1e-9), self.angle), 0.0)
 
@@ -84,7 +83,7 @@ class Item:
 
 
 def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
-    """All pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
+    """Returns all pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
     paper = [Item("drive", name, patch, spacing, samples, vehicle=vehicle) for name, patch, spacing in PAPER]
     table = [Item("drive", name, patch, spacing, samples, vehicle=vehicle)
              for name in ("step", "ramp", "sharp_step") for patch in PATCHES for spacing in SPACINGS]
@@ -92,13 +91,13 @@ def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
 
 
 def key(item: Item) -> str:
-    """Hash of all that a result depends on."""
+    """Hashes all that a result depends on."""
     return cache_key({"item": asdict(item), "manoeuvre": repr(MANOEUVRES[item.manoeuvre]), "vehicle": load_vehicle(item.vehicle).identity},
                   CACHE_DEPENDENCIES)
 
 
 def work(item: Item) -> dict[str, Any]:
-    """What a piece comes to, as JSON."""
+    """Works on a piece; returns its result as JSON."""
     done = {"drive": _driven, "convergence": _converged}[item.kind](item)
     return {**asdict(item), **done}
 
@@ -117,7 +116,7 @@ class Drive:
 
     @classmethod
     def of(cls, manoeuvre: Manoeuvre, name: str) -> Drive:
-        """Raises InputError: the vehicle lacks parameters of the model."""
+        """Prepares a manoeuvre of the vehicle `name`. Raises InputError: the vehicle lacks parameters of the model."""
         # The bicycle's coefficients are the field's; tyres of four wheels have the field's over that of the road they were measured on.
         vehicle = load_vehicle(name).replace(friction_scale=1.0, friction_front=1.0, friction_rear=1.0, friction_field=0.0)
         times = np.arange(0.0, manoeuvre.seconds + SAMPLE / 2, SAMPLE)
@@ -129,31 +128,31 @@ class Drive:
         return cls(manoeuvre, vehicle, batch, initial_state(model, vehicle, vx=manoeuvre.speed))
 
     def on(self, fields: Sequence[FrictionField]) -> np.ndarray:
-        """Trajectories (fields, samples, 5): x, y [m], vx, vy [m/s], yaw rate [rad/s]."""
+        """Returns trajectories (fields, samples, 5): x, y [m], vx, vy [m/s], yaw rate [rad/s]."""
         given = 1.0 if self.manoeuvre.chassis == "nonlinear_bicycle" else DRY
         tables = [FieldTable(field, given) for field in fields]
         return np.array(self.batch.trajectories(np.array([[table.number] for table in tables]), self.start))
 
     def plain(self, friction: float = 0.5 * (LINK.ice + LINK.dry)) -> np.ndarray:
-        """The trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
+        """Returns the trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
         return np.asarray(self.on([FrictionField.uniform(friction, LINK)])[0])
 
     def map(self, spacing: float) -> Grid:
-        """Of the way on constant friction, with room around it."""
+        """Returns a grid over the path on constant friction, with room around it."""
         way = self.plain()[:, :2]
         low, high = way.min(axis=0) - SIDE, way.max(axis=0) + SIDE
         return Grid.covering((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), spacing)
 
 
 def _spun(runs: np.ndarray) -> np.ndarray:
-    """Of trajectories (n, samples, 5), which spin."""
+    """Returns which of the trajectories (n, samples, 5) spin (n,)."""
     vx, vy = runs[..., 2], runs[..., 3]
     return np.asarray((np.arctan2(np.abs(vy), np.maximum(np.abs(vx), SLOW)) >= SPIN).any(axis=1))
 
 
 def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
           rng: np.random.Generator) -> tuple[Observations, FrictionField]:
-    """What is seen of a truth at places `spacing` apart all over the map, and the truth; with ice across it from `ice` on for 4 m [m]."""
+    """Draws a truth, and observations of it at places `spacing` apart all over the map; with ice across it from `ice` on for 4 m [m]."""
     latent = FieldPosterior(prior, grid).draw(1, rng)[0]
     if ice is not None:
         latent[:, (grid.xs >= ice) & (grid.xs < ice + 4.0)] = -4.0
@@ -165,7 +164,7 @@ def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | Non
 
 
 def _driven(item: Item) -> dict[str, Any]:
-    """Samples of the field given what was seen, driven over."""
+    """Drives over samples of the field given the observations."""
     began = time.perf_counter()
     manoeuvre = MANOEUVRES[item.manoeuvre]
     drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
@@ -189,19 +188,20 @@ def _driven(item: Item) -> dict[str, Any]:
 
 
 def _near(seen: Observations, way: np.ndarray, reach: float = 10.0) -> Observations:
-    """The observations within reach of a way (n, 5) [m]: others say nothing of it, and their number counts by its cube."""
+    """Returns the observations within reach of a path (n, 5) [m]: others say nothing of it, and the cost grows with the cube of their
+    number."""
     apart = np.linalg.norm(seen.places[:, None] - way[None, ::10, :2], axis=2).min(axis=1) if len(seen) else np.empty(0)
     kept = apart <= reach
     return Observations(seen.places[kept], seen.latent[kept], seen.noise[kept])
 
 
 def _latent_sd(prior: FieldPrior, seen: Observations, way: np.ndarray) -> np.ndarray:
-    """Standard deviation of the latent field under a way (n, 5)."""
+    """Returns the standard deviation of the latent field under a path (n, 5)."""
     return np.sqrt(np.maximum(np.diag(DensePosterior(prior, way[:, :2], seen).covariance), 0.0))
 
 
 def _on_samples(drive: Drive, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Trajectories (samples, n, 5) on as many samples of a field, and the seconds that making these took."""
+    """Drives on samples of a field; returns trajectories (samples, n, 5), and the seconds that making the fields took."""
     runs, seconds = [], 0.0
     for first in range(0, samples, CHUNK):
         began = time.perf_counter()
@@ -215,7 +215,8 @@ def _on_samples(drive: Drive, posterior: FieldPosterior, samples: int, rng: np.r
 
 
 def _converged(item: Item) -> dict[str, Any]:
-    """Fields on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3): how far from the finest's trajectory."""
+    """Drives on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3); returns distances from the finest's
+    trajectory."""
     manoeuvre = MANOEUVRES["step"]
     drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch)
@@ -245,11 +246,11 @@ def _converged(item: Item) -> dict[str, Any]:
             "time": (np.arange(0, ways[0].shape[1], every) * SAMPLE).tolist()}
 
 
-# -- What it comes to ---------------------------------------------------------------------------------------------------------
+# -- Results ------------------------------------------------------------------------------------------------------------------
 
 
 def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One record for each cell of drives."""
+    """Returns one record for each cell of drives."""
     return [{"manoeuvre": run["manoeuvre"], "patch_length_m": run["patch"], "observation_spacing_m": run["spacing"],
              "observations": run["observations"], "samples": run["samples"], "spin_out_probability": run["spins"] / run["samples"],
              "interval": list(binomial_interval(run["spins"], run["samples"])), "truth_spins": run["truth_spins"],
@@ -259,7 +260,7 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[list[str]]]]:
-    """Heads and rows: drives; convergence."""
+    """Returns heads and rows: drives; convergence."""
     drives = []
     for row in rows(found):
         spacing, (low, high) = row["observation_spacing_m"], row["interval"]

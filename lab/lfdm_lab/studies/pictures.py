@@ -16,7 +16,7 @@ CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b5
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """The ways through the first fields of each speed; None if no field was driven."""
+    """Draws the paths through the first fields of each speed; None if no field was driven."""
     found = [name for name in (f"{FIELD}{speed}" for speed in SPEEDS) if any(run["scenario"] == name for run in runs)]
     shown = [(name, seed) for name in found for seed in range(1, TRACKS + 1)
              if any(run["scenario"] == name and run["seed"] == seed for run in runs)]
@@ -41,7 +41,7 @@ def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Time to the goal against the straight line, least clearance and least wheel load as shares of runs; None without fields."""
+    """Draws time to the goal against the straight line, least clearance and least wheel load as shares of runs; None without fields."""
     runs = [run for run in runs if run["scenario"].startswith(FIELD)]
     names = list(dict.fromkeys(run["scenario"] for run in runs))
     if not names:
@@ -64,7 +64,7 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Shares of goals and of collisions over the density by speed, with 95 % intervals; None if nothing was driven."""
+    """Draws shares of goals and of collisions over the density by speed, with 95 % intervals; None if nothing was driven."""
     speeds = sorted({row["speed_mph"] for row in summary})
     if not speeds:
         return None
@@ -91,7 +91,8 @@ def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
-    """Reliability diagram of each world: what happened over what was predicted, with 95 % intervals, and how many episodes there were."""
+    """Draws the reliability diagram of each world: observed share over predicted probability, with 95 % intervals, and shares of
+    episodes."""
     if not worlds:
         return None
     columns = min(3, len(worlds))
@@ -119,7 +120,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
+    """Draws the share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
     rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == ["risk"]]
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
@@ -147,7 +148,7 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
+    """Draws the largest path error and the least clearance over the delay, and the slalom's paths with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
     upper, lower = parts
@@ -184,7 +185,8 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
 
 
 def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
-    """How far a corner leaves the corridor over the speed, and the ways at the highest speed passed and the first that fails."""
+    """Draws the distance of a corner outside of the corridor over the speed, with failures marked, and the paths at the highest speed
+    passed."""
     names = list(dict.fromkeys(climb["scenario"] for climb in climbs))
     figure = Figure(figsize=(10.0, 2.9 * len(names)), layout="constrained")
     colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): SEEN}

@@ -1,4 +1,4 @@
-"""Work of a study that goes on where it was interrupted: what is done is kept, with a hash of all that it depends on."""
+"""Work of a study that resumes where it was interrupted: finished results are kept, with a hash of all that they depend on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Item = TypeVar("Item")
 def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key: Callable[[Item], str], scheduler: Scheduler,
               found: dict[int, dict[str, Any]], folder: File | None = None,
               progress: Callable[[int, int, float], None] | None = None) -> None:
-    """Works on all items; what each came to is in `found` by its number, also when this is interrupted.
+    """Works on all items; the results are in `found` by number, also when this is interrupted.
 
     Args:
         work: makes JSON of an item, in another process perhaps.
         key: hash of all that its result depends on.
-        folder: what is done is kept here, and taken from here where nothing that it depends on has changed; None: nothing is kept.
+        folder: results are kept here, and taken from here where nothing that they depend on has changed; None: nothing is kept.
         progress: called with items done, all of them, and the seconds left (nan: unknown).
 
     Raises:
@@ -68,7 +68,7 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
 
 
 def _kept(path: File) -> tuple[dict[str, dict[str, Any]], bool]:
-    """What is kept, and whether its last line is whole."""
+    """Returns the kept results by key, and True if the last line of the file is whole."""
     kept = {}
     text = path.read_bytes() if path.is_file() else b""
     for line in text.splitlines():

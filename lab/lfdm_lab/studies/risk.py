@@ -1,10 +1,10 @@
-"""Is the probability right? Episodes that nobody intervenes in: what was predicted at their beginning, and what happened.
+"""Calibration of the risk: predictions at the beginning of episodes in which nobody intervenes, against their outcomes.
 
 Each episode is a situation of its own seed: a speed, a command that is held by an unsteady hand, obstacles, a lane that bends. The risk
-(`sharing.risk`) sees it as a node would: a measured state, obstacles as they are seen, draws of a posterior, a prior over the friction.
-What happens is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
+(`sharing.risk`) sees it as a node would: a measured state, detected obstacles, draws of a posterior, a prior over the friction.
+The outcome is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
 one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world which the risk knows. In the others one
-thing is not as it is told: there the probability may be wrong, and `surprised` is what a user can see of it without knowing the truth.
+of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ AHEAD = 3.0  # [s] of the held command that the other components look at
 NOTICED = 1.0  # [s] after which what was measured is compared with the rollouts
 WITNESSES = 128  # rollouts that it is compared with
 CHASSIS, TYRE = "eighteen_dof", "fiala"
-# What a calibration leaves open of the vehicle: standard deviations, as shares.
+# Uncertainty of the vehicle after a calibration: standard deviations, as shares.
 POSTERIOR = {"cornering_stiffness_front": 0.08, "cornering_stiffness_rear": 0.08, "friction_max": 0.04, "yaw_inertia": 0.05,
              "cg_height": 0.03}
 DRAWS = 200
-HAND = 0.02  # standard deviation of the steering of the operator whom the risk knows
-SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # what a probability that is right keeps
+HAND = 0.02  # standard deviation of the steering of the operator that the risk knows
+SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # limits of a probability that is right
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What is so, and what is told of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of the
-    vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
+    """A world, and the risk's assumptions of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of
+    the vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
     straightens, which no held command does."""
 
     name: str
@@ -91,20 +91,20 @@ class Episodes:
 
 def episodes(seeds: int, settings: RiskSettings, worlds: Sequence[str] = tuple(WORLDS), others: int | None = None,
              vehicle: str = "hmmwv") -> list[Episodes]:
-    """Seeds 1 to `seeds` of the world that the risk knows, 1 to `others` (default: a quarter of it) of the others."""
+    """Returns the episodes of seeds 1 to `seeds` in the world that the risk knows, 1 to `others` (default: a quarter of it) in others."""
     counts = {name: seeds if name == "known" else (-(-seeds // 4) if others is None else others) for name in worlds}
     return [Episodes(name, first, min(CHUNK, counts[name] - first + 1), settings, vehicle)
             for name in worlds for first in range(1, counts[name] + 1, CHUNK)]
 
 
 def key(item: Episodes) -> str:
-    """Hash of all that a result depends on."""
+    """Hashes all that a result depends on."""
     vehicle = load_vehicle(item.vehicle)
     return cache_key({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": vehicle.identity}, CACHE_DEPENDENCIES)
 
 
 def work(item: Episodes) -> dict[str, Any]:
-    """What was predicted and what happened, episode by episode, as JSON."""
+    """Runs the episodes; returns prediction and outcome of each as JSON."""
     found = [episode(WORLDS[item.world], seed, item.settings, item.vehicle) for seed in range(item.first, item.first + item.count)]
     return {"world": item.world, "first": item.first, "episodes": found}
 
@@ -113,7 +113,7 @@ def work(item: Episodes) -> dict[str, Any]:
 
 
 def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmmwv") -> dict[str, Any]:
-    """One episode: the probabilities, and what came true."""
+    """Runs one episode; returns the probabilities and the outcome."""
     told, situation = situation_of(seed, vehicle)
     rollouts, draws = _rollouts(vehicle, world.assumed, settings), _posterior(vehicle)
     assert situation.operator is not None
@@ -128,7 +128,7 @@ def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmm
 
 
 def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
-    """What the other components of the threat say of the same situation; None: they cannot tell."""
+    """Returns the threat by each of the other components in the same situation; None: they cannot tell."""
     components, forecast = _others(vehicle)
     assert situation.operator is not None
     known = replace(situation, intention=forecast.held(situation, situation.operator, AHEAD))
@@ -152,7 +152,7 @@ def _vehicle(name: str) -> Vehicle:
 
 @cache
 def _posterior(name: str) -> Draws:
-    """A posterior around the vehicle's values."""
+    """Draws a posterior around the vehicle's values."""
     vehicle, rng = _vehicle(name), np.random.default_rng(17)
     known = [parameter for parameter in POSTERIOR if parameter in vehicle.parameters]
     values = [vehicle.parameters[parameter] * (1.0 + POSTERIOR[parameter] * rng.standard_normal(DRAWS)) for parameter in known]
@@ -166,13 +166,13 @@ def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) 
 
 
 def situation_of(seed: int, vehicle: str = "hmmwv") -> tuple[Vehicle, Situation]:
-    """The vehicle as it is told, and what is known at the beginning of an episode."""
+    """Returns the vehicle as the risk knows it, and the situation at the beginning of an episode."""
     told = _vehicle(vehicle)
     return told, _situation(np.random.default_rng([seed, 1]), told, _posterior(vehicle))
 
 
 def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situation:
-    """What is known at the beginning; the obstacles are as they are seen, from which they differ by what the settings say."""
+    """Draws the situation at the beginning, with detected obstacles; the true ones differ from these by the settings' errors."""
     speed = rng.uniform(8.0, 22.0)
     bend = rng.normal(0.0, 0.004)
     s = np.linspace(-30.0, 140.0, 120)
@@ -197,7 +197,7 @@ def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situ
 
 def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation,
            s: RiskSettings) -> dict[str, Any]:
-    """What happens: one truth, drawn from what the world is."""
+    """Simulates the outcome with one truth, drawn from the world."""
     values = draws.values[rng.integers(len(draws.values))]
     friction = float(friction_draws(*world.friction, rng.random(1))[0])
     own = vehicle.replace(**dict(zip(draws.names, values.tolist())))
@@ -247,7 +247,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
 
 def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSettings, assumed: tuple[float, float],
                measured: Sequence[float]) -> int:
-    """Whether speed or yaw rate after NOTICED lie outside of what 95 % of the rollouts have (each 97.5 %)."""
+    """Returns 1 if speed or yaw rate after NOTICED lie outside the range of 95 % of the rollouts (each 97.5 %), else 0."""
     command = situation.operator
     assert command is not None
     rng = np.random.default_rng(5)
@@ -277,15 +277,15 @@ def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSett
     return int(((np.array(measured) < lower) | (np.array(measured) > upper)).any())
 
 
-# -- What it comes to ---------------------------------------------------------------------------------------------------------
+# -- Results ------------------------------------------------------------------------------------------------------------------
 
 
 def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins: int = 10) -> dict[str, dict[str, Any]]:
-    """By world: how often what was predicted came true.
+    """Summarises by world how often predictions came true.
 
-    rows: of each bin of equal width the mean of what was predicted, the share that happened with its 95 % interval, and the episodes.
-    expected_calibration_error: their mean distance, weighted by episodes (Naeini et al. 2015); slope: of what happened over what was
-    predicted, by least squares over the episodes, with its standard error; brier, brier_skill: against the base rate (Murphy 1973).
+    rows: of each bin of equal width the mean prediction, the share that came true with its 95 % interval, and the episodes.
+    expected_calibration_error: their mean distance, weighted by episodes (Naeini et al. 2015); slope: of the outcome over the prediction,
+    by least squares over the episodes, with its standard error; brier, brier_skill: against the base rate (Murphy 1973).
     """
     found: dict[str, dict[str, Any]] = {}
     for name in WORLDS:
@@ -315,13 +315,13 @@ def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins:
 
 
 def is_right(summary: Mapping[str, Any]) -> bool:
-    """Whether a world's probabilities are right: slope, calibration error, and more skill than the base rate."""
+    """Checks that a world's probabilities are right: slope, calibration error, and more skill than the base rate."""
     return bool(SLOPE[0] <= summary["slope"] <= SLOPE[1] and summary["expected_calibration_error"] <= CALIBRATION_ERROR
                 and summary["brier_skill"] > 0.0)
 
 
 def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows."""
+    """Returns heads and rows."""
     heads = ["world", "episodes", "failures", "predicted", "slope", "calibration error", "Brier skill", "surprised"]
     return heads, [[f"{name}: {w['about']}", str(w["episodes"]), f"{w['failures'] / w['episodes']:.1%}", f"{w['predicted']:.1%}",
                     f"{w['slope']:.3f} ± {w['slope_se']:.3f}", f"{w['expected_calibration_error']:.3f}", f"{w['brier_skill']:.2f}",
@@ -332,13 +332,13 @@ def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[lis
 
 
 def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list[dict[str, Any]]:
-    """How well the risk and each other component foretell what happened in the same episodes: one row for each, for failures of any kind
-    and for collisions.
+    """Compares how well the risk and each other component foretell the outcomes of the same episodes: one row for each, for failures of any
+    kind and for collisions.
 
     told: share of the episodes in which it could tell; where it could not it counts as 0. auc: area under the ROC curve, the probability
     that of two episodes the one that fails is given the larger number, with its standard error (Hanley & McNeil 1982). skill: Brier's,
-    against the base rate, of the best monotone reading of it as a probability (isotonic regression), read from one half of the episodes
-    and scored on the other; own_skill: of the number as it is, where it is a probability.
+    against the base rate, of the best monotone reading of it as a probability (isotonic regression), read from one half of the episodes and
+    scored on the other; own_skill: of the number as it is, where it is a probability.
     """
     some = sorted((e for result in results if result["world"] == world for e in result["episodes"]), key=lambda e: int(e["seed"]))
     rows = []
@@ -357,8 +357,8 @@ def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list
 
 
 def roc_area(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Area under the ROC curve of numbers x (n,) for outcomes y (n,) of 0 and 1, ties half, and its standard error; NaN where all are
-    alike."""
+    """Returns the area under the ROC curve of numbers x (n,) for outcomes y (n,) of 0 and 1, ties half, and its standard error; NaN where
+    all are alike."""
     ones = int(y.sum())
     zeros = len(y) - ones
     if not ones or not zeros:
@@ -370,7 +370,7 @@ def roc_area(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def _read(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The probability that each half of the episodes, every other one, reads into the numbers of the other half (n,)."""
+    """Returns probabilities (n,), those of each half of the episodes (every other one) by isotonic regression on the other half."""
     p = np.full(len(y), math.nan)
     for part in (0, 1):
         values, place, count = np.unique(x[part::2], return_inverse=True, return_counts=True)
@@ -387,7 +387,7 @@ def _skill(p: np.ndarray, y: np.ndarray) -> float:
 
 
 def measures_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows, the best first."""
+    """Returns heads and rows, the best first."""
     heads = ["foretells", "measure", "could tell", "area under ROC", "Brier skill, read by isotonic regression", "as it is"]
 
     def number(value: float | None, digits: int = 2) -> str:

@@ -1,8 +1,8 @@
-"""Does sharing help? An operator behind a link, the autonomy, and both together, on the same seeds.
+"""Comparison of an operator behind a link, the autonomy, and both together, on the same seeds.
 
-Each run drives a scenario on the chassis of 18 degrees of freedom. The operator is simulated (`teleop.Operator`), so that what is published
-with people can stand beside what is found here, but is not the same. The same seed is the same person, the same field and the same noise
-for all controls.
+Each run drives a scenario on the chassis of 18 degrees of freedom. The operator is simulated (`teleop.Operator`): published results with
+people can stand beside those found here, but are not the same. The same seed is the same operator, the same field and the same noise for
+all controls.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CACHE_DEPENDENCIES = (*DRIVE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/shar
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
-PATIENCE = 8.0  # [s] who has stood for so long will not go on
+PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is driven: scenario, density of its field, changes of the vehicle that the autonomy knows of and no operator feels, and settings
-    of the controller."""
+    """Scenario of a drive, density of its field, changes of the vehicle that the autonomy knows of and no operator feels, and settings of
+    the controller."""
 
     scenario: str
     seeded: bool = False
@@ -83,7 +83,7 @@ class Drive:
 
 def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
            controls: Sequence[str] = CONTROLS) -> list[Drive]:
-    """Every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
+    """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
 
     Raises:
         InputError: no such scenario or control, or a latency that is none.
@@ -98,7 +98,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
             for latency in (latencies if control != AUTONOMY else latencies[:1])]
 
 
-# What else the threat may be made of, or done about it, beside the risk that is blended in.
+# Variants of the threat, its components and the intention they assume, beside the risk that is blended in.
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
     "load_transfer": {"threats": ("load_transfer",)}, "reacting": {"changes": ("risk.intention=reacting",)},
@@ -108,10 +108,10 @@ RISK = ("risk",)
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[Drive]:
-    """Shared control by other components alone, on the same seeds; and both that see nothing of a sector.
+    """Returns drives of shared control with each variant of ABLATION, on the same seeds.
 
     Raises:
-        InputError: no such part.
+        InputError: no such variant.
     """
     for name in names:
         if name not in ABLATION:
@@ -121,26 +121,26 @@ def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], n
 
 
 def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[Drive]:
-    """An autonomy with a blind sector, alone and shared with."""
+    """Returns drives of an autonomy with a blind sector, alone and in shared control."""
     return [Drive(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
             for scenario in scenarios for control in (AUTONOMY, SHARED)]
 
 
 def key(item: Drive) -> str:
-    """Hash of all that a result depends on."""
+    """Hashes all that a result depends on."""
     setting = SCENARIOS[item.scenario]
     return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
                    "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, CACHE_DEPENDENCIES)
 
 
 def work(item: Drive) -> dict[str, Any]:
-    """Drives; what happened as JSON."""
+    """Drives; returns the result as JSON."""
     notes = Notes()
     return figures_of(item, *driven(item, notes), notes)
 
 
 def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
-    """The scenario, what happened in it, and who drove."""
+    """Drives; returns the scenario, the run, and the driver."""
     setting = SCENARIOS[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = load_scenario(setting.scenario, item.seed if setting.seeded else None, setting.density)
@@ -149,7 +149,7 @@ def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
 
 
 class Notes:
-    """What is noted of each decision: times [s], k, and the operator's steering."""
+    """Notes of each decision: times [s], k, the operator's steering, and the time that the risk took [ms]."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -167,7 +167,7 @@ class Notes:
 
 
 def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
-    """Who drives. Raises InputError for a control that there is not."""
+    """Makes the driver. Raises InputError for threats or changes that there are not."""
     settings = Settings(time_budget=0.0, **SCENARIOS[item.scenario].controller)
     operator: Driver | None = None
     if item.control in (OPERATOR, SHARED):
@@ -186,7 +186,7 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
 
 
 class Blinded(Controller):
-    """Does not see what lies at bearings BLIND from where the vehicle was when it was seen."""
+    """A controller that does not see obstacles at bearings BLIND from the vehicle's position when they were seen."""
 
     eye = (0.0, 0.0, 0.0)
 
@@ -204,7 +204,7 @@ class Blinded(Controller):
 
 
 def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
-    """What happened as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, else of the vehicle's [1/s]."""
+    """Returns the result as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, or the vehicle's [1/s]."""
     setting = SCENARIOS[item.scenario]
     trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
     found = figures(trial, scenario, run)
@@ -219,14 +219,14 @@ def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes:
             "risk_ms_p50": float(np.median(notes.risk_ms)) if notes.risk_ms else None}
 
 
-# -- What it comes to ---------------------------------------------------------------------------------------------------------
+# -- Results ------------------------------------------------------------------------------------------------------------------
 
 
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their 95 %
-    interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: what is interfered with where nothing asks
-    for it. against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is
-    this one, how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
+    """Returns one row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their
+    95 % interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: interference where nothing asks for it.
+    against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is this one,
+    how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
     fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
     by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -256,7 +256,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def variant(run: Mapping[str, Any]) -> str:
-    """What is compared with what, of a run or a row: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
+    """Names the variant of a run or a row: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
     if run["control"] != SHARED or run["blind"]:
         return ""
     made = {"threats": tuple(run["threats"]), "changes": tuple(run["changes"]), "mode": run["mode"]}
@@ -265,7 +265,7 @@ def variant(run: Mapping[str, Any]) -> str:
 
 
 def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of what the threat is made of, on the same seeds; none where nothing but the risk was driven."""
+    """Returns heads and rows of the variants of the threat, on the same seeds; none where nothing but the risk was driven."""
     heads = ["scenario", "latency [s]", "threat by", "runs", "failures (95 %)", "collisions", "mean speed [m/s]", "mean k",
              "k where the operator alone does not fail", "fails where risk does not : the other way round"]
     names = ("risk", *ABLATION)
@@ -293,7 +293,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows."""
+    """Returns heads and rows."""
     heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "collisions", "lifts", "path error [m]", "time [s]",
              "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
 
@@ -311,8 +311,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 
 
 def helps(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether sharing, by risk and blending, fails less often than the operator alone at every latency above 0 where he fails at all, and
-    nowhere more often."""
+    """Checks that sharing, by risk and blending, fails less often than the operator alone at every latency above 0 where the operator fails
+    at all, and nowhere more often."""
     def failures(control: str) -> dict[tuple[str, float], float]:
         return {(r["scenario"], r["latency_s"]): r["failures"] / r["episodes"] for r in rows
                 if r["control"] == control and not r["blind"] and (control != SHARED or variant(r) == "risk")}

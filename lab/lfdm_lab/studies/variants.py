@@ -1,6 +1,6 @@
-"""Many calibrations that differ in one thing, and what it changes: the prior of one unknown, or the bag.
+"""Many calibrations that differ in one thing, and its effect: the prior of one unknown, or the bag.
 
-priors: each prior is made wider and narrower. What the data tell stays where it is; what moves, the prior decided.
+priors: each prior is made wider and narrower. Results determined by the data stay; those that move were decided by the prior.
 bags: each bag is calibrated alone. Posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
 """
 
@@ -55,7 +55,7 @@ class Variant:
 
     @property
     def key(self) -> str:
-        """Of all that its result depends on."""
+        """Hash of all that its result depends on."""
         recipe = self.recipe
         vehicle = recipe.start_vehicle
         return result_key({
@@ -136,8 +136,8 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
     Calibrations that an earlier study with the same settings finished are taken from `out`; results.json and priors.png are written there.
 
     Returns:
-        What results.json says: for each unknown its posterior, verdict and text, and for each width the largest shift of any posterior
-        mean (and whose) in posterior standard deviations, and the ratio of its own standard deviations.
+        Content of results.json: for each unknown its posterior, verdict and text, and for each width the largest shift of any posterior
+        mean (with its name) in posterior standard deviations, and the ratio of its own standard deviations.
 
     Raises:
         InputError: the recipe and the bags do not go together, or `out` cannot be written.
@@ -229,7 +229,7 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
     are left out and named. The prior is in each posterior: bags that tell little agree by it. Calibrations are kept as in `study_priors`.
 
     Returns:
-        What results.json says: for each unknown mean and sd by bag, their weighted mean, chi2 with p, and `apart`, the bags that do not
+        Content of results.json: for each unknown mean and sd by bag, their weighted mean, chi2 with p, and `apart`, the bags that do not
         agree with the rest.
 
     Raises:
@@ -389,7 +389,7 @@ def _load(file: Path) -> dict[str, Any] | None:
 
 
 def plot_priors(outcome: Mapping[str, Any]) -> Any:
-    """Each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
+    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
@@ -416,7 +416,7 @@ def plot_priors(outcome: Mapping[str, Any]) -> Any:
 
 
 def plot_bags(outcome: Mapping[str, Any]) -> Any:
-    """Mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
+    """Plots mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
