@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,20 @@ def browser(launch: Callable[..., Any]) -> Any:
     return launch(FLAT)
 
 
+@pytest.fixture
+def open_page(browser: Any, cockpit: Cockpit) -> Iterator[Callable[..., Page]]:
+    """Opens the cockpit in a tab; all are closed at the end of the test, and then nobody drives."""
+    with ExitStack() as pages:
+        def begin(**more: Any) -> Page:
+            page = Page(more.pop("of", browser), cockpit.url, **more)
+            pages.callback(page.close)
+            return page
+
+        yield begin
+    if cockpit.process.poll() is None:
+        cockpit.until(cockpit.braking)
+
+
 def drive_on(cockpit: Cockpit, page: Page) -> None:
     """Holds the throttle until it is on the graph."""
     page.wait("body[data-frames]")
@@ -111,8 +126,8 @@ def drive_on(cockpit: Cockpit, page: Page) -> None:
     cockpit.until(cockpit.driving)
 
 
-def test_keys_drive(browser: Any, cockpit: Cockpit) -> None:
-    page = Page(browser, cockpit.url)
+def test_keys_drive(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
     assert page.data("frames") or page.wait("body[data-frames]")
     assert "token" not in page.tab.url and page.data("renderer") == "2d"
     assert "WebGL" in page.tab.inner_text("#notice")
@@ -134,11 +149,10 @@ def test_keys_drive(browser: Any, cockpit: Cockpit) -> None:
     cockpit.until(lambda: cockpit.states[-1].vx < -0.5)
     page.tab.keyboard.up("KeyW")
     assert not page.faults
-    page.close()
 
 
-def test_a_pad_drives(browser: Any, cockpit: Cockpit) -> None:
-    page = Page(browser, cockpit.url, script=PAD)
+def test_a_pad_drives(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page(script=PAD)
     page.wait("body[data-seat]")
     page.tab.evaluate("pad.buttons[7].value = 0.5")
     cockpit.until(lambda: page.data("held") == "false" and cockpit.braking())
@@ -150,11 +164,10 @@ def test_a_pad_drives(browser: Any, cockpit: Cockpit) -> None:
     page.tab.evaluate("window.dispatchEvent(Object.assign(new Event('gamepaddisconnected'), {gamepad: pad})); navigator.getGamepads = () => []")
     cockpit.until(cockpit.braking)
     assert not page.faults
-    page.close()
 
 
-def test_thumbs_drive(browser: Any, cockpit: Cockpit) -> None:
-    page = Page(browser, cockpit.url, has_touch=True, is_mobile=True)
+def test_thumbs_drive(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page(has_touch=True, is_mobile=True)
     page.wait("body[data-seat]")
     devtools = page.context.new_cdp_session(page.tab)
     boxes = [page.tab.locator(zone).bounding_box() for zone in ("#touch-steer", "#touch-pedals")]
@@ -173,7 +186,6 @@ def test_thumbs_drive(browser: Any, cockpit: Cockpit) -> None:
     cockpit.until(cockpit.braking)
     touch("touchEnd")
     assert not page.faults
-    page.close()
 
 
 LOSSES: dict[str, Callable[[Page], Any]] = {
@@ -189,8 +201,8 @@ LOSSES: dict[str, Callable[[Page], Any]] = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_loss_of_the_input_brakes_until_it_is_pressed_anew(browser: Any, cockpit: Cockpit, loss: str) -> None:
-    page = Page(browser, cockpit.url)
+def test_a_loss_of_the_input_brakes_until_it_is_pressed_anew(open_page: Callable[..., Page], cockpit: Cockpit, loss: str) -> None:
+    page = open_page()
     drive_on(cockpit, page)
     at = len(cockpit.commands)
     LOSSES[loss](page)
@@ -204,12 +216,10 @@ def test_a_loss_of_the_input_brakes_until_it_is_pressed_anew(browser: Any, cockp
         time.sleep(0.2)
         page.tab.keyboard.down("KeyW")
         cockpit.until(cockpit.driving)
-    page.close()
-    cockpit.until(cockpit.braking)
 
 
-def test_one_page_drives_and_any_page_stops(browser: Any, cockpit: Cockpit) -> None:
-    one, other, third = (Page(browser, cockpit.url) for _ in range(3))
+def test_one_page_drives_and_any_page_stops(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    one, other, third = (open_page() for _ in range(3))
     drive_on(cockpit, one)
     other.wait("body[data-seat]")
     other.tab.keyboard.down("KeyW")
@@ -221,14 +231,13 @@ def test_one_page_drives_and_any_page_stops(browser: Any, cockpit: Cockpit) -> N
     one.tab.click("#stop")
     cockpit.until(cockpit.braking)
     one.tab.keyboard.up("KeyW")
-    for page in (one, other, third):
-        page.close()
 
 
-def test_the_view_in_three_dimensions_shows_what_there_is(launch: Callable[..., Any], cockpit: Cockpit, tmp_path: Path) -> None:
+def test_the_view_in_three_dimensions_shows_what_there_is(
+        launch: Callable[..., Any], open_page: Callable[..., Page], cockpit: Cockpit, tmp_path: Path) -> None:
     import matplotlib.image
 
-    page = Page(launch(*SOFTWARE_GL), cockpit.url, query="?scale=0.5")
+    page = open_page(of=launch(*SOFTWARE_GL), query="?scale=0.5")
     page.wait("body[data-renderer=webgl]")
     page.wait("body[data-world]")
     for view in ("1", "2", "3"):
@@ -239,7 +248,6 @@ def test_the_view_in_three_dimensions_shows_what_there_is(launch: Callable[..., 
         picture = matplotlib.image.imread(tmp_path / f"{view}.png")[100:520, 20:900, :3]
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50, view  # neither grey nor black
     assert not [fault for fault in page.faults if "GPU stall" not in fault]
-    page.close()
 
 
 def test_the_bag_has_what_was_driven(cockpit: Cockpit) -> None:
