@@ -8,22 +8,28 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from lfdm_ros.errors import InputError
+
 EPILOG = """examples:
   lfdm cockpit                                              a person and autonomy share a vehicle among obstacles
   lfdm cockpit teleop --set released=brake                  without autonomy: the vehicle brakes when all is let go
   lfdm cockpit --set scenario=nato_lane_change --record drive
   lfdm cockpit --attach                                     a page for a graph that is running already
+  lfdm cockpit --bag drive                                  the same page plays a recording; no ROS needed
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
+_STACK = "shared_human"
 # Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
 _PERSON = {"wait_for_operator": False}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm cockpit`."""
-    parser.add_argument("stack", nargs="?", default="shared_human", metavar="STACK.yaml",
+    parser.add_argument("stack", nargs="?", default=_STACK, metavar="STACK.yaml",
                         help="stack file, or the name of one that ships with the package (default %(default)s)")
     parser.add_argument("--attach", action="store_true", help="only the page, for a stack that is running")
+    parser.add_argument("--bag", metavar="DIR", help="replay a recording instead")
+    parser.add_argument("--port", type=int, default=0, help="port of the page (default: a free one)")
     parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
@@ -33,12 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm cockpit`; returns the exit status."""
+    if args.bag is not None:
+        return _replay(args)
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.processes import run_processes
     from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
 
-    stack = load_stack({"nodes": [{"executable": "cockpit", "remappings": {"teleop/command": args.topic}}]})
+    stack = load_stack({"nodes": [{"executable": "cockpit", "parameters": {"port": args.port},
+                                   "remappings": {"teleop/command": args.topic}}]})
     if not args.attach:
         below = load_stack(args.stack)
         stack = replace(below, nodes=(*below.nodes, *stack.nodes))
@@ -49,3 +58,21 @@ def run(args: argparse.Namespace) -> int:
                                    overrides=dict(parse_override(text) for text in args.overrides))
     summary = run_processes(stack, timeout) if stack.processes else run_stack(stack, timeout=timeout)
     return exit_status(summary["reason"])
+
+
+def _replay(args: argparse.Namespace) -> int:
+    """Plays a bag on the page until Ctrl-C."""
+    from lfdm_ros.cockpit.replay import Recording, serve
+    from lfdm_ros.cockpit.seat import Seat
+    from lfdm_ros.cockpit.server import CockpitServer
+
+    given = [name for name, value in (("STACK.yaml", args.stack != _STACK), ("--attach", args.attach), ("--record", args.record),
+                                      ("--duration", args.duration), ("--set", args.overrides)) if value]
+    if given:
+        raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")
+    try:
+        serve(Recording(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=args.port),
+              announce=lambda url: print(f"open {url}   (Ctrl-C ends)", flush=True))
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterType, ParameterValue
@@ -22,23 +21,21 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
+from lfdm_ros.cockpit import messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
-from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
-from lfdm_ros.ros import qos, view_messages
+from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import calls, subscribes
-from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.sharing_settings import MODES
 from lfdm_ros.srv import Reset
 from lfdm_ros.teleop.hands_on import Command
 
-_TEXT_PERIOD = 0.1  # [s] between two texts of a kind
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
 _MAX_REQUESTS = 100  # that wait
 
@@ -85,20 +82,16 @@ class Cockpit(ManualControl):
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
         self._warnings: dict[str, tuple[float, int, str]] = {}
-        self._frames = FrameTree()
+        self._mounts = messages.Mounts()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
             Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
             **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure")})
         self.server.start()
         callbacks: dict[str, Callable[[Any], None]] = {
-            "vehicle/state": self._on_state, "scan": self._on_scan, "tf_static": lambda m: self._frames.hear(m, self.refusals),
-            "vehicle/description": lambda m: self._text("vehicle", view_messages.vehicle(m), keep=True),
-            "world": lambda m: self._text("world", view_messages.shapes(m, ("world",))["world"], keep=True),
-            "autonomy/plan": self._on_plan, "autonomy/markers": self._on_markers,
-            "autonomy/status": lambda m: self._often("controller", partial(view_messages.controller, m)),
-            "shared_control/status": self._on_sharing,
-            "simulator/status": lambda m: self._often("simulator", partial(view_messages.simulator, m)),
+            **{topic: partial(self._often, *text) for topic, text in messages.TEXTS.items()},
+            "vehicle/state": self._on_state, "scan": self._on_scan, "tf_static": self._mounts.take,
+            "autonomy/plan": self._on_plan, "autonomy/markers": self._on_markers, "shared_control/status": self._on_sharing,
             "/diagnostics": self._on_diagnostics}
         for topic, callback in callbacks.items():
             self.subscription(topic, callback)
@@ -133,34 +126,27 @@ class Cockpit(ManualControl):
 
     def _on_state(self, message: VehicleState) -> None:
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4 and self.server.views:
-            self.server.publish(STATE, view_messages.state(message, self.server.next_number()))
+            self.server.publish(STATE, messages.state(message, self.server.next_number()))
 
     def _on_scan(self, message: LaserScan) -> None:
-        if not self.server.views:
-            return
-        place = [0.0, 0.0, 0.0]
-        try:
-            (x, y), (ahead_x, ahead_y) = self._frames.points(np.array([[0.0, 0.0], [1.0, 0.0]]), message.header.frame_id, "base_link")
-            place = [x, y, math.atan2(ahead_y - y, ahead_x - x)]
-        except InputError:
-            pass  # nobody says where the LIDAR is: at the vehicle's origin
-        self.server.publish(SCAN, view_messages.scan(message, *place))
+        if self.server.views:
+            self.server.publish(SCAN, messages.scan(message, self._mounts))
 
     def _on_plan(self, message: Plan) -> None:
-        if self.server.views and (packed := view_messages.plan(message)) is not None:
+        if self.server.views and (packed := messages.plan(message)) is not None:
             self.server.publish(PLAN, packed)
 
     def _on_markers(self, message: MarkerArray) -> None:
-        self.server.publish(OBSTACLES, view_messages.obstacles(message))
-        self._often("route", lambda: view_messages.shapes(message, ("route", "goal")))
+        self.server.publish(OBSTACLES, messages.obstacles(message))
+        self._often(*messages.TEXTS["autonomy/markers"], message)
 
     def _on_sharing(self, message: SharedControlStatus) -> None:
-        self.server.publish(SHARING, view_messages.sharing(message))
-        self._often("sharing", partial(view_messages.sharing_text, message))
+        self.server.publish(SHARING, messages.sharing(message))
+        self._often(*messages.TEXTS["shared_control/status"], message)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
-        for name, (level, text) in view_messages.warnings(message).items():
+        for name, (level, text) in messages.warnings(message).items():
             if f"/{name}".startswith(self.get_namespace()):
                 self._warnings[name] = now, level, text
 
@@ -169,12 +155,12 @@ class Cockpit(ManualControl):
         count = [(level, name, text) for name, (came, level, text) in self._warnings.items() if level and came > oldest]
         self._text("warnings", {"warnings": sorted(count, reverse=True)})
 
-    def _often(self, kind: str, data: Callable[[], dict[str, Any]]) -> None:
-        """Sends a text that comes with each cycle, at most every tenth of a second."""
+    def _often(self, kind: str, text: Callable[[Any], dict[str, Any]], message: Any) -> None:
+        """Sends a text that may come with each cycle, at most every tenth of a second."""
         now = time.monotonic()
-        if now - self._sent_at.get(kind, -math.inf) >= _TEXT_PERIOD:
+        if now - self._sent_at.get(kind, -math.inf) >= messages.TEXT_PERIOD:
             self._sent_at[kind] = now
-            self._text(kind, data(), keep=True)
+            self._text(kind, text(message), keep=True)
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         self.server.publish(kind, pack_json(kind, data), keep=keep)

@@ -102,7 +102,7 @@ def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
 
 
 def calls(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """A service of another node that a node calls."""
+    """Declares a service of another node that a node calls."""
     return Endpoint(CALLS, name, kind, text, **more)
 
 

@@ -168,7 +168,7 @@ EVENTS = st.lists(st.tuples(
 @settings(max_examples=300, deadline=None)
 @given(EVENTS)
 def test_no_throttle_without_a_driver_that_holds_fresh_inputs(events: list[tuple[int, str, float, float, float]]) -> None:
-    """Whatever the order: throttle only of a client whose accepted inputs, since its last rest, were all held, on time and of fresh pictures."""
+    """Whatever the order: throttle only of a client whose inputs since its last rest were all held, on time and of fresh pictures."""
     seat = Seat(SeatSettings())
     pages = {client: Page(seat, client) for client in (1, 2)}
     good = {1: False, 2: False}  # at rest since the last loss, by an account of its own
@@ -193,7 +193,7 @@ def test_no_throttle_without_a_driver_that_holds_fresh_inputs(events: list[tuple
                 good[client] = False
             else:
                 last[client] = time, held
-                good[client] = age == 0.0 and (does == "rest" or good[client] and not gap)
+                good[client] = age == 0.0 and (does == "rest" or ((good[client] and not gap)))
         command = seat.command(time)
         if command is not None:
             driver = seat.driver

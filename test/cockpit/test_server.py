@@ -68,8 +68,8 @@ def served() -> Iterator[Served]:
 
 
 def intent(number: int, **values: Any) -> str:
-    return json.dumps({"number": number, "time": time.monotonic(), "held": False, "steering": 0.0, "throttle": 0.0, "brake": 0.0, "picture": 0,
-                       **values})
+    rest = {"held": False, "steering": 0.0, "throttle": 0.0, "brake": 0.0, "picture": 0}
+    return json.dumps({"number": number, "time": time.monotonic(), **rest, **values})
 
 
 def test_the_page_comes_with_headers_that_let_nothing_else_in(served: Served) -> None:

@@ -5,6 +5,7 @@ import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
 import {Panel} from "./panel.js";
+import {ReplayBar} from "./replay.js";
 import {Strips} from "./strips.js";
 
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
@@ -71,7 +72,13 @@ async function start() {
   const viewLink = new ViewLink(message => {
     const kind = model.take(message, performance.now());
     data[kind.replaceAll(/\W/g, "")] = String(1 + Number(data[kind.replaceAll(/\W/g, "")] ?? 0));
-    if (kind === "seat") inputLink ??= new InputLink(model.texts.seat.you);
+    if (kind === "replay") {
+      document.body.classList.add("replaying");
+      replay.show(model.texts.replay);
+      data.time = model.texts.replay.time;
+    }
+    // A page of a replay has no seat; which it is, it knows before the first word on the seat.
+    if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink(model.texts.seat.you);
     if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * ({"km/h": 3.6, "m/s": 1, mph: 2.236936})[element("unit").value]]);
     if (kind === "sharing values" && model.sharing) {
       const {stamp, k, threat, operator, autonomy, applied} = model.sharing;
@@ -79,6 +86,12 @@ async function start() {
       strips.add(2, stamp, [k, threat]);
     }
   }, open => { trouble = open ? "" : "no connection to the server"; });
+  const replay = new ReplayBar(element("replay"), (name, value) => viewLink.request(name, value));
+  addEventListener("hashchange", () => model.texts.replay && replay.seekAddress());
+  addEventListener("keydown", event => {
+    const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement;
+    if (model.texts.replay && !typing && replay.key(event.code)) event.preventDefault();
+  });
   const input = new Input({touchSteer: element("touch-steer"), touchPedals: element("touch-pedals")},
     intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
   element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);

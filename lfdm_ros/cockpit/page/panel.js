@@ -12,7 +12,7 @@ const number = (value, digits = 1) => Number.isFinite(value) ? value.toFixed(dig
 
 /** Names the driver in words. @param {import("./model.js").Model} model */
 export function driver(model) {
-  const {sharing, seat, simulator} = model.texts, values = model.sharing;
+  const {sharing, simulator, replay} = model.texts, values = model.sharing, seat = replay ? null : model.texts.seat;
   if (seat?.stopped || sharing?.emergency_stop) return "STOPPED: press resume to go on";
   if (simulator?.paused) return "paused";
   if (sharing && values) {
@@ -22,6 +22,7 @@ export function driver(model) {
   }
   if (!model.state) return "waits for a vehicle";
   if (seat?.drives) return `${seat.yours ? "you drive" : `${seat.driver} drives`}`;
+  if (replay) return `replay of ${replay.name}`;
   return simulator?.no_command ? "nobody drives, the vehicle brakes" : "others drive";
 }
 
@@ -64,7 +65,7 @@ export class Panel {
     set("speed-value", state ? number(Math.abs(state.vx) * UNITS[unit], unit === "m/s" ? 1 : 0) : "-");
     set("speed-unit", unit);
     set("gear", state?.gear ? (state.gear < 0 ? "R" : `gear ${state.gear}`) : "");
-    const stale = trouble || (age > 0.5 ? (Number.isFinite(age) ? `no picture for ${age.toFixed(1)} s` : "no picture yet") : "");
+    const stale = trouble || (age > 0.5 && !texts.replay ? (Number.isFinite(age) ? `no picture for ${age.toFixed(1)} s` : "no picture yet") : "");
     set("stale", stale);
     byId("stale").hidden = !stale;
     this.#loads(model.loads);

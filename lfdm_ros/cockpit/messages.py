@@ -1,40 +1,42 @@
-"""Messages of the graph as the cockpit's page takes them (`lfdm_ros.cockpit.wire`)."""
+"""Messages of the graph as the page takes them (`wire`): those of rclpy and those of a bag, which have the same fields, without ROS."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
-from sensor_msgs.msg import LaserScan
-from visualization_msgs.msg import Marker, MarkerArray
 
 from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
-from lfdm_ros.msg import DriverCommand, MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
-from lfdm_ros.ros.messages import nanoseconds
+
+TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
+_MAX_FRAMES = 1000
+# Types of visualization_msgs/Marker.
+_CYLINDER, _LINE_STRIP = 3, 4
 
 
 def stamp_of(message: Any) -> float:
     """Returns the stamp of a message [s]."""
-    return 1e-9 * nanoseconds(message.header.stamp)
+    stamp = message.header.stamp
+    return stamp.sec + 1e-9 * stamp.nanosec
 
 
-def state(message: VehicleState, number: int) -> bytes:
+def state(message: Any, number: int = 0) -> bytes:
     """Packs a state: pose, velocities, accelerations, yaw rate, steering, gear, engine; spin and load of four wheels; 21 values."""
     m = message
     return pack(STATE, stamp_of(m), [m.x, m.y, m.roll, m.pitch, m.yaw, m.vx, m.vy, m.ax, m.ay, m.yaw_rate, m.road_wheel_angle, m.gear,
                                      m.engine_speed, *m.wheel_speeds, *m.tyre_force_z], number)
 
 
-def scan(message: LaserScan, x: float, y: float, yaw: float) -> bytes:
+def scan(message: Any, mounts: Mounts) -> bytes:
     """Packs a scan: place [m] and heading [rad] of the LIDAR in the vehicle, first angle, increment, least and largest range, ranges."""
     m = message
-    return pack(SCAN, stamp_of(m), np.concatenate([[x, y, yaw, m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
+    return pack(SCAN, stamp_of(m), np.concatenate([
+        [*mounts.place(m.header.frame_id), m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
 
 
-def plan(message: Plan) -> bytes | None:
+def plan(message: Any) -> bytes | None:
     """Packs rows (x, y, speed) of a plan; None: it has no rows, or no positions."""
     names, rows = list(message.names), len(message.times)
     if not {"x", "y"} <= set(names) or not rows or len(message.states) != rows * len(names):
@@ -44,9 +46,9 @@ def plan(message: Plan) -> bytes | None:
     return pack(PLAN, stamp_of(message), np.column_stack([states[:, names.index("x")], states[:, names.index("y")], speed]).ravel())
 
 
-def sharing(message: SharedControlStatus) -> bytes:
+def sharing(message: Any) -> bytes:
     """Packs k, the k that the threat asks for, threat; steering, throttle and brake of operator, autonomy and applied; ages of both."""
-    def values(command: DriverCommand) -> tuple[float, float, float]:
+    def values(command: Any) -> tuple[float, float, float]:
         return command.steering, command.throttle, command.brake
 
     m = message
@@ -54,7 +56,7 @@ def sharing(message: SharedControlStatus) -> bytes:
                                        *values(m.applied), m.operator_age, m.autonomy_age])
 
 
-def sharing_text(message: SharedControlStatus) -> dict[str, Any]:
+def sharing_text(message: Any) -> dict[str, Any]:
     """Returns mode, state, reasons, threats by component and probabilities with their 95 % intervals."""
     m = message
     return {"mode": m.mode, "state": m.state, "reason": m.reason, "reasons": list(m.reasons), "limits": list(m.active_limits),
@@ -62,14 +64,14 @@ def sharing_text(message: SharedControlStatus) -> dict[str, Any]:
             "risks": list(zip(m.probability_names, m.probabilities, m.probabilities_lower, m.probabilities_upper))}
 
 
-def controller(message: MpcStatus) -> dict[str, Any]:
+def controller(message: Any) -> dict[str, Any]:
     """Returns outcome, reason and times [s] of a control cycle, and the distance to go [m]."""
     m = message
     return {"task": m.task, "outcome": m.outcome_name, "reason": m.reason, "cycle_time": m.cycle_time, "done": m.done,
             "speed_limit": m.speed_limit, "distance_to_go": m.distance_to_go, "active": list(m.active_constraints)}
 
 
-def simulator(message: SimulatorStatus) -> dict[str, Any]:
+def simulator(message: Any) -> dict[str, Any]:
     """Returns model, pace, collisions and lifted wheels."""
     m = message
     return {"model": m.model, "vehicle": m.vehicle, "paused": m.paused, "pace": m.speed_factor_reached, "pace_asked": m.speed_factor_asked,
@@ -77,14 +79,14 @@ def simulator(message: SimulatorStatus) -> dict[str, Any]:
             "clearance": m.least_clearance, "lifted": m.lifted_wheels_most, "not_driven": m.not_driven}
 
 
-def vehicle(message: VehicleDescription) -> dict[str, Any]:
+def vehicle(message: Any) -> dict[str, Any]:
     """Returns the dimensions [m] of a vehicle, its full lock [rad] and its weight [N]."""
     names = ("vehicle", "wheelbase", "front_axle", "rear_axle", "track_front", "track_rear", "wheel_radius", "full_lock", "outline_front",
              "outline_rear", "outline_half_width")
     return {**{name: getattr(message, name) for name in names}, "weight": 9.81 * message.mass}
 
 
-def obstacles(message: MarkerArray) -> bytes:
+def obstacles(message: Any) -> bytes:
     """Packs rows (x, y, radius, vx, vy) of the tracked obstacles among the controller's markers."""
     rows: list[list[float]] = []
     for marker in message.markers:
@@ -97,19 +99,59 @@ def obstacles(message: MarkerArray) -> bytes:
     return pack(OBSTACLES, stamp, np.array(rows).ravel())
 
 
-def shapes(message: MarkerArray, names: Iterable[str]) -> dict[str, Any]:
+def shapes(message: Any, names: Iterable[str]) -> dict[str, Any]:
     """Returns the discs (x, y, radius) and lines [(x, y), ...] of markers, by their namespaces."""
     found: dict[str, Any] = {name: {"discs": [], "lines": []} for name in names}
     for marker in message.markers:
         if marker.ns not in found:
             continue
-        if marker.type == Marker.CYLINDER:
+        if marker.type == _CYLINDER:
             found[marker.ns]["discs"].append([marker.pose.position.x, marker.pose.position.y, 0.5 * marker.scale.x])
-        elif marker.type == Marker.LINE_STRIP:
+        elif marker.type == _LINE_STRIP:
             found[marker.ns]["lines"].append([[point.x, point.y] for point in marker.points])
     return found
 
 
-def warnings(message: DiagnosticArray) -> dict[str, tuple[int, str]]:
+def warnings(message: Any) -> dict[str, tuple[int, str]]:
     """Returns level and text by node, as /diagnostics has them; level 0: well."""
-    return {status.name: (int.from_bytes(status.level, "little"), status.message) for status in message.status}
+    def level(value: int | bytes) -> int:
+        return value if isinstance(value, int) else int.from_bytes(value, "little")
+
+    return {status.name: (level(status.level), status.message) for status in message.status}
+
+
+class Mounts:
+    """Places of sensors in the vehicle's frame, from static transforms."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, float, float, float]] = {}
+
+    def take(self, message: Any) -> None:
+        """Takes a tf2_msgs/TFMessage; transforms that are not finite are ignored."""
+        for transform in message.transforms[:_MAX_FRAMES - len(self._parents)]:
+            p, q = transform.transform.translation, transform.transform.rotation
+            place = p.x, p.y, math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
+            if all(map(math.isfinite, place)):
+                self._parents[transform.child_frame_id] = transform.header.frame_id, *place
+
+    def place(self, frame: str) -> tuple[float, float, float]:
+        """Returns place [m] and heading [rad] of a frame in `base_link`; zero where nobody says it."""
+        x = y = yaw = 0.0
+        for _ in range(_MAX_FRAMES):  # a circle ends, too
+            if frame == "base_link" or frame not in self._parents:
+                break
+            frame, px, py, turn = self._parents[frame]
+            c, s = math.cos(turn), math.sin(turn)
+            x, y, yaw = px + c * x - s * y, py + s * x + c * y, yaw + turn
+        return x, y, yaw
+
+
+# Texts by topic: kind and content. Of topics in the vehicle's namespace.
+TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "vehicle/description": ("vehicle", vehicle),
+    "world": ("world", lambda message: shapes(message, ("world",))["world"]),
+    "autonomy/markers": ("route", lambda message: shapes(message, ("route", "goal"))),
+    "autonomy/status": ("controller", controller),
+    "shared_control/status": ("sharing", sharing_text),
+    "simulator/status": ("simulator", simulator),
+}

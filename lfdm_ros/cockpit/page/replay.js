@@ -1,0 +1,91 @@
+// Controls of a replay: play, speed, a slider with marks of events, a link to the moment.
+
+const RATES = [0.1, 0.25, 0.5, 1, 2, 4, 8];
+const FADE = 3;  // s that an event's text stays
+
+const clock = seconds => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
+
+export class ReplayBar {
+  /**
+   * @param {HTMLElement} place
+   * @param {(name: string, value: unknown) => void} request
+   */
+  constructor(place, request) {
+    this.place = place;
+    this.request = request;
+    this.dragging = false;
+    this.events = "";
+    const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
+    this.play = make("button", {type: "button", id: "play", onclick: () => request("play", !this.status?.playing)});
+    this.rate = make("select", {id: "rate", onchange: () => { request("rate", Number(this.rate.value)); this.rate.blur(); }});
+    this.rate.append(...RATES.map(rate => make("option", {value: String(rate), textContent: `${rate} x`})));
+    this.rate.setAttribute("aria-label", "speed of the replay");
+    this.slider = make("input", {type: "range", id: "time", min: "0", step: "0.01"});
+    this.slider.setAttribute("aria-label", "time of the recording");
+    this.slider.addEventListener("input", () => { this.dragging = true; request("seek", Number(this.slider.value)); });
+    this.slider.addEventListener("change", () => { this.dragging = false; });
+    this.time = make("output", {id: "replay-time"});
+    this.marks = make("div", {id: "marks"});
+    this.event = make("span", {id: "event"});
+    this.link = make("button", {type: "button", textContent: "link", title: "puts this moment into the address", onclick: () => this.#linkTo()});
+    const track = make("div", {id: "track"});
+    track.append(this.slider, this.marks);
+    place.append(this.play, this.rate, track, this.time, this.link, this.event);
+  }
+
+  /** Puts the moment into the address, to be copied or kept. */
+  #linkTo() {
+    history.replaceState(null, "", `${location.pathname}${location.search}#t=${this.status.time.toFixed(2)}`);
+  }
+
+  /** Goes to the moment that the address names: #t=12.3. */
+  seekAddress() {
+    const seconds = Number(new URLSearchParams(location.hash.slice(1)).get("t") ?? NaN);
+    if (Number.isFinite(seconds)) {
+      this.request("play", false);
+      this.request("seek", seconds);
+    }
+  }
+
+  /**
+   * Shows the state of the replay.
+   * @param {{time: number, duration: number, playing: boolean, rate: number, loaded: number, events: [number, string][], name: string}} status
+   */
+  show(status) {
+    const first = !this.status;
+    this.status = status;
+    this.place.hidden = false;
+    this.play.textContent = status.playing ? "pause" : "play";
+    if (document.activeElement !== this.rate) this.rate.value = String(status.rate);
+    this.slider.max = String(status.duration);
+    if (!this.dragging) this.slider.value = String(status.time);
+    this.time.textContent = `${clock(status.time)} of ${clock(status.duration)}${status.loaded < 1 ? `, ${Math.round(100 * status.loaded)} % read` : ""}`;
+    const events = JSON.stringify([status.events, status.duration]);
+    if (events !== this.events) {
+      this.events = events;
+      this.marks.replaceChildren(...status.events.map(([time, text]) => {
+        const mark = document.createElement("button");
+        mark.type = "button";
+        mark.title = `${clock(time)} ${text}`;
+        mark.setAttribute("aria-label", mark.title);
+        mark.style.left = `${100 * time / Math.max(status.duration, 0.01)}%`;
+        mark.onclick = () => this.request("seek", Math.max(time - 1, 0));
+        return mark;
+      }));
+    }
+    const last = status.events.filter(([time]) => time <= status.time && status.time - time < FADE).at(-1);
+    this.event.textContent = last ? last[1] : "";
+    if (first) this.seekAddress();
+  }
+
+  /**
+   * Takes a key; says whether it was one of the replay's.
+   * @param {string} code
+   */
+  key(code) {
+    const step = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05}[code];
+    if (code === "Space") this.play.click();
+    else if (step) this.request("seek", this.status.time + step);
+    return code === "Space" || Boolean(step);
+  }
+}

@@ -1,0 +1,209 @@
+"""Replay of a bag on the cockpit's page, without ROS: the same messages as live, at any time of the recording."""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.bags import open_bag
+from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
+from lfdm_ros.cockpit import messages
+from lfdm_ros.cockpit.server import CockpitServer
+from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
+from lfdm_ros.errors import InputError
+
+TICK = 0.02  # [s] between two looks at the clock
+RATES = (0.1, 8.0)  # least and most of the replay's speed
+_BINARY_PERIOD = 0.02  # [s] between two messages of a kind, at least: no screen shows more
+_MAX_EVENTS = 500
+
+
+@dataclass
+class Track:
+    """Messages of one kind, in order of their times since the begin of the bag [s]."""
+
+    times: list[float] = field(default_factory=list)
+    messages: list[bytes | str] = field(default_factory=list)
+
+    def add(self, time: float, message: bytes | str, period: float) -> None:
+        """Adds a message, unless the last one is less than a period [s] before it."""
+        if not self.times or time - self.times[-1] >= period - 1e-6:
+            self.times.append(time)
+            self.messages.append(message)
+
+    def at(self, time: float) -> bytes | str | None:
+        """Returns the newest message at a time; None: there is none yet."""
+        index = bisect_right(self.times, time)
+        return self.messages[index - 1] if index else None
+
+
+class Recording:
+    """A bag as the page takes it: tracks by kind, and events (time [s], text)."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.tracks: dict[int | str, Track] = {}
+        self.events: list[tuple[float, str]] = []
+        self.duration = 0.0
+        self._mounts = messages.Mounts()
+        self._before: dict[str, Any] = {}
+
+    def load(self) -> Iterator[float]:
+        """Reads the bag; yields the share that is read, now and then.
+
+        Raises:
+            InputError: it cannot be read, or has no vehicle/state.
+        """
+        with open_bag(self.path) as bag:
+            names = {connection.id: name for name in (*_TOPICS, *messages.TEXTS) for connection in _find(bag, name)}
+            if "vehicle/state" not in names.values():
+                raise InputError(f"{self.path} has no topic vehicle/state: nothing to show; `lfdm bag info` lists its topics")
+            wanted = [connection for connection in bag.connections if connection.id in names]
+            total, begin = sum(connection.msgcount for connection in wanted) or 1, None
+            # Static transforms and descriptions may come after the first scan.
+            for number, (connection, stamp, data) in enumerate(bag.raw(wanted)):
+                begin = stamp if begin is None else begin
+                self.duration = 1e-9 * (stamp - begin)
+                self._take(names[connection.id], self.duration, bag.decode(data, connection.msgtype))
+                if number % 500 == 0:
+                    yield min(number / total, 1.0)
+        yield 1.0
+
+    def _take(self, name: str, time: float, message: Any) -> None:
+        if name == "tf_static":
+            self._mounts.take(message)
+        for kind, packed in (_packed(name, message, self._mounts) if name in _TOPICS else ()):
+            self.tracks.setdefault(kind, Track()).add(time, packed, _BINARY_PERIOD)
+        if name in messages.TEXTS:
+            kind, text = messages.TEXTS[name]
+            content = text(message)
+            self.tracks.setdefault(kind, Track()).add(time, pack_json(kind, content), messages.TEXT_PERIOD)
+            self._note(kind, time, content)
+
+    def _note(self, kind: str, time: float, content: dict[str, Any]) -> None:
+        """Collects events: what differs from the message before."""
+        before, self._before[kind] = self._before.get(kind, {}), content
+        if not before or len(self.events) >= _MAX_EVENTS:
+            return
+        if kind == "simulator":
+            if content["collisions"] > before["collisions"]:
+                self.events.append((time, f"collision with {content['collided_with']}"))
+            if content["lifted"] > before["lifted"]:
+                self.events.append((time, f"{content['lifted']} wheels lifted"))
+        elif kind == "sharing" and content["state"] != before["state"]:
+            self.events.append((time, content["state"].replace("_", " ")))
+        elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in ("braking", "stopped", "backing"):
+            self.events.append((time, f"controller: {content['outcome']}"))
+
+
+# Topics that become binary messages, and what places the LIDAR.
+_TOPICS = ("vehicle/state", "scan", "autonomy/plan", "autonomy/markers", "shared_control/status", "tf_static")
+
+
+def _packed(name: str, message: Any, mounts: messages.Mounts) -> Iterator[tuple[int, bytes]]:
+    if name == "vehicle/state":
+        if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
+            yield STATE, messages.state(message)
+    elif name == "scan":
+        yield SCAN, messages.scan(message, mounts)
+    elif name == "autonomy/plan":
+        packed = messages.plan(message)
+        if packed is not None:
+            yield PLAN, packed
+    elif name == "autonomy/markers":
+        yield OBSTACLES, messages.obstacles(message)
+    elif name == "shared_control/status":
+        yield SHARING, messages.sharing(message)
+
+
+def _find(bag: Any, name: str) -> list[Any]:
+    try:
+        return bag.select(name)
+    except InputError:
+        return []
+
+
+class Player:
+    """Plays a recording to the pages of a server: `advance` by a clock, requests from the pages."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.time, self.rate, self.playing = 0.0, 1.0, True
+        self.loaded = 0.0  # share
+        self._sought = True
+
+    def request(self, name: str, value: Any) -> None:
+        """Takes a request of a page: seek [s], play, rate.
+
+        Raises:
+            Refused: unknown, or a wrong value.
+        """
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if name == "seek" and number:
+            self.time, self._sought = min(max(float(value), 0.0), self.recording.duration), True
+        elif name == "play" and isinstance(value, bool):
+            if value and self.time >= self.recording.duration and self.loaded == 1.0:
+                self.time, self._sought = 0.0, True
+            self.playing = value
+        elif name == "rate" and number and RATES[0] <= value <= RATES[1]:
+            self.rate = float(value)
+        elif name in ("seek", "play", "rate"):
+            raise Refused(f"request {name}: a wrong value", OUT_OF_RANGE)
+        else:
+            raise Refused(f"request {name[:30]!r} is not for a replay", UNUSABLE)
+
+    def advance(self, seconds: float, publish: Callable[..., None]) -> None:
+        """Moves on by the clock [s] and publishes the newest of each kind; after a seek all kinds."""
+        before = self.time
+        if self.playing:
+            self.time = min(self.time + self.rate * seconds, self.recording.duration)
+        if self.playing and self.loaded == 1.0 and self.time >= self.recording.duration:
+            self.playing = False
+        for kind, track in list(self.recording.tracks.items()):
+            message = track.at(self.time)
+            if message is not None and (self._sought or track.at(before) is not message):
+                publish(kind, message, keep=True)
+        self._sought = False
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """State of the replay, for the page."""
+        recording = self.recording
+        return {"time": round(self.time, 3), "duration": recording.duration, "playing": self.playing, "rate": self.rate,
+                "loaded": round(self.loaded, 3), "events": recording.events, "name": recording.path.name}
+
+
+def serve(recording: Recording, server_of: Callable[[Callable[[str, Any], None]], CockpitServer], *, announce: Callable[[str], None],
+          ended: Callable[[], bool] = lambda: False) -> None:
+    """Serves a recording until `ended` or an interrupt; reading goes on while the page plays.
+
+    Args:
+        server_of: makes the server, given the function that takes its requests.
+        announce: called with the address once the first part is read.
+
+    Raises:
+        InputError: as `Recording.load`.
+    """
+    player = Player(recording)
+    reading = recording.load()
+    player.loaded = next(reading)
+    server = server_of(player.request)
+    server.start()
+    try:
+        announce(server.url)
+        now = time.monotonic()
+        while not ended():
+            end = time.monotonic() + TICK
+            while player.loaded < 1.0 and time.monotonic() < end:
+                player.loaded = next(reading)
+            time.sleep(max(end - time.monotonic(), 0.0))
+            before, now = now, time.monotonic()
+            player.advance(now - before, server.publish)
+            server.publish("replay", pack_json("replay", player.status), keep=True)
+    finally:
+        server.stop()
