@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleOutcome
-from lfdm_ros.control.prediction import REQUIRED, Measured, Pose
+from lfdm_ros.control.prediction import REQUIRED, Measured, PlanarState
 from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPath
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
@@ -171,7 +171,7 @@ class Operator:
         if self._picture is None:
             return
         came, measured, obstacles = self._picture
-        pose = Pose.of(measured)
+        pose = PlanarState.of(measured)
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
         if finder.way is None or finder.done or now - self._came > s.view_timeout:
