@@ -34,7 +34,7 @@ demo: $(PACKAGE)  ## drive, record, calibrate and share a hidden vehicle on the 
 WORKERS = -n $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
-test: lint  ## linters, types, import direction, all tests, and those again that the last bit could decide
+test: lint  ## linters, types, import direction, names, all tests, and those again that the last bit could decide
 	@$(ISOLATED) $(VENV)/bin/python -m pytest $(WORKERS)
 	@$(MAKE) --no-print-directory rounding
 
@@ -65,11 +65,12 @@ check: lint  ## the quick part of it, in about a minute
 	@.ci/sizes
 
 .PHONY: lint
-lint: $(PACKAGE)  ## ruff, mypy and the import direction
+lint: $(PACKAGE)  ## ruff, mypy, the import direction, docstrings and names
 	@ls $(QUICK) $(DRIVES) $(BATCHES) > /dev/null  # a list that names a file which has moved fails here, not after all tests
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-logo
+	@$(VENV)/bin/python .ci/words
 
 .PHONY: install
 install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works

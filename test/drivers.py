@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lfdm_ros.control import Cycle, Outcome, Settings
+from lfdm_ros.control import Cycle, CycleOutcome, Settings
 
 
 class Blind:
@@ -26,4 +26,4 @@ class Blind:
 
     def cycle(self, now, measured=None):
         self.measured.append((now, measured))
-        return Cycle(self.command, Outcome.SOLVED)
+        return Cycle(self.command, CycleOutcome.SOLVED)

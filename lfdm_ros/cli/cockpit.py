@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     """Plays a bag on the page until Ctrl-C."""
-    from lfdm_ros.cockpit.replay import Recording, serve
+    from lfdm_ros.cockpit.replay import ReplayTracks, serve
     from lfdm_ros.cockpit.seat import Seat
     from lfdm_ros.cockpit.server import CockpitServer
 
@@ -71,7 +71,7 @@ def _replay(args: argparse.Namespace) -> int:
     if given:
         raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")
     try:
-        serve(Recording(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=args.port),
+        serve(ReplayTracks(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=args.port),
               announce=lambda url: print(f"open {url}   (Ctrl-C ends)", flush=True))
     except KeyboardInterrupt:
         return 130

@@ -12,7 +12,7 @@ from typing import Any
 
 from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
-from lfdm_ros.cockpit import messages
+from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
 from lfdm_ros.errors import InputError
@@ -42,7 +42,7 @@ class Track:
         return self.messages[index - 1] if index else None
 
 
-class Recording:
+class ReplayTracks:
     """A bag as the page takes it: tracks by kind, and events (time [s], text)."""
 
     def __init__(self, path: str | Path) -> None:
@@ -50,7 +50,7 @@ class Recording:
         self.tracks: dict[int | str, Track] = {}
         self.events: list[tuple[float, str]] = []
         self.duration = 0.0
-        self._mounts = messages.Mounts()
+        self._mounts = page_messages.Mounts()
         self._before: dict[str, Any] = {}
 
     def load(self) -> Iterator[float]:
@@ -60,12 +60,11 @@ class Recording:
             InputError: it cannot be read, or has no vehicle/state.
         """
         with open_bag(self.path) as bag:
-            names = {connection.id: name for name in (*_TOPICS, *messages.TEXTS) for connection in _find(bag, name)}
+            names = {connection.id: name for name in (*_TOPICS, *page_messages.TEXTS) for connection in _find(bag, name)}
             if "vehicle/state" not in names.values():
                 raise InputError(f"{self.path} has no topic vehicle/state: nothing to show; `lfdm bag info` lists its topics")
             wanted = [connection for connection in bag.connections if connection.id in names]
             total, begin = sum(connection.msgcount for connection in wanted) or 1, None
-            # Static transforms and descriptions may come after the first scan.
             for number, (connection, stamp, data) in enumerate(bag.raw(wanted)):
                 begin = stamp if begin is None else begin
                 self.duration = 1e-9 * (stamp - begin)
@@ -79,11 +78,11 @@ class Recording:
             self._mounts.take(message)
         for kind, packed in (_packed(name, message, self._mounts) if name in _TOPICS else ()):
             self.tracks.setdefault(kind, Track()).add(time, packed, _BINARY_PERIOD)
-        if name in messages.TEXTS:
-            kind, text = messages.TEXTS[name]
+        if name in page_messages.TEXTS:
+            word, text = page_messages.TEXTS[name]
             content = text(message)
-            self.tracks.setdefault(kind, Track()).add(time, pack_json(kind, content), messages.TEXT_PERIOD)
-            self._note(kind, time, content)
+            self.tracks.setdefault(word, Track()).add(time, pack_json(word, content), page_messages.TEXT_PERIOD)
+            self._note(word, time, content)
 
     def _note(self, kind: str, time: float, content: dict[str, Any]) -> None:
         """Collects events: what differs from the message before."""
@@ -105,20 +104,20 @@ class Recording:
 _TOPICS = ("vehicle/state", "scan", "autonomy/plan", "autonomy/markers", "shared_control/status", "tf_static")
 
 
-def _packed(name: str, message: Any, mounts: messages.Mounts) -> Iterator[tuple[int, bytes]]:
+def _packed(name: str, message: Any, mounts: page_messages.Mounts) -> Iterator[tuple[int, bytes]]:
     if name == "vehicle/state":
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
-            yield STATE, messages.state(message)
+            yield STATE, page_messages.state(message)
     elif name == "scan":
-        yield SCAN, messages.scan(message, mounts)
+        yield SCAN, page_messages.scan(message, mounts)
     elif name == "autonomy/plan":
-        packed = messages.plan(message)
+        packed = page_messages.plan(message)
         if packed is not None:
             yield PLAN, packed
     elif name == "autonomy/markers":
-        yield OBSTACLES, messages.obstacles(message)
+        yield OBSTACLES, page_messages.obstacles(message)
     elif name == "shared_control/status":
-        yield SHARING, messages.sharing(message)
+        yield SHARING, page_messages.sharing(message)
 
 
 def _find(bag: Any, name: str) -> list[Any]:
@@ -131,7 +130,7 @@ def _find(bag: Any, name: str) -> list[Any]:
 class Player:
     """Plays a recording to the pages of a server: `advance` by a clock, requests from the pages."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: ReplayTracks) -> None:
         self.recording = recording
         self.time, self.rate, self.playing = 0.0, 1.0, True
         self.loaded = 0.0  # share
@@ -178,7 +177,7 @@ class Player:
                 "loaded": round(self.loaded, 3), "events": recording.events, "name": recording.path.name}
 
 
-def serve(recording: Recording, server_of: Callable[[Callable[[str, Any], None]], CockpitServer], *, announce: Callable[[str], None],
+def serve(recording: ReplayTracks, server_of: Callable[[Callable[[str, Any], None]], CockpitServer], *, announce: Callable[[str], None],
           ended: Callable[[], bool] = lambda: False) -> None:
     """Serves a recording until `ended` or an interrupt; reading goes on while the page plays.
 
@@ -187,7 +186,7 @@ def serve(recording: Recording, server_of: Callable[[Callable[[str, Any], None]]
         announce: called with the address once the first part is read.
 
     Raises:
-        InputError: as `Recording.load`.
+        InputError: as `ReplayTracks.load`.
     """
     player = Player(recording)
     reading = recording.load()

@@ -29,7 +29,7 @@ class CommandLimits(Declared):
 
 
 @dataclass(frozen=True)
-class Rates:
+class RateLimits:
     """Largest rates of steering and pedal [1/s]; up: the throttle opens, the brake is released; down: the opposite."""
 
     steering: float
@@ -37,13 +37,13 @@ class Rates:
     down: float
 
     @classmethod
-    def of(cls, limits: CommandLimits, actuators: Actuators) -> Rates:
+    def of(cls, limits: CommandLimits, actuators: Actuators) -> RateLimits:
         """Returns the rates of the limits, at most those of the vehicle's actuators."""
         pedals = min(actuators.throttle_rate, actuators.brake_rate)
         return cls(actuators.steering_rate, min(limits.throttle_rate, pedals), min(limits.brake_rate, pedals))
 
 
-def rate_limited(before: Pair, requested: Pair, rates: Rates, duration: float, lower: Pair = (-1.0, -1.0),
+def rate_limited(before: Pair, requested: Pair, rates: RateLimits, duration: float, lower: Pair = (-1.0, -1.0),
                  upper: Pair = (1.0, 1.0)) -> Pair:
     """Returns steering and pedal nearest to the requested ones within `lower` and `upper`, and within the rates of those before.
 

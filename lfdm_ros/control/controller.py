@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.command_limits import Rates, rate_limited
-from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleContext, FallbackSelector, Outcome
+from lfdm_ros.control.command_limits import RateLimits, rate_limited
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleContext, CycleOutcome, FallbackSelector
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import SOLVER_ERRORS, Planner, Replanner
-from lfdm_ros.control.prediction import STANDING, Measured, Pose, Prediction
+from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Prediction
 from lfdm_ros.control.routing.backing import Backing
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
@@ -74,7 +74,7 @@ class Controller:
         self._fallback = FallbackSelector(self._guard)
         self._navigator = Navigator(s, self.outline, float(planner.trajectory.grid[-1]), lattice)
         self._backing = Backing(*self._backing_of(vehicle))
-        self._rates = Rates.of(s, self.actuators)
+        self._rates = RateLimits.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
         self._relevant = RelevantObstacles()
@@ -168,7 +168,7 @@ class Controller:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
-        self._rates = Rates.of(self.settings, self.actuators)
+        self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
         self._hand_on()
         if self._task is not None and self._task.path is not None:
@@ -250,7 +250,7 @@ class Controller:
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._replanner.begin_anew()
         return self._send(now, self._fallback.stop(x), Cycle(
-            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self.planner.solver.name,
+            (0.0, 0.0, 0.0), CycleOutcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self.planner.solver.name,
             age=age, plan=self._fallback.good, seconds=time.perf_counter() - began))
 
     def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
@@ -258,7 +258,7 @@ class Controller:
         backing, measured, pose = self._backing, self._measured, self._pose(x)
         assert measured is not None
         remaining = self._navigator.remaining(task, pose, self.planner.stages.station) if task.goal is not None else math.inf
-        backing.trail.note(measured.time, Pose.of(measured))
+        backing.trail.note(measured.time, PlanarState.of(measured))
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
         move = backing.step(now, pose, blocked, remaining, self._relevant.obstacles, self._command[0])
@@ -270,7 +270,7 @@ class Controller:
         if move is None:
             return None
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self.planner.solver.name, age=age,
+            (0.0, 0.0, 0.0), CycleOutcome.BACKING, move.reason, blocked=blocked, solver=self.planner.solver.name, age=age,
             seconds=time.perf_counter() - began, remaining=remaining), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
@@ -312,5 +312,5 @@ class Controller:
         return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._relevant.obstacles.at(now)),
                                     lambda: self._guard.visible_length(self._fallback.good, now, pose, self._relevant.obstacles))
 
-    def _pose(self, x: np.ndarray) -> Pose:
-        return Pose(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))
+    def _pose(self, x: np.ndarray) -> PlanarState:
+        return PlanarState(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

@@ -22,7 +22,7 @@ ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 
 
-class Outcome(Enum):
+class CycleOutcome(Enum):
     """Fallback levels, the best first."""
 
     SOLVED = 0
@@ -34,7 +34,7 @@ class Outcome(Enum):
     @property
     def planned(self) -> bool:
         """True where a plan is driven, that of this cycle or of an earlier one."""
-        return self in (Outcome.SOLVED, Outcome.SHIFTED)
+        return self in (CycleOutcome.SOLVED, CycleOutcome.SHIFTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Cycle:
     """
 
     command: tuple[float, float, float]
-    outcome: Outcome
+    outcome: CycleOutcome
     reason: str = ""
     cold_start: bool = False
     done: bool = False
@@ -125,7 +125,7 @@ class FallbackSelector:
         return self.guard.stop(self.good, x)
 
     def level(self, outcome: PlanOutcome, new: Plan | None, late: bool, moment: CycleContext,
-             settings: Settings) -> tuple[Outcome, str, tuple[float, float]]:
+             settings: Settings) -> tuple[CycleOutcome, str, tuple[float, float]]:
         """Selects the fallback level of a cycle; returns it, the reason, and steering and pedal. The plan that is driven is the good one.
 
         Args:
@@ -133,15 +133,15 @@ class FallbackSelector:
         """
         s, ahead = settings, moment.ahead
         if new is not None and not late:
-            level, reason, plan = Outcome.SOLVED, "", new
+            level, reason, plan = CycleOutcome.SOLVED, "", new
         else:
             reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
             if self.good is None or ahead - self._good_time > s.plan_timeout:
                 reason += "; " + ("no plan to fall back on" if self.good is None else "the last good plan is too old")
                 if new is not None:  # late, but the next cycle may fall back on it
                     self.good, self._good_time = new, ahead
-                return Outcome.BRAKING, reason, self.stop(moment.x)
-            level, plan = Outcome.SHIFTED, self.good
+                return CycleOutcome.BRAKING, reason, self.stop(moment.x)
+            level, plan = CycleOutcome.SHIFTED, self.good
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
         held = self.guard.held(plan.command_at(ahead + s.period), moment.x, moment.measured)
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
@@ -149,7 +149,7 @@ class FallbackSelector:
                                                  walls=moment.walls, until=moment.until)
         reason = "; ".join(filter(None, (reason, why)))
         if not driven:
-            return Outcome.BRAKING, reason, command
+            return CycleOutcome.BRAKING, reason, command
         if new is not None:
             self.good, self._good_time = new, ahead
         return level, reason, command

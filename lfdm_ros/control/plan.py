@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.command_limits import Rates
+from lfdm_ros.control.command_limits import RateLimits
 
 CONTROLS = ("steering_rate", "pedal_rate")
 
@@ -79,7 +79,7 @@ class Trajectory:
         self.z += share * dx
         self.w[:-1] += share * du
 
-    def shift(self, time: float, rates: Rates) -> None:
+    def shift(self, time: float, rates: RateLimits) -> None:
         """Moves it on by `time` [s], interpolated; beyond its end it goes on as it did. Commands stay within their bounds."""
         if time <= 0.0:
             return

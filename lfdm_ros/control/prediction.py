@@ -49,7 +49,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Pose:
+class PlanarState:
     """The vehicle's place and motion: x, y [m], yaw [rad], vx [m/s]."""
 
     x: float
@@ -58,7 +58,7 @@ class Pose:
     vx: float
 
     @classmethod
-    def of(cls, measured: Measured) -> Pose:
+    def of(cls, measured: Measured) -> PlanarState:
         """Returns the pose of a measured state."""
         return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
 

@@ -51,7 +51,7 @@ PARAMETERS = tuple(field for axle in AXLES for field in (
 
 
 @dataclass(frozen=True)
-class Pose:
+class CornerPose:
     """A corner at one instant: joints and axes.
 
     lower, upper: ball joints L, U; basis: axes of the upright; inner, outer: ends of the tie rod; normal_lower, normal_upper: of the
@@ -75,7 +75,7 @@ class Pose:
 
 
 @dataclass(frozen=True)
-class Rates:
+class CornerRates:
     """Motion of a corner for a unit of a coordinate's rate (4, 5); `lower` is 1 for the lower arm's angle, 0 for the steering.
 
     lower, upper: angles of the arms; ball_joint: velocity of L; upright: angular velocity.
@@ -86,7 +86,7 @@ class Rates:
     ball_joint: Vector
     upright: Vector
 
-    def on_upright(self, pose: Pose, point: Vector) -> Vector:
+    def on_upright(self, pose: CornerPose, point: Vector) -> Vector:
         """Returns the velocity of a point of the upright."""
         return self.ball_joint + self.upright.cross(point - pose.lower)
 
@@ -147,7 +147,7 @@ class DoubleWishbone:
         return (a * c - b * r) / square, (b * c + a * r) / square, rest / square
 
     # -- Pose (1-3) ----------------------------------------------------------------------------------------------------------------
-    def pose(self, q: Record, cos: Scalar, sin: Scalar, shift: Vector) -> Pose:
+    def pose(self, q: Record, cos: Scalar, sin: Scalar, shift: Vector) -> CornerPose:
         """Returns the corner at the lower arm's angle, by its cosine and sine, with the tie rod's inner joint shifted; q is of
         `prepare`."""
         lower = q.lower_arm_fore + turned(q.lower_ball_joint - q.lower_arm_fore, q.lower_axis, cos, sin)
@@ -165,11 +165,12 @@ class DoubleWishbone:
         cg, sg, reach_rod = self._swing(kingpin, tilted(q.rod_arm), inner - lower, q.rod_length2, q.rod_sign)
         x, y = (turned(tilted(v), kingpin, cg, sg) for v in (X, Y))
         basis = Basis(x, y, x.cross(y))
-        return Pose(lower, upper, basis, inner, lower + basis.out(q.rod_arm), lower + basis.out(q.wheel_centre - q.lower_ball_joint),
-                    turned(q.normal_lower, q.lower_axis, cos, sin), turned(q.normal_upper, q.upper_axis, c, s), (reach_upper, reach_rod))
+        return CornerPose(lower, upper, basis, inner, lower + basis.out(q.rod_arm),
+                          lower + basis.out(q.wheel_centre - q.lower_ball_joint), turned(q.normal_lower, q.lower_axis, cos, sin),
+                          turned(q.normal_upper, q.upper_axis, c, s), (reach_upper, reach_rod))
 
     # -- Rates (4, 5) --------------------------------------------------------------------------------------------------------------
-    def rates(self, q: Record, pose: Pose, inner: Vector) -> tuple[Rates, Rates]:
+    def rates(self, q: Record, pose: CornerPose, inner: Vector) -> tuple[CornerRates, CornerRates]:
         """Returns the rates by the lower arm's angle, and by the steering, whose unit moves the tie rod's inner joint by `inner`."""
         kingpin, rod, arm = pose.upper - pose.lower, pose.outer - pose.inner, pose.outer - pose.lower
         per_turn = 1.0 / rod.dot(kingpin.cross(arm))
@@ -178,11 +179,11 @@ class DoubleWishbone:
         psi = kingpin.dot(ball_joint) / kingpin.dot(swing)
         across = kingpin.cross(swing * psi - ball_joint) * (1.0 / q.kingpin_length2)
         mu = -rod.dot(ball_joint + across.cross(arm)) * per_turn
-        return (Rates(1.0, psi, ball_joint, across + kingpin * mu),
-                Rates(0.0, 0.0, ZERO, kingpin * (rod.dot(inner) * per_turn)))
+        return (CornerRates(1.0, psi, ball_joint, across + kingpin * mu),
+                CornerRates(0.0, 0.0, ZERO, kingpin * (rod.dot(inner) * per_turn)))
 
     # -- Accelerations from the rates alone (6) ------------------------------------------------------------------------------------
-    def accelerations(self, q: Record, pose: Pose, rates: Rates, inner: Vector, inner_acceleration: Vector) -> Rates:
+    def accelerations(self, q: Record, pose: CornerPose, rates: CornerRates, inner: Vector, inner_acceleration: Vector) -> CornerRates:
         """Returns the accelerations of a corner that moves at `rates`, both coordinates together, while these do not accelerate.
 
         inner, inner_acceleration: velocity and acceleration of the tie rod's inner joint.
@@ -200,7 +201,7 @@ class DoubleWishbone:
         outer = ball_joint + across.cross(arm) + w.cross(w.cross(arm))
         slip = rates.on_upright(pose, pose.outer) - inner
         mu = (rod.dot(inner_acceleration - outer) - slip.squared) / rod.dot(kingpin.cross(arm))
-        return Rates(0.0, psi, ball_joint, across + kingpin * mu)
+        return CornerRates(0.0, psi, ball_joint, across + kingpin * mu)
 
     # -- Bodies --------------------------------------------------------------------------------------------------------------------
     def carrier(self, q: Record, wheel_mass: Scalar, wheel_inertia: Vector) -> Record:
@@ -217,8 +218,8 @@ class DoubleWishbone:
 
         return Record(mass=mass, arm=centre - q.lower_ball_joint, inertia=tensor(inertia))
 
-    def bodies(self, q: Record, carrier: Record, pose: Pose, by_angle: Rates, by_steering: Rates, motion: Rates, bias: Rates,
-               spin: Vector) -> Sequence[tuple[Body, dict[int, Column]]]:
+    def bodies(self, q: Record, carrier: Record, pose: CornerPose, by_angle: CornerRates, by_steering: CornerRates, motion: CornerRates,
+               bias: CornerRates, spin: Vector) -> Sequence[tuple[Body, dict[int, Column]]]:
         """Arms and `carrier`, by how the corner follows its coordinates and moves; bias: of `accelerations`; spin: the wheel's."""
         w, bodies = motion.upright, []
         arms = (("lower_arm", q.lower_axis, pose.normal_lower, q.normal_lower, 1.0, motion.lower, bias.lower),
@@ -244,10 +245,10 @@ class DoubleWishbone:
         return bodies
 
 
-def together(theta: Rates, steering: Rates, theta_rate: Scalar, steering_rate: Scalar) -> Rates:
+def together(theta: CornerRates, steering: CornerRates, theta_rate: Scalar, steering_rate: Scalar) -> CornerRates:
     """Returns the motion of a corner from the rates of its coordinates."""
-    return Rates(theta_rate, theta.upper * theta_rate, theta.ball_joint * theta_rate,
-                 theta.upright * theta_rate + steering.upright * steering_rate)
+    return CornerRates(theta_rate, theta.upper * theta_rate, theta.ball_joint * theta_rate,
+                       theta.upright * theta_rate + steering.upright * steering_rate)
 
 
 PART = Part("double_wishbone", "double wishbones: two arms, an upright and a tie rod at each wheel", PARAMETERS, DoubleWishbone)

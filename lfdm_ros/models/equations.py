@@ -297,7 +297,7 @@ def functions_of(model: Model, m: Operations) -> Functions:
     velocities or, where the equations say so, their mean.
     """
     equations = model.build(m)
-    states, inputs = Layout(model.states), Layout(model.inputs)
+    states, inputs = RecordLayout(model.states), RecordLayout(model.inputs)
 
     def step(x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
         given, driver = states.record(x), inputs.record(u)
@@ -348,7 +348,7 @@ def functions_of(model: Model, m: Operations) -> Functions:
                      reach if isinstance(equations, Reaching) else None, equations.input_time)
 
 
-class Layout:
+class RecordLayout:
     """Fields in the order declared, as records and back."""
 
     def __init__(self, fields: Sequence[Field]):

@@ -36,7 +36,7 @@ from lfdm_ros.models.chassis import (
     WHEELS_AND_BRAKES,
 )
 from lfdm_ros.models.declaration import AXLES, WHEELS, Field, per_wheel
-from lfdm_ros.models.double_wishbone import DoubleWishbone, Pose, Rates, together
+from lfdm_ros.models.double_wishbone import CornerPose, CornerRates, DoubleWishbone, together
 from lfdm_ros.models.equations import (
     Contact,
     Dynamics,
@@ -100,15 +100,15 @@ class Attitude:
 class Corner:
     """A corner at one instant."""
 
-    pose: Pose
+    pose: CornerPose
     shift: Shift
-    by_angle: Rates
-    by_steering: Rates
-    motion: Rates
+    by_angle: CornerRates
+    by_steering: CornerRates
+    motion: CornerRates
 
 
 @dataclass(frozen=True)
-class Footprint:
+class WheelContact:
     """Contact of a wheel with the ground, in the body's axes (1-3); load: negative where there is none; inclination as `Wheel`'s."""
 
     along: Vector
@@ -156,7 +156,7 @@ class Multibody:
                       powertrain=self._powertrain.prepare(p), ground=self._footing.prepare(p), reaction=p.driveline_roll_reaction)
 
     # -- Kinematics -----------------------------------------------------------------------------------------------------------------
-    def pose(self, x: Record, at: Record, own: Record, q: Any) -> tuple[Pose, Shift]:
+    def pose(self, x: Record, at: Record, own: Record, q: Any) -> tuple[CornerPose, Shift]:
         """Returns the pose of a corner, by what was prepared for it and the states of its wheel."""
         still = Shift(ZERO, ZERO, ZERO)
         shift = self._linkage.shift(x.link_displacement, q.linkage) if at.front else still
@@ -178,12 +178,12 @@ class Multibody:
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
         return self._stance(x, u, q, Attitude.of(self._m, x), [self.pose(x, at, own, q)[0] for at, own in zip(q.corners, x.wheels)])
 
-    def _stance(self, x: Record, u: Record, q: Any, attitude: Attitude, poses: list[Pose]) -> Stance:
+    def _stance(self, x: Record, u: Record, q: Any, attitude: Attitude, poses: list[CornerPose]) -> Stance:
         places = [attitude.axes.out(pose.wheel) for pose in poses]
         return self._footing.stance(x, u, q.ground, [(place.x, place.y) for place in places])
 
     # -- Wheels on the ground (1-3) -------------------------------------------------------------------------------------------------
-    def footprint(self, x: Record, at: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any) -> Footprint:
+    def wheel_contact(self, x: Record, at: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any) -> WheelContact:
         m, pose = self._m, corner.pose
         c, s = m.cos(x.yaw), m.sin(x.yaw)
         ahead, left = patch.slope_x * c + patch.slope_y * s, patch.slope_y * c - patch.slope_x * s
@@ -199,13 +199,13 @@ class Multibody:
                     + corner.motion.on_upright(pose, point))
         compression = q.radius - radius
         damped = m.where(compression > 0.0, -at.damping * per_camber * velocity.dot(normal), 0.0)
-        return Footprint(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius),
-                         (at.stiffness * compression + damped) * per_camber, m.atan(lean * per_camber))
+        return WheelContact(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius),
+                            (at.stiffness * compression + damped) * per_camber, m.atan(lean * per_camber))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         attitude, corners = Attitude.of(self._m, x), self.corners(x, q)
         stance = self._stance(x, u, q, attitude, [corner.pose for corner in corners])
-        return [self.footprint(x, at, corner, patch, attitude, q).load
+        return [self.wheel_contact(x, at, corner, patch, attitude, q).load
                 for at, corner, patch in zip(q.corners, corners, stance.patches, strict=True)]
 
     # -- Accelerations --------------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Multibody:
     def _tyre_on(self, system: System, x: Record, at: Record, own: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any,
                  h: Scalar) -> tuple[Wheel, Contact, list[list[Scalar]]]:
         """Applies the tyre's forces on a corner (4, 5): what it met, what it does, and the columns J_x and J_y."""
-        foot = self.footprint(x, at, corner, patch, attitude, q)
+        foot = self.wheel_contact(x, at, corner, patch, attitude, q)
 
         def columns(direction: Vector, spin: Scalar) -> list[Scalar]:
             return [*direction.components, *foot.point.cross(direction).components,

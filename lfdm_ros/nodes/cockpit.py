@@ -21,7 +21,7 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
-from lfdm_ros.cockpit import messages
+from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
@@ -82,14 +82,14 @@ class Cockpit(ManualControl):
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
         self._warnings: dict[str, tuple[float, int, str]] = {}
-        self._mounts = messages.Mounts()
+        self._mounts = page_messages.Mounts()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
             Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
             **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure")})
         self.server.start()
         callbacks: dict[str, Callable[[Any], None]] = {
-            **{topic: partial(self._often, *text) for topic, text in messages.TEXTS.items()},
+            **{topic: partial(self._often, *text) for topic, text in page_messages.TEXTS.items()},
             "vehicle/state": self._on_state, "scan": self._on_scan, "tf_static": self._mounts.take,
             "autonomy/plan": self._on_plan, "autonomy/markers": self._on_markers, "shared_control/status": self._on_sharing,
             "/diagnostics": self._on_diagnostics}
@@ -126,27 +126,27 @@ class Cockpit(ManualControl):
 
     def _on_state(self, message: VehicleState) -> None:
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4 and self.server.views:
-            self.server.publish(STATE, messages.state(message, self.server.next_number()))
+            self.server.publish(STATE, page_messages.state(message, self.server.next_number()))
 
     def _on_scan(self, message: LaserScan) -> None:
         if self.server.views:
-            self.server.publish(SCAN, messages.scan(message, self._mounts))
+            self.server.publish(SCAN, page_messages.scan(message, self._mounts))
 
     def _on_plan(self, message: Plan) -> None:
-        if self.server.views and (packed := messages.plan(message)) is not None:
+        if self.server.views and (packed := page_messages.plan(message)) is not None:
             self.server.publish(PLAN, packed)
 
     def _on_markers(self, message: MarkerArray) -> None:
-        self.server.publish(OBSTACLES, messages.obstacles(message))
-        self._often(*messages.TEXTS["autonomy/markers"], message)
+        self.server.publish(OBSTACLES, page_messages.obstacles(message))
+        self._often(*page_messages.TEXTS["autonomy/markers"], message)
 
     def _on_sharing(self, message: SharedControlStatus) -> None:
-        self.server.publish(SHARING, messages.sharing(message))
-        self._often(*messages.TEXTS["shared_control/status"], message)
+        self.server.publish(SHARING, page_messages.sharing(message))
+        self._often(*page_messages.TEXTS["shared_control/status"], message)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
-        for name, (level, text) in messages.warnings(message).items():
+        for name, (level, text) in page_messages.warnings(message).items():
             if f"/{name}".startswith(self.get_namespace()):
                 self._warnings[name] = now, level, text
 
@@ -158,7 +158,7 @@ class Cockpit(ManualControl):
     def _often(self, kind: str, text: Callable[[Any], dict[str, Any]], message: Any) -> None:
         """Sends a text that may come with each cycle, at most every tenth of a second."""
         now = time.monotonic()
-        if now - self._sent_at.get(kind, -math.inf) >= messages.TEXT_PERIOD:
+        if now - self._sent_at.get(kind, -math.inf) >= page_messages.TEXT_PERIOD:
             self._sent_at[kind] = now
             self._text(kind, text(message), keep=True)
 

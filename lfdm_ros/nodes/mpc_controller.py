@@ -15,7 +15,7 @@ from nav_msgs.msg import Path as PathMessage
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, limits_of
-from lfdm_ros.control.cycle import Outcome
+from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import NO_PLAN
 from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
@@ -179,7 +179,7 @@ class MpcController(PilotedComponent):
 
     def _publish_cycle(self, decision: PilotDecision, seconds: float) -> None:
         cycle, messages = decision.cycle, self._messages
-        before = self._last.cycle.outcome if self._last is not None else Outcome.SOLVED
+        before = self._last.cycle.outcome if self._last is not None else CycleOutcome.SOLVED
         self._last = decision
         self._outcomes[cycle.outcome.name.lower()] += 1
         self._cold_starts += cycle.cold_start
@@ -223,7 +223,7 @@ class MpcController(PilotedComponent):
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
             "resets": pilot.resets, "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
             "frame": pilot.frame,
-            **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in Outcome}}
+            **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in CycleOutcome}}
         if self._cycle_times:
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
             values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),

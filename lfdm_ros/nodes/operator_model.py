@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lfdm_ros.control.cycle import Outcome
+from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
@@ -86,7 +86,7 @@ class OperatorModel(PilotedComponent):
             return ERROR, pilot.scan_missing or pilot.blind, values
         if not decided and not self.finished:
             return WARN, "no state in the last second", values
-        if cycle.outcome == Outcome.STOPPED and not (cycle.done or self.finished or pilot.task.name == "idle"):
+        if cycle.outcome == CycleOutcome.STOPPED and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, str(values["reason"]), values
         return OK, "done" if self.finished else str(values["reason"]) or pilot.task.name, values
 

@@ -13,7 +13,7 @@ from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 
-from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.control.routing.path import Path
@@ -27,7 +27,7 @@ from lfdm_ros.simulation import Goal
 
 _AHEAD = 0.5  # [s] of the plan, the speed of an AckermannDrive
 _MEASURED = (*REQUIRED, "ax", "ay", "roll", "roll_rate")
-OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
+OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in CycleOutcome}
 
 
 # ---- in ------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lfdm_ros.control.command_limits import Rates, rate_limited
+from lfdm_ros.control.command_limits import RateLimits, rate_limited
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.safety.braking import braking
 from lfdm_ros.control.safety.stops import NOMINAL, braking_model_of, peak_of
@@ -140,9 +140,9 @@ class OutputGate:
                 pedal = 0.0
             else:
                 self._reverse = wanted.reverse
-        a, rates = self._actuators, Rates.of(s, self._actuators)
+        a, rates = self._actuators, RateLimits.of(s, self._actuators)
         down = min(s.emergency_rate, a.throttle_rate, a.brake_rate) if emergency else rates.down
-        rates = Rates(self.max_steering_rate(), rates.up, down)
+        rates = RateLimits(self.max_steering_rate(), rates.up, down)
         turned, pressed = rate_limited((before.steering, before.pedal), (steering, pedal), rates, dt)
         limits += [name for name, got, asked in (("steering_rate", turned, steering), ("pedal_rate", pressed, pedal))
                    if abs(got - asked) > 1e-12]

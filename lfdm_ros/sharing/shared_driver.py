@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lfdm_ros.control.cycle import Cycle, Driver, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
@@ -61,7 +61,7 @@ class SharedDriver:
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Runs the controller's cycle, or the operator's without one, with the command that was decided."""
-        arbiter, cycle = self.arbiter, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED)
+        arbiter, cycle = self.arbiter, Cycle((0.0, 0.0, 0.0), CycleOutcome.STOPPED)
         if measured is not None:
             arbiter.on_state(measured.time, measured.values, now)
         if self.operator is not None:

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
-from lfdm_ros.control.prediction import REQUIRED, Measured, Pose
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleOutcome
+from lfdm_ros.control.prediction import REQUIRED, Measured, PlanarState
 from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPath
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
@@ -155,7 +155,7 @@ class Operator:
     def stop(self, now: float, reason: str) -> Cycle:
         """Presses the brake at once, without using any state: for a cycle that has failed."""
         steering = min(max(self._body.advance(now)[0] / self._full_lock, -1.0), 1.0)
-        return Cycle((steering, 0.0, self.settings.view_brake), Outcome.STOPPED, reason)
+        return Cycle((steering, 0.0, self.settings.view_brake), CycleOutcome.STOPPED, reason)
 
     def _watch(self, now: float, measured: Measured | None) -> None:
         """Takes a picture, and lets the mind have those that have been there for long enough."""
@@ -171,7 +171,7 @@ class Operator:
         if self._picture is None:
             return
         came, measured, obstacles = self._picture
-        pose = Pose.of(measured)
+        pose = PlanarState.of(measured)
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
         if finder.way is None or finder.done or now - self._came > s.view_timeout:
@@ -220,10 +220,10 @@ class Operator:
         finder, way, nothing = self._finder, self._finder.way, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan
         if finder.done:
-            return Cycle(nothing, Outcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
+            return Cycle(nothing, CycleOutcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
         if self._picture is None or way is None:
-            return Cycle(nothing, Outcome.STOPPED, "no picture yet" if self._picture is None else "no task", age=age)
+            return Cycle(nothing, CycleOutcome.STOPPED, "no picture yet" if self._picture is None else "no task", age=age)
         if now - self._came > self.settings.view_timeout:
-            return Cycle(nothing, Outcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
-        return Cycle(nothing, Outcome.SOLVED, reason or (BLOCKED if way.blocked else ""), blocked=way.blocked, route=way.path, age=age,
+            return Cycle(nothing, CycleOutcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
+        return Cycle(nothing, CycleOutcome.SOLVED, reason or (BLOCKED if way.blocked else ""), blocked=way.blocked, route=way.path, age=age,
                      remaining=way.path.length - self._station)

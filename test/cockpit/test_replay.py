@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bounds import Refused
-from lfdm_ros.cockpit import messages
-from lfdm_ros.cockpit.replay import Player, Recording
+from lfdm_ros.cockpit import page_messages
+from lfdm_ros.cockpit.replay import Player, ReplayTracks
 from lfdm_ros.cockpit.wire import SCAN, STATE
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag = tmp_path_factory.mktemp("replay") / "bag"
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
               overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer"})
-    recording = Recording(bag)
+    recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)
     return recording
@@ -37,7 +37,7 @@ def state_at(player: Player, time: float) -> bytes:
     return sent[STATE]
 
 
-def test_any_time_gives_the_state_of_that_time(recording: Recording) -> None:
+def test_any_time_gives_the_state_of_that_time(recording: ReplayTracks) -> None:
     player = Player(recording)
     player.playing, player.loaded = False, 1.0
     for time in (2.0, 0.5, 2.9, 0.0, 1.0):
@@ -46,7 +46,7 @@ def test_any_time_gives_the_state_of_that_time(recording: Recording) -> None:
     assert state_at(player, 1e9) == recording.tracks[STATE].messages[-1]
 
 
-def test_playing_sends_what_is_new_and_ends(recording: Recording) -> None:
+def test_playing_sends_what_is_new_and_ends(recording: ReplayTracks) -> None:
     player, sent = Player(recording), []
     player.loaded = 1.0
     for _ in range(200):
@@ -59,13 +59,13 @@ def test_playing_sends_what_is_new_and_ends(recording: Recording) -> None:
 
 @pytest.mark.parametrize("name, value", [
     ("seek", math.nan), ("seek", True), ("seek", "1"), ("rate", 0.0), ("rate", 100.0), ("play", 1), ("stop", True)])
-def test_wrong_requests_are_refused(recording: Recording, name: str, value: Any) -> None:
+def test_wrong_requests_are_refused(recording: ReplayTracks, name: str, value: Any) -> None:
     with pytest.raises(Refused):
         Player(recording).request(name, value)
 
 
 def test_events_are_differences() -> None:
-    recording = Recording("nowhere")
+    recording = ReplayTracks("nowhere")
     for time, collisions, lifted in ((0.0, 0, 0), (1.0, 1, 0), (2.0, 1, 2)):
         recording._note("simulator", time, {"collisions": collisions, "lifted": lifted, "collided_with": "tree"})
     for time, state in ((0.0, "sharing"), (3.0, "operator_lost")):
@@ -75,7 +75,7 @@ def test_events_are_differences() -> None:
 
 def test_a_folder_that_is_no_bag_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        list(Recording(tmp_path).load())
+        list(ReplayTracks(tmp_path).load())
 
 
 def transform(parent: str, child: str, x: float, y: float, yaw: float) -> Any:
@@ -84,7 +84,7 @@ def transform(parent: str, child: str, x: float, y: float, yaw: float) -> Any:
 
 
 def test_the_lidar_is_where_its_transforms_say() -> None:
-    mounts = messages.Mounts()
+    mounts = page_messages.Mounts()
     assert mounts.place("lidar") == (0.0, 0.0, 0.0)
     mounts.take(SimpleNamespace(transforms=[
         transform("base_link", "roof", 1.0, 0.0, math.pi / 2), transform("roof", "lidar", 0.5, 0.0, 0.0),
@@ -93,7 +93,7 @@ def test_the_lidar_is_where_its_transforms_say() -> None:
     assert mounts.place("c")[2] == 0.0  # a circle
     scan = SimpleNamespace(header=SimpleNamespace(frame_id="lidar", stamp=SimpleNamespace(sec=3, nanosec=500_000_000)), angle_min=-1.0,
                            angle_increment=1.0, range_min=0.1, range_max=20.0, ranges=[1.0, math.inf, 2.0])
-    packed = messages.scan(scan, mounts)
+    packed = page_messages.scan(scan, mounts)
     assert packed[0] == SCAN and np.frombuffer(packed[8:16], "<f8")[0] == 3.5
     np.testing.assert_allclose(
         np.frombuffer(packed[16:], "<f4"), [1.0, 0.5, math.pi / 2, -1.0, 1.0, 0.1, 20.0, 1.0, np.inf, 2.0], rtol=1e-6)

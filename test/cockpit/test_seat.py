@@ -193,7 +193,7 @@ def test_no_throttle_without_a_driver_that_holds_fresh_inputs(events: list[tuple
                 good[client] = False
             else:
                 last[client] = time, held
-                good[client] = age == 0.0 and (does == "rest" or ((good[client] and not gap)))
+                good[client] = age == 0.0 and (does == "rest" or (good[client] and not gap))
         command = seat.command(time)
         if command is not None:
             driver = seat.driver

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Controller, limits_of
-from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.cycle import CycleOutcome
+from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing import backing
 from lfdm_ros.control.routing.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
 from lfdm_ros.control.safety.stops import Stops
@@ -39,7 +39,7 @@ def driven(length, bend=0.0, trail=None, pace=5.0):
     trail = Trail() if trail is None else trail
     for s in np.arange(0.0, length + 1e-9, 0.1):
         x, y = (math.sin(bend * s) / bend, (1.0 - math.cos(bend * s)) / bend) if bend else (s, 0.0)
-        pose = Pose(x + REAR * (math.cos(bend * s) - 1.0), y + REAR * math.sin(bend * s), bend * s, pace)
+        pose = PlanarState(x + REAR * (math.cos(bend * s) - 1.0), y + REAR * math.sin(bend * s), bend * s, pace)
         trail.note((s - length) / pace, pose)
     return trail, pose
 
@@ -50,7 +50,7 @@ class Car:
     def __init__(self, settings=SETTINGS, length=30.0, bend=0.0):
         self.backing = Backing(settings, STOPS, REAR, WHEELBASE, FULL_LOCK)
         _, self.pose = driven(length, bend, self.backing.trail, 20.0)
-        self.pose = Pose(self.pose.x, self.pose.y, self.pose.yaw, 0.0)
+        self.pose = PlanarState(self.pose.x, self.pose.y, self.pose.yaw, 0.0)
         self.now, self.steering, self.moves, self.poses = 0.0, 0.0, [], []
 
     def run(self, time, blocked=True, obstacles=NOTHING, remaining=50.0):
@@ -73,7 +73,7 @@ class Car:
         # The position is ahead of the rear axle, which moves along the vehicle.
         x, y = p.x - REAR * math.cos(p.yaw) + way * math.cos(heading), p.y - REAR * math.sin(p.yaw) + way * math.sin(heading)
         yaw = p.yaw + turn
-        self.pose = Pose(x + REAR * math.cos(yaw), y + REAR * math.sin(yaw), yaw, vx)
+        self.pose = PlanarState(x + REAR * math.cos(yaw), y + REAR * math.sin(yaw), yaw, vx)
         self.now += PERIOD
 
 
@@ -85,10 +85,10 @@ def test_the_trail_is_the_way_driven_less_what_was_backed_over():
     way = trail.back(end)
     assert way.s[-1] == pytest.approx(20.0, abs=0.3) and (np.diff(way.s) <= 0.36).all() and np.abs(way.poses[:, 1]).max() == 0.0
     for x in np.arange(20.0, 12.0, -0.1):
-        trail.note(0.0, Pose(x, 0.0, 0.0, -1.5))
-    way = trail.back(Pose(12.0, 0.0, 0.0, -1.5))
+        trail.note(0.0, PlanarState(x, 0.0, 0.0, -1.5))
+    way = trail.back(PlanarState(12.0, 0.0, 0.0, -1.5))
     assert way.s[-1] == pytest.approx(12.3, abs=0.4) and (np.diff(way.poses[:, 0])[1:] < 0.0).all()
-    trail.note(0.0, Pose(300.0, 0.0, 0.0, 0.0))  # put elsewhere
+    trail.note(0.0, PlanarState(300.0, 0.0, 0.0, 0.0))  # put elsewhere
     assert len(trail) == 1
 
 
@@ -246,10 +246,10 @@ def test_the_steering_leads_back_from_beside():
     way = trail.back(end)
     assert pursue(way, end, REAR, WHEELBASE) == 0.0
     # From the left of the way the rear has to go to the right: steered to the right.
-    left = trail.back(Pose(20.0, 0.3, 0.0, 0.0))
-    assert pursue(left, Pose(20.0, 0.3, 0.0, 0.0), REAR, WHEELBASE) < -0.05
+    left = trail.back(PlanarState(20.0, 0.3, 0.0, 0.0))
+    assert pursue(left, PlanarState(20.0, 0.3, 0.0, 0.0), REAR, WHEELBASE) < -0.05
     short = driven(1.0)[0]
-    assert pursue(short.back(Pose(1.0, 0.0, 0.0, 0.0)), Pose(1.0, 0.0, 0.0, 0.0), REAR, WHEELBASE) == 0.0
+    assert pursue(short.back(PlanarState(1.0, 0.0, 0.0, 0.0)), PlanarState(1.0, 0.0, 0.0, 0.0), REAR, WHEELBASE) == 0.0
 
 
 # -- In closed loop -------------------------------------------------------------------------------------------------
@@ -276,10 +276,10 @@ def test_a_pocket_is_left_backwards_and_the_goal_reached():
     run, cycles = pocket(1.5, 60.0)
     assert run.reached < 60.0 and not run.collisions and run.least_clearance > 0.2
     assert -2.0 < run.column("vx").min() < -1.0
-    back = [c for c in cycles if c.outcome is Outcome.BACKING]
+    back = [c for c in cycles if c.outcome is CycleOutcome.BACKING]
     assert run.outcomes["BACKING"] == len(back) > 100 and all(c.blocked or c.command[1] <= 0.0 for c in back)
     # The selector is in reverse only while it backs, and throttle and brake are never both in force.
-    assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not Outcome.BACKING)
+    assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not CycleOutcome.BACKING)
     assert all(c.command[1] == 0.0 or c.command[2] == 0.0 for c in cycles)
 
 

@@ -10,7 +10,7 @@ import pytest
 import lfdm_ros.control.controller as module
 from lfdm_ros.compiler import machine_code
 from lfdm_ros.control.controller import Controller
-from lfdm_ros.control.cycle import Outcome
+from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
@@ -139,7 +139,7 @@ def check(cycle, before, settings):
     assert abs(steering - before[0]) <= HMMWV.actuators.steering_rate * settings.period + 1e-9
     change = (throttle - brake) - (before[1] - before[2])
     assert -settings.brake_rate * settings.period - 1e-9 <= change <= settings.throttle_rate * settings.period + 1e-9
-    assert (cycle.outcome is Outcome.SOLVED) == (cycle.reason == "") or cycle.blocked
+    assert (cycle.outcome is CycleOutcome.SOLVED) == (cycle.reason == "") or cycle.blocked
     if cycle.plan is not None:
         assert np.isfinite(cycle.plan.states).all() and np.isfinite(cycle.plan.inputs).all()
 
@@ -166,36 +166,36 @@ def test_without_a_state_it_brakes_and_says_so(controller):
         cycle = controller.cycle(k * PERIOD)
         check(cycle, before, controller.settings)
         before = np.array(cycle.command)
-        assert cycle.outcome is Outcome.STOPPED and cycle.reason == "no state yet" and cycle.plan is None and cycle.age == math.inf
+        assert cycle.outcome is CycleOutcome.STOPPED and cycle.reason == "no state yet" and cycle.plan is None and cycle.age == math.inf
     assert cycle.command == (0.0, 0.0, 0.5)
     first = controller.cycle(10 * PERIOD, state(10 * PERIOD, vx=10.0))
-    assert first.outcome is Outcome.SOLVED and first.cold_start
+    assert first.outcome is CycleOutcome.SOLVED and first.cold_start
 
 
 def test_without_a_task_it_comes_to_a_stop_and_stands(controller):
     drive = Drive(controller, vx=8.0).run(3.0)
-    assert set(drive.outcomes) == {Outcome.STOPPED} and drive.cycles[-1].reason == "no task"
+    assert set(drive.outcomes) == {CycleOutcome.STOPPED} and drive.cycles[-1].reason == "no task"
     assert drive.column("vx")[-1] == pytest.approx(0.0, abs=1e-3) and drive.command[2] == 0.5
 
 
 def test_a_stale_state_stops_and_a_new_one_starts_cold(controller):
     controller.follow(CIRCLE, 8.0)
     drive = Drive(controller, vx=8.0).run(1.0)
-    assert set(drive.outcomes) == {Outcome.SOLVED} and [c.cold_start for c in drive.cycles].count(True) == 1
+    assert set(drive.outcomes) == {CycleOutcome.SOLVED} and [c.cold_start for c in drive.cycles].count(True) == 1
     silent = [drive.cycle(None) for _ in range(60)]
     timeout = controller.settings.state_timeout
     for k, cycle in enumerate(silent):
         age = (k + 1) * PERIOD
         assert cycle.age == pytest.approx(age)
         if age < timeout - 1e-9:
-            assert cycle.outcome is Outcome.SOLVED and cycle.delay == pytest.approx(age)
+            assert cycle.outcome is CycleOutcome.SOLVED and cycle.delay == pytest.approx(age)
         elif age > timeout + 1e-9:
-            assert cycle.outcome is Outcome.STOPPED and "stale" in cycle.reason and f"{age:.2f} s" in cycle.reason
+            assert cycle.outcome is CycleOutcome.STOPPED and "stale" in cycle.reason and f"{age:.2f} s" in cycle.reason
     # It brakes along the curve of the last plan, not straight on.
     assert 0.3 < silent[-1].command[2] <= controller.settings.stop_brake and silent[-1].command[0] > 0.05
     assert abs(math.hypot(drive.values["x"], drive.values["y"] - 30.0) - 30.0) < 1.5
     again = drive.cycle()
-    assert again.outcome is Outcome.SOLVED and again.cold_start and not drive.cycle().cold_start
+    assert again.outcome is CycleOutcome.SOLVED and again.cold_start and not drive.cycle().cold_start
 
 
 @pytest.mark.parametrize("how", ["says so", "lies", "nan", RuntimeError("singular"), ValueError("shape"), FloatingPointError("overflow"),
@@ -212,12 +212,12 @@ def test_a_failing_solver_leads_down_the_ladder_and_up_again(controller, monkeyp
             cycle = drive.cycle()
             age = now - good.times[0]
             if age < timeout - 1e-6:
-                assert cycle.outcome is Outcome.SHIFTED and cycle.plan is good
+                assert cycle.outcome is CycleOutcome.SHIFTED and cycle.plan is good
                 # The last good plan where it is now, at the end of the period.
                 expected = [float(np.interp(now + PERIOD, good.times, good.inputs[:, i])) for i in range(3)]
                 assert cycle.command == pytest.approx(expected, abs=1e-9)
             elif age > timeout + 1e-6:
-                assert cycle.outcome is Outcome.BRAKING and "too old" in cycle.reason
+                assert cycle.outcome is CycleOutcome.BRAKING and "too old" in cycle.reason
             assert "hpipm" in cycle.reason
             if how == "says so":
                 assert "tired" in cycle.reason
@@ -226,7 +226,7 @@ def test_a_failing_solver_leads_down_the_ladder_and_up_again(controller, monkeyp
         assert 0.3 < cycle.command[2] <= controller.settings.stop_brake and not np.array_equal(drive.command, last)
         assert abs(math.hypot(drive.values["x"], drive.values["y"] - 30.0) - 30.0) < 2.5
     cycle = drive.cycle()
-    assert cycle.outcome is Outcome.SOLVED and cycle.cold_start and cycle.reason == ""
+    assert cycle.outcome is CycleOutcome.SOLVED and cycle.cold_start and cycle.reason == ""
     assert not drive.cycle().cold_start
 
 
@@ -234,7 +234,7 @@ def test_a_solver_that_fails_from_the_start_has_no_plan_to_fall_back_on(controll
     controller.follow(STRAIGHT, 10.0)
     break_solver(monkeypatch, "says so")
     drive = Drive(controller, vx=10.0).run(0.5)
-    assert set(drive.outcomes) == {Outcome.BRAKING}
+    assert set(drive.outcomes) == {CycleOutcome.BRAKING}
     assert "no plan to fall back on" in drive.cycles[-1].reason and drive.cycles[-1].plan is None
 
 
@@ -252,14 +252,14 @@ def test_over_its_time_budget_the_last_plan_is_used(controller, monkeypatch):
     for _ in range(5):
         before, now = drive.cycles[-1].plan, drive.now
         cycle = drive.cycle()
-        assert cycle.outcome is Outcome.SHIFTED and cycle.reason == "over the time budget of 10 ms" and cycle.seconds >= 0.02
+        assert cycle.outcome is CycleOutcome.SHIFTED and cycle.reason == "over the time budget of 10 ms" and cycle.seconds >= 0.02
         expected = [float(np.interp(now + PERIOD, before.times, before.inputs[:, i])) for i in range(3)]
         reach = np.array([HMMWV.actuators.steering_rate, controller.settings.throttle_rate, controller.settings.brake_rate]) * PERIOD
         last = np.zeros(3) if len(drive.cycles) < 2 else np.array(drive.cycles[-2].command)
         assert np.abs(np.array(cycle.command) - np.clip(expected, last - reach, last + reach)).max() < 1e-9
         assert cycle.plan.times[0] == pytest.approx(now)
     clock["step"] = 0.001
-    assert drive.cycle().outcome is Outcome.SOLVED
+    assert drive.cycle().outcome is CycleOutcome.SOLVED
 
 
 # -- Time -------------------------------------------------------------------------------------------------------------
@@ -270,9 +270,9 @@ def test_one_failure_does_not_begin_the_plan_anew(controller, monkeypatch):
     drive = Drive(controller, vx=9.0).run(0.2)
     with monkeypatch.context() as patch:
         break_solver(patch, "says so")
-        assert drive.cycle().outcome is Outcome.SHIFTED
+        assert drive.cycle().outcome is CycleOutcome.SHIFTED
     cycle = drive.cycle()
-    assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start and cycle.iterations == 1
+    assert cycle.outcome is CycleOutcome.SOLVED and not cycle.cold_start and cycle.iterations == 1
 
 
 def test_a_cold_start_takes_as_many_cycles_as_its_time_needs(controller, monkeypatch):
@@ -319,9 +319,9 @@ def test_a_clock_that_goes_back_begins_anew(controller):
     controller.follow(STRAIGHT, 10.0)
     Drive(controller, start=500.0, vx=10.0).run(0.4)
     silent = controller.cycle(3.0)
-    assert silent.outcome is Outcome.STOPPED and silent.reason == "no state yet"
+    assert silent.outcome is CycleOutcome.STOPPED and silent.reason == "no state yet"
     cycle = controller.cycle(3.02, state(3.02, vx=10.0))
-    assert cycle.outcome is Outcome.SOLVED and cycle.cold_start and cycle.age == pytest.approx(0.0)
+    assert cycle.outcome is CycleOutcome.SOLVED and cycle.cold_start and cycle.age == pytest.approx(0.0)
     # What comes then is what a new controller would do.
     rest = [controller.cycle(3.02 + k * PERIOD, state(3.02 + k * PERIOD, vx=10.0, y=1.0, x=0.2 * k)).command for k in range(1, 6)]
     controller.reset()
@@ -335,15 +335,15 @@ def test_a_state_older_than_the_last_is_left_out(controller):
     drive = Drive(controller, y=2.0, vx=12.0).run(0.5)
     old = Measured(drive.now - 3 * PERIOD, drive.rows[-3])
     cycle = drive.cycle(old)
-    assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start and cycle.age == pytest.approx(PERIOD)
+    assert cycle.outcome is CycleOutcome.SOLVED and not cycle.cold_start and cycle.age == pytest.approx(PERIOD)
 
 
 def test_a_state_from_the_future_does_not_count_as_new(controller):
     controller.follow(STRAIGHT, 12.0)
     cycle = controller.cycle(0.0, state(100.0, vx=12.0))
-    assert cycle.outcome is Outcome.STOPPED and cycle.reason
+    assert cycle.outcome is CycleOutcome.STOPPED and cycle.reason
     # Nor does it keep others out.
-    assert controller.cycle(PERIOD, state(PERIOD, vx=12.0)).outcome is Outcome.SOLVED
+    assert controller.cycle(PERIOD, state(PERIOD, vx=12.0)).outcome is CycleOutcome.SOLVED
 
 
 def test_cycles_that_were_left_out_do_no_harm(controller):
@@ -356,7 +356,7 @@ def test_cycles_that_were_left_out_do_no_harm(controller):
             drive.actuator.advance(drive.simulator.time)
         drive.k += gap
         cycle = drive.cycle()
-        assert cycle.outcome is Outcome.SOLVED
+        assert cycle.outcome is CycleOutcome.SOLVED
 
 
 # -- What may change between two cycles -------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ def test_another_task_starts_cold_and_moves_no_faster_than_the_rates(controller)
     assert drive.cycle().cold_start
     controller.go_to(Goal(100.0, 20.0), 15.0)
     cycle = drive.cycle()
-    assert cycle.cold_start and cycle.outcome is Outcome.SOLVED and cycle.remaining == pytest.approx(
+    assert cycle.cold_start and cycle.outcome is CycleOutcome.SOLVED and cycle.remaining == pytest.approx(
         math.hypot(100.0 - drive.rows[-1]["x"], 20.0 - drive.rows[-1]["y"]), abs=0.1)
     controller.idle()
     assert drive.cycle().reason == "no task"
@@ -387,7 +387,7 @@ def test_another_vehicle_acts_in_the_next_cycle_and_nothing_is_compiled(controll
         if swap:
             controller.set_vehicle(weak)
         cycle = drive.cycle()
-        assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start
+        assert cycle.outcome is CycleOutcome.SOLVED and not cycle.cold_start
         results.append(cycle)
     assert np.abs(results[0].plan.states - results[1].plan.states).max() > 1e-3
 
@@ -421,7 +421,7 @@ def test_live_settings_act_in_the_next_cycle_others_are_refused(controller):
         with pytest.raises(InputError, match=message):
             controller.tune(**change)
         assert controller.settings == settings
-    assert drive.cycle().outcome is Outcome.SOLVED
+    assert drive.cycle().outcome is CycleOutcome.SOLVED
 
 
 def test_reference_speed_in_bends_follows_its_live_setting(controller):
@@ -443,7 +443,7 @@ def test_a_corridor_that_is_none_is_refused_and_the_task_stays(controller, corri
     with pytest.raises(InputError, match="corridor"):
         controller.follow(CIRCLE, 10.0, np.array(corridor))
     cycle = controller.cycle(PERIOD, state(PERIOD, vx=10.0, x=0.2))
-    assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start
+    assert cycle.outcome is CycleOutcome.SOLVED and not cycle.cold_start
 
 
 @pytest.mark.parametrize("speed", [-1.0, math.nan, math.inf])
@@ -497,7 +497,7 @@ def test_a_path_that_leads_the_other_way_is_joined(controller, start):
         v = drive.values
         return abs(v["y"]) < 0.5 and math.cos(v["yaw"]) > 0.98
     drive.run(25.0, on_it)
-    assert on_it(None) and drive.values["x"] < 170.0 and Outcome.BRAKING not in drive.outcomes
+    assert on_it(None) and drive.values["x"] < 170.0 and CycleOutcome.BRAKING not in drive.outcomes
     assert (drive.column("vx")[100:] > 2.0).all()
     drive.run(1.0)
     assert abs(drive.values["y"]) < 0.5 and drive.cycles[-1].remaining == pytest.approx(400.0 - drive.values["x"], abs=12.0)
@@ -508,7 +508,7 @@ def test_a_goal_is_reached(controller, stop):
     controller.go_to(Goal(45.0, 6.0, 3.0, stop), 12.0)
     drive = Drive(controller, vx=8.0).run(12.0, until=lambda cycle: cycle.done)
     last = drive.cycles[-1]
-    assert last.done and last.remaining <= 3.0 and last.outcome is Outcome.SOLVED
+    assert last.done and last.remaining <= 3.0 and last.outcome is CycleOutcome.SOLVED
     assert (drive.column("vx")[-1] < module.STANDING + 0.1) == stop
 
 
@@ -517,14 +517,14 @@ def test_a_goal_behind_is_driven_to(controller):
     controller.go_to(Goal(-40.0, 5.0), 8.0)
     drive = Drive(controller, vx=4.0).run(30.0, until=lambda cycle: cycle.done)
     assert drive.cycles[-1].done
-    assert drive.outcomes.count(Outcome.SOLVED) > 0.95 * len(drive.outcomes)
+    assert drive.outcomes.count(CycleOutcome.SOLVED) > 0.95 * len(drive.outcomes)
 
 
 def test_an_obstacle_on_top_of_the_vehicle_is_a_violation_and_no_failure(controller):
     controller.follow(STRAIGHT, 10.0)
     controller.update_obstacles(Obstacles(np.array([[0.5, 0.1]]), np.array([1.5]), np.zeros((1, 2)), 0.0))
     drive = Drive(controller, vx=8.0).run(0.3)
-    assert set(drive.outcomes) == {Outcome.SOLVED} and "obstacle" in drive.cycles[0].violated
+    assert set(drive.outcomes) == {CycleOutcome.SOLVED} and "obstacle" in drive.cycles[0].violated
     assert drive.cycles[0].cost_terms["obstacle"] > 1.0
 
 
@@ -545,7 +545,7 @@ def test_headings_that_wrap_at_half_a_turn_change_nothing(controller, turn):
             if wrap:
                 values["yaw"] = math.remainder(values["yaw"], 2.0 * math.pi)
             commands.append(drive.cycle(Measured(drive.now, values)).command)
-        assert abs(drive.values["yaw"]) > math.pi + 0.3 and set(drive.outcomes) == {Outcome.SOLVED}
+        assert abs(drive.values["yaw"]) > math.pi + 0.3 and set(drive.outcomes) == {CycleOutcome.SOLVED}
         results.append(np.array(commands))
     assert np.abs(results[0] - results[1]).max() < 1e-6
 
@@ -612,7 +612,7 @@ def test_commands_are_sound_whatever_happens(controller, seed, monkeypatch):
         check(cycle, np.zeros(3) if before is None else before, controller.settings)
         before = np.array(cycle.command)
         seen.add(cycle.outcome)
-    assert {Outcome.SOLVED, Outcome.STOPPED} <= seen and len(seen) > 2
+    assert {CycleOutcome.SOLVED, CycleOutcome.STOPPED} <= seen and len(seen) > 2
 
 
 def test_two_runs_are_the_same_to_the_bit(controller):

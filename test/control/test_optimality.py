@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Controller, Measured
-from lfdm_ros.control.cycle import Outcome
+from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.ocp.terms import TERMS
 from lfdm_ros.control.routing.path import Path
@@ -163,7 +163,7 @@ def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
     for k in range(cycles):
         now = controller.settings.period * k
         cycle = controller.cycle(now, Measured(now, state))
-        assert cycle.outcome is Outcome.SOLVED, cycle.reason
+        assert cycle.outcome is CycleOutcome.SOLVED, cycle.reason
         assert cycle.plan is not None
         plans.append(cycle.plan.states)
         state = {name: float(np.interp(now + controller.settings.period, cycle.plan.times, column))

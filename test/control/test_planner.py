@@ -12,7 +12,7 @@ from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp import terms
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.ocp.stages import FAR_AWAY, avoid
-from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, ProblemLayout
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -99,7 +99,7 @@ def circles(*rows, time=0.0):
 
 
 def geometry(obstacles=1, lag=False):
-    layout = Layout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
+    layout = ProblemLayout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
     k = SimpleNamespace(front=2.7, rear=1.9, half_width=1.1, load_front=1000.0, load_rear=2000.0, to_rear_axle=1.5)
     c = SimpleNamespace(**dict.fromkeys(layout.stage_parameters, 0.0) | dict(path_cos=1.0, friction=8.0, limit=0.5))
     z = SimpleNamespace(**dict.fromkeys(layout.states, 0.0))
@@ -213,7 +213,7 @@ def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
 @pytest.mark.parametrize("lag", [False, True])
 @pytest.mark.parametrize("obstacles", [0, 2, 8])
 def test_names_are_unique_and_fit_each_other(lag, obstacles):
-    layout = Layout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
+    layout = ProblemLayout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
     rows, costs = [c.name for c in layout.constraints], [term.name for term in layout.terms]
     for names in (layout.states, layout.stage_parameters, rows, costs, VEHICLE_PARAMETERS):
         assert len(set(names)) == len(names)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control.command_limits import Rates
+from lfdm_ros.control.command_limits import RateLimits
 from lfdm_ros.control.controller import Controller
-from lfdm_ros.control.cycle import Outcome
+from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import Measured, Pose
+from lfdm_ros.control.prediction import Measured, PlanarState
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety import braking
 from lfdm_ros.control.safety.braking import Pedals
@@ -165,7 +165,7 @@ def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
 def test_the_machine_code_of_a_stop_is_its_text():
     """numba's code and Python drive the same way, bit for bit."""
     vehicle = HMMWV.replace(friction_scale=CONSERVATIVE.grip * HMMWV.parameters["friction_scale"])
-    model, rates, rng = vehicle.model(SETTINGS.model), Rates.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
+    model, rates, rng = vehicle.model(SETTINGS.model), RateLimits.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
     pedals = Pedals(rates.steering, rates.up, rates.down, SETTINGS.largest_brake, SETTINGS.largest_throttle)
     state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.MAX_TICKS, 5))
     advance = advance_kernel(model)(state, vehicle.vector(model), before, after)
@@ -267,7 +267,7 @@ def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
     controller.update_obstacles(circles(*((x, side * aside, 0.2) for x in np.arange(0.0, 60.0, 1.0) for side in (-1.0, 1.0))))
     state = dict(x=0.0, y=0.0, yaw=0.0, vx=12.0, vy=0.0, yaw_rate=0.0)
     cycles = [controller.cycle(0.02 * k, Measured(0.02 * k, state | {"x": 0.24 * k})) for k in range(10)]
-    assert {(cycle.outcome, cycle.reason) for cycle in cycles} == {(Outcome.SOLVED, "")}
+    assert {(cycle.outcome, cycle.reason) for cycle in cycles} == {(CycleOutcome.SOLVED, "")}
     assert (cycles[-1].command[1] > 0.1) == faster and cycles[-1].command[2] == 0.0
 
 
@@ -307,7 +307,7 @@ def test_throttle_is_eased_while_a_wheel_spins(speed: float, faster: float, peda
 def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():
     guard, times = Guard(SETTINGS, HMMWV, PLACE), np.arange(41) * 0.1
     plan = Plan(tuple(NAMES), times, np.array([moving(20.0, x=20.0 * time) for time in times]), np.zeros((41, 3)))
-    at = 0.02, Pose(0.0, 0.0, 0.0, 20.0)
+    at = 0.02, PlanarState(0.0, 0.0, 0.0, 20.0)
     assert guard.visible_length(plan, *at, circles()) == guard.visible_length(None, *at, circles((30.0, 0.0, 1.0))) == SETTINGS.sight
     # Beside the way; on the middle line it occludes nothing, of the left side's way what lies beyond.
     assert 28.0 < guard.visible_length(plan, *at, circles((30.0, 1.9, 1.0))) < 40.0
@@ -330,8 +330,8 @@ def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
         controller.update_obstacles(circles(*((70.0, y, 1.0) for y in range(-12, 13, 2)), time=0.02 * k))
         cycle = controller.cycle(0.02 * k, Measured(0.02 * k, values))
         rungs.append(cycle.outcome)
-        assert (cycle.outcome is Outcome.BRAKING) == (cycle.reason == NO_STOP)
+        assert (cycle.outcome is CycleOutcome.BRAKING) == (cycle.reason == NO_STOP)
         simulator.advance(before, np.array(cycle.command), 2)
         before = np.array(cycle.command)
-    assert rungs[0] is Outcome.SOLVED and Outcome.BRAKING in rungs
+    assert rungs[0] is CycleOutcome.SOLVED and CycleOutcome.BRAKING in rungs
     assert values["vx"] < 1.0 and 60.0 < values["x"] + HMMWV.footprint.front < 69.0 - 0.1 and math.isfinite(values["y"])

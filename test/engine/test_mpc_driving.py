@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, Task
@@ -51,7 +51,7 @@ class Notes:
 
     def cycle(self, now: float, measured: Measured | None) -> Cycle:
         self.asked.append(("cycle", round(1e3 * now), None if measured is None else round(1e3 * measured.time)))
-        return Cycle((0.0, 0.1, 0.0), Outcome.SOLVED)
+        return Cycle((0.0, 0.1, 0.0), CycleOutcome.SOLVED)
 
     def poll(self, now: float) -> None:
         pass
@@ -105,7 +105,7 @@ def test_old_states_make_as_many_cycles_as_new_ones() -> None:
 def test_the_watchdog_runs_cycles_where_no_state_comes() -> None:
     rig = Rig()
     assert rig.pilot.watch(0) is None  # simulated time has not begun
-    assert rig.pilot.watch(80 * MS).cycle.outcome == Outcome.SOLVED  # no state ever: the controller says what that means
+    assert rig.pilot.watch(80 * MS).cycle.outcome == CycleOutcome.SOLVED  # no state ever: the controller says what that means
     rig.state(100)
     assert rig.pilot.watch(120 * MS) is None  # a state may be just about to come
     decision = rig.pilot.watch(130 * MS)

@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from lfdm_ros.backends import casadi_model, compiled_jacobian
 from lfdm_ros.control.ocp import terms
-from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, ProblemLayout
 from lfdm_ros.control.plan import CONTROLS
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
@@ -156,7 +156,7 @@ def test_single_precision_is_as_near_as_without_a_field():
 def test_the_controllers_stage_is_the_same_in_casadi():
     """Value and Jacobian of a stage, compiled and by CasADi's own machine and derivatives."""
     model = get_model("driven_bicycle/friction_field")
-    layout = Layout(tuple(f.name for f in model.states), False, 2)
+    layout = ProblemLayout(tuple(f.name for f in model.states), False, 2)
     function = stage_function(model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_PARAMETERS,
                                                 layout.stage_parameters),
                               lambda m: terms.build(m, layout), 3)

@@ -13,7 +13,7 @@ import lfdm_ros.models
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.models import Dynamics, Field, Model, Record, TyreForce, functions_of, get_model
 from lfdm_ros.models.declaration import OUTPUTS, per_wheel
-from lfdm_ros.models.equations import Layout
+from lfdm_ros.models.equations import RecordLayout
 
 STATES = (Field("place", "m", ""), Field("speed", "m/s", ""), Field("push", "m/s^2", "", role="held"),
           Field("count", "1", "", role="discrete"), *per_wheel("omega", "rad/s", ""))
@@ -61,7 +61,7 @@ def test_one_step_and_the_right_hand_side(mean, way):
 def test_records_have_the_names_declared():
     """In any order of the declaration, and a name that is not there says so."""
     model = get_model("eighteen_dof/tmeasy/automatic")
-    layout = Layout(model.states)
+    layout = RecordLayout(model.states)
     values = tuple(range(len(model.states)))
     x, at = layout.record(values), {field.name: i for i, field in enumerate(model.states)}
     assert layout.values(x) == values

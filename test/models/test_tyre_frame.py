@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.models import Contact, Patch, Record, get_model, registry
-from lfdm_ros.models.equations import Layout
+from lfdm_ros.models.equations import RecordLayout
 from lfdm_ros.models.twenty_four_dof import Incline
 from lfdm_ros.vehicles import load_vehicle
 
@@ -41,7 +41,7 @@ def accelerations(spec: str, probe: Probe, **changes: float):
     built = {slot: part.build(ARRAYS) for slot, part in parts.items() if slot not in ("tyre", "conventions")}
     equations = chassis.build(ARRAYS, tyre=probe, **built)
     p = SimpleNamespace(**{field.name: vehicle.parameters[field.name] for field in model.parameters})
-    states, inputs = Layout(model.states), Layout(model.inputs)
+    states, inputs = RecordLayout(model.states), RecordLayout(model.inputs)
     at, u = ([np.float64(changes.get(field.name, 0.0)) for field in fields] for fields in (model.states, model.inputs))
     return equations.dynamics(states.record(at), inputs.record(u), equations.prepare(p), 0.0).changes
 

@@ -13,7 +13,7 @@ from nav_msgs.msg import Odometry
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.controller import Controller
-from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
@@ -74,7 +74,7 @@ class Stand:
     """A controller that answers at once, so that many messages can be tried; it checks nothing."""
 
     def cycle(self, now: float, measured: Any) -> Cycle:
-        return Cycle((0.0, 0.0, 0.5), Outcome.STOPPED)
+        return Cycle((0.0, 0.0, 0.5), CycleOutcome.STOPPED)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: None

@@ -15,7 +15,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import Marker, MarkerArray
 
-from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
@@ -34,9 +34,9 @@ from lfdm_ros.simulation import Circle, Goal, Polygon, World
 
 NOW = 12_500_000_000
 PLAN = Plan(("x", "y", "yaw", "vx", "steering"), np.array([12.6, 12.65, 12.8]), np.arange(15.0).reshape(3, 5), np.full((3, 3), 0.25))
-CYCLE = Cycle((0.1, 0.0, 0.3), Outcome.SHIFTED, reason="over the time budget", cold_start=True, solver="hpipm", seconds=1e-3, iterations=7,
-              residual=1e-9, cost=5.0, cost_terms={"lateral": 2.0, "heading": 3.0}, active=("friction",), violated=("obstacle",),
-              age=0.03, delay=0.13, plan=PLAN, remaining=30.0)
+CYCLE = Cycle((0.1, 0.0, 0.3), CycleOutcome.SHIFTED, reason="over the time budget", cold_start=True, solver="hpipm", seconds=1e-3,
+              iterations=7, residual=1e-9, cost=5.0, cost_terms={"lateral": 2.0, "heading": 3.0}, active=("friction",),
+              violated=("obstacle",), age=0.03, delay=0.13, plan=PLAN, remaining=30.0)
 
 
 class Idle:
@@ -51,7 +51,7 @@ def there_and_back(message: Any) -> Any:
 
 
 def test_every_outcome_has_its_constant() -> None:
-    assert [(o.name, getattr(MpcStatus, o.name)) for o in Outcome] == [(o.name, OUTCOMES[o]) for o in Outcome]
+    assert [(o.name, getattr(MpcStatus, o.name)) for o in CycleOutcome] == [(o.name, OUTCOMES[o]) for o in CycleOutcome]
     assert sorted(OUTCOMES.values()) == [0, 1, 2, 3, 4]
 
 
@@ -69,7 +69,7 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
     assert ackermann.drive.steering_angle == pytest.approx(0.06) and nanoseconds(ackermann.header.stamp) == NOW
     speeds = np.interp([1e-9 * NOW, 1e-9 * NOW + 0.5], PLAN.times, PLAN.states[:, PLAN.names.index("vx")])
     assert (ackermann.drive.speed, ackermann.drive.acceleration) == pytest.approx((speeds[1], abs(np.diff(speeds)[0]) / 0.5))
-    stopped = PilotDecision(NOW, Cycle((0.1, 0.0, 0.5), Outcome.STOPPED), "odom", True, True)
+    stopped = PilotDecision(NOW, Cycle((0.1, 0.0, 0.5), CycleOutcome.STOPPED), "odom", True, True)
     assert there_and_back(messages.fill_ackermann(stopped, 0.6)).drive.speed == 0.0
 
     status = there_and_back(messages.fill_status(decision, pilot, 2e-3, 4))
@@ -98,7 +98,7 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
 
 def test_without_a_task_there_is_no_distance_to_go() -> None:
     pilot = Pilot(Idle(), ObstacleTracker(), period=0.02)
-    status = PlanMessages({}).fill_status(PilotDecision(NOW, Cycle((0.0, 0.0, 0.5), Outcome.STOPPED), "", True, False), pilot, 0.0, 0)
+    status = PlanMessages({}).fill_status(PilotDecision(NOW, Cycle((0.0, 0.0, 0.5), CycleOutcome.STOPPED), "", True, False), pilot, 0.0, 0)
     assert math.isnan(status.speed_limit) and math.isnan(status.progress) and math.isnan(status.distance_to_go)
     pilot.begin(Task("there", goal=Goal(5.0, 0.0), speed=9.0))
     status = PlanMessages({}).fill_status(PilotDecision(NOW, CYCLE, "", True, False), pilot, 0.0, 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from lfdm_ros.control import Controller, Cycle, Outcome, Path, Plan, Settings
+from lfdm_ros.control import Controller, Cycle, CycleOutcome, Path, Plan, Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.sharing.components import make_components
@@ -59,7 +59,7 @@ class Lane:
         states = np.column_stack([px + back * (v["x"] - px[0]), py + back * (v["y"] - py[0]), yaw, np.full(len(t), SPEED)])
         inputs = np.tile([steering, max(pedal, 0.0), max(-pedal, 0.0)], (len(t), 1))
         plan = Plan(("x", "y", "yaw", "vx"), now + t, states, inputs)
-        return Cycle((steering, max(pedal, 0.0), max(-pedal, 0.0)), Outcome.SOLVED, plan=plan)
+        return Cycle((steering, max(pedal, 0.0), max(-pedal, 0.0)), CycleOutcome.SOLVED, plan=plan)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from lfdm_lab.benchmarks import _subjects as subjects
-from lfdm_lab.cli.bench import Record
+from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.simulation.sensitivity import EXACT, FINITE_DIFFERENCE, forward_sensitivity
@@ -102,7 +102,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
     return best_of_repeats(differentiated) / best_of_repeats(plain)
 
 
-def measure(runs: int, only: str = "*") -> list[Record]:
+def measure(runs: int, only: str = "*") -> list[Measurement]:
     """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`.
 
     Raises:
@@ -117,10 +117,10 @@ def measure(runs: int, only: str = "*") -> list[Record]:
         subject = subjects.of_chassis(model)
         batch, halved = Batch(subject), Batch(subject, "float32")
         records += [
-            Record.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
-            Record.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
-            Record.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
-            Record.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
-            Record.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),
+            Measurement.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
+            Measurement.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
+            Measurement.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
+            Measurement.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
+            Measurement.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),
         ]
     return records

@@ -29,7 +29,7 @@ import arviz as az
 import numpy as np
 import yaml
 
-from lfdm_lab.cli.bench import Record
+from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import stage_model
@@ -121,7 +121,7 @@ def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
 # -- One run --------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class Outcome:
+class SamplerRun:
     """One run of a sampler, in numbers; means and sds by variable."""
 
     seconds: float
@@ -140,14 +140,14 @@ def processor_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
 
-def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
+def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> SamplerRun:
     """Runs a sampler."""
     sampler = get_sampler(name)
     began, busy = time.perf_counter(), processor_seconds()
     run: SampleRun = sampler(problem, draws=recipe.draws, chains=recipe.chains, seed=np.random.SeedSequence(seed), report=None)
     seconds, busy = time.perf_counter() - began, processor_seconds() - busy
     sds = {variable: float(draws.std()) for variable, draws in run.draws.items()}
-    return Outcome(
+    return SamplerRun(
         seconds, busy, run.evaluations, min(float(az.ess(draws)) for draws in run.draws.values()),
         max(float(az.rhat(draws)) for draws in run.draws.values()),
         min(((sds[variable] / error) ** 2 for variable, error in run.error_of_mean.items()), default=float("nan")),
@@ -188,7 +188,7 @@ def lateral_alone(folder: Path) -> Path:
     return path
 
 
-def whole(name: str, runs: int, folder: Path) -> list[Record]:
+def whole(name: str, runs: int, folder: Path) -> list[Measurement]:
     """Measures peak memory and processor time of a recipe of WHOLE; returns no records where its recordings are not there."""
     mapping, data, recordings = WHOLE[name]
     try:
@@ -199,31 +199,31 @@ def whole(name: str, runs: int, folder: Path) -> list[Record]:
     for bag in bags:
         import_recording(source / f"{bag.name}.csv", find_config("recordings", mapping), bag)
     memory, processor = zip(*(used_by(name, bags) for _ in range(runs)))
-    return [Record.of(f"peak_rss_mb/{name}", memory, "MB"), Record.of(f"processor_s/{name}", processor, "s")]
+    return [Measurement.of(f"peak_rss_mb/{name}", memory, "MB"), Measurement.of(f"processor_s/{name}", processor, "s")]
 
 
 # -- All ------------------------------------------------------------------------------------------------------------
 
 
-def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
+def records_of(name: str, outcomes: list[SamplerRun]) -> list[Measurement]:
     """Summarises the runs of a sampler as records."""
     out = [
-        Record.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
-        Record.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
-        Record.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
-        Record.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
-        Record.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
-        Record.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
+        Measurement.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
+        Measurement.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
+        Measurement.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
+        Measurement.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
+        Measurement.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
+        Measurement.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
     ]
     if np.isfinite(outcomes[0].genealogy):
-        out.append(Record.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
+        out.append(Measurement.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
     if len(outcomes) > 1:
         spread = [np.std([o.means[v] for o in outcomes], ddof=1) / np.mean([o.sds[v] for o in outcomes]) for v in outcomes[0].means]
-        out.append(Record(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
+        out.append(Measurement(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
     return out
 
 
-def measure(runs: int, only: str = "*") -> list[Record]:
+def measure(runs: int, only: str = "*") -> list[Measurement]:
     """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
 
     Raises:
@@ -237,13 +237,14 @@ def measure(runs: int, only: str = "*") -> list[Record]:
     with tempfile.TemporaryDirectory() as folder:
         bag, simulated = recorded(recipe, Path(folder))
         problem, setup = lateral(recipe, bag)
-        records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
+        records = [Measurement("recording_is_simulated", float(simulated), "1", 0.0, 1), Measurement("setup_seconds", setup, "s", 0.0, 1)]
         for name in chosen:
             records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
-        records.append(Record.of("peak_rss_mb/imports", [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)], "MB"))
+        imports = [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)]
+        records.append(Measurement.of("peak_rss_mb/imports", imports, "MB"))
         alone = lateral_alone(Path(folder))
-        records += [Record.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
+        records += [Measurement.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
                     for name in chosen]
         for name in recipes:
             records += whole(name, runs, Path(folder))
-    return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
+    return [*records, *(Measurement(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]

@@ -16,7 +16,7 @@ import numpy as np
 
 from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.benchmarks import _subjects as subjects
-from lfdm_lab.cli.bench import Record
+from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, Simulator
@@ -29,7 +29,7 @@ RUNS = {
 }
 
 
-def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Record]:
+def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Measurement]:
     """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
 
     Raises:
@@ -47,7 +47,7 @@ def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Reco
         subject, profile = table[name]
         simulator = Simulator(subject.vehicle, model=subject.model.name, dt=STEP)
         ours = [milliseconds(simulator, profile) for _ in range(runs)]
-        records.append(Record.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
+        records.append(Measurement.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
         if name in beside:
             records += against(beside[name], name, simulator, profile, runs)
     for chassis in dict.fromkeys(table[name][0].chassis for name in chosen):
@@ -77,7 +77,7 @@ def per_step(ms: float) -> float:
     return 1e6 * ms / (SECONDS / STEP)
 
 
-def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
+def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
     """Measures the seconds of a process from its first line to the first step, with an empty cache and with a full one."""
     script = ("import time; t = time.perf_counter(); from lfdm_ros.simulation import Simulator; "
               "from lfdm_ros.vehicles import load_vehicle; "
@@ -85,7 +85,7 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
               "print(time.perf_counter() - t)")
 
     first, warm = starts.seconds_of_starts(script, runs)
-    return [Record.of(f"first_use_s/{subject.chassis}", first, "s"), Record.of(f"warm_start_s/{subject.chassis}", warm, "s")]
+    return [Measurement.of(f"first_use_s/{subject.chassis}", first, "s"), Measurement.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 
 # -- Beside ours ----------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Se
     return beside
 
 
-def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Record]:
+def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Measurement]:
     """Runs ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
     ratios, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -118,4 +118,5 @@ def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, 
             ours = milliseconds(simulator, profile)
             theirs.append(peer.milliseconds(inputs))
             ratios.append(ours / theirs[-1])
-    return [Record.of(f"peer_step_ns/{name}", [per_step(ms) for ms in theirs], "ns"), Record.of(f"peer_ratio/{name}", ratios, "1")]
+    return [Measurement.of(f"peer_step_ns/{name}", [per_step(ms) for ms in theirs], "ns"),
+            Measurement.of(f"peer_ratio/{name}", ratios, "1")]

@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 
 from lfdm_lab.benchmarks import _starts as starts
-from lfdm_lab.cli.bench import Record
+from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.control.controller import Controller, limits_of
-from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
@@ -60,7 +60,7 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
          "stop": "_guard.decide"}
 
 
-def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:
+def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Measurement]:
     """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers.
 
     Raises:
@@ -81,12 +81,12 @@ def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solve
     return records
 
 
-def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Record]:
+def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Measurement]:
     """Measures the cycles with one model, by solver."""
-    records: list[Record] = []
+    records: list[Measurement] = []
     medians: dict[str, float] = {}
 
-    def add(name: str, drives: Sequence[Drive]) -> None:
+    def add(name: str, drives: Sequence[CycleTimes]) -> None:
         records.extend(records_of(f"{model}/{name}", drives))
         medians[name] = float(np.median([np.median(d.wall) for d in drives]))
 
@@ -107,7 +107,8 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         shipped = make_controller(model, solver, time_budget=Settings().time_budget)
         add("hpipm_slalom_budget", [through(slalom, shipped, min(cycles, 2500))])
     if base := medians.get("hpipm"):
-        records += [Record(f"ratio_p50/{model}/{name}", median / base, "1", 0.0, 1) for name, median in medians.items() if name != "hpipm"]
+        records += [Measurement(f"ratio_p50/{model}/{name}", median / base, "1", 0.0, 1) for name, median in medians.items()
+                    if name != "hpipm"]
     return records
 
 
@@ -119,7 +120,7 @@ def few(solver: str, cycles: int) -> int:
 # -- Driving --------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class Drive:
+class CycleTimes:
     """Seconds of each cycle, on the wall and of this thread, and of each route search; shares of cycles solved, and with an active
     obstacle."""
 
@@ -130,7 +131,7 @@ class Drive:
     active: float
 
 
-class Plant:
+class DelayedPlant:
     """The vehicle, its actuator and the age of its state."""
 
     def __init__(self, period: float):
@@ -179,7 +180,7 @@ def slalom(now: float, x: float) -> Obstacles:
     return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
 
 
-def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
+def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> CycleTimes:
     """Drives to a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
@@ -188,7 +189,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
         controller.go_to(Goal(end, 0.0), SPEED)
     else:
         controller.follow(Path(np.array([[0.0, 0.0], [end, 0.0]])), SPEED, stop=False)
-    plant = Plant(period)
+    plant = DelayedPlant(period)
     wall, cpu, looks, done, route, looked = [], [], [], [], None, 0.0
     gc.collect()
     gc.freeze()
@@ -214,33 +215,33 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
             plant.advance(now, cycle.command)
     finally:
         gc.unfreeze()
-    return Drive(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is Outcome.SOLVED for c in done])),
-                 float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
+    return CycleTimes(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is CycleOutcome.SOLVED for c in done])),
+                      float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
 
 
 # -- Numbers --------------------------------------------------------------------------------------------------------
 
-def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
+def records_of(name: str, drives: Sequence[CycleTimes]) -> list[Measurement]:
     """Summarises runs that are the same but for the machine; `max` is the largest of all."""
     out = []
     for clock, seconds in (("cycle_ms", [d.wall for d in drives]), ("cycle_cpu_ms", [d.cpu for d in drives])):
         for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
             values = [1e3 * float(np.percentile(one, percent)) for one in seconds]
-            record = Record.of(f"{clock}_{what}/{name}", values, "ms")
-            out.append(record if what != "max" else Record(record.name, max(values), "ms", record.spread, record.runs))
-    out.append(Record(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
-    return [*out, Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
-            Record.of(f"active_share/{name}", [d.active for d in drives], "1")]
+            record = Measurement.of(f"{clock}_{what}/{name}", values, "ms")
+            out.append(record if what != "max" else Measurement(record.name, max(values), "ms", record.spread, record.runs))
+    out.append(Measurement(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
+    return [*out, Measurement.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
+            Measurement.of(f"active_share/{name}", [d.active for d in drives], "1")]
 
 
-def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+def looks_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
     """Measures the search for a route."""
     looks = 1e3 * through(field, controller, min(cycles, 2500)).looks
-    return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
+    return [Measurement(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
             for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
 
 
-def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+def parts_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
     """Measures the cycle's processor time by part, with clocks around its parts; `rest` is the time outside of them."""
     spent = dict.fromkeys(PARTS, 0.0)
     table: list[dict[str, float]] = []
@@ -263,7 +264,7 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
             delattr(owner, name)  # the class's own again
     parts = np.diff([[row[part] for part in PARTS] for row in table], axis=0)
     rest = drive.cpu[1:] - parts.sum(axis=1)
-    return [Record(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
+    return [Measurement(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
             for part, values in (*zip(PARTS, parts.T), ("rest", rest))]
 
 
@@ -278,7 +279,7 @@ def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Calla
     return wrapped
 
 
-def cost_of_start(model: str, runs: int) -> list[Record]:
+def cost_of_start(model: str, runs: int) -> list[Measurement]:
     """Measures the seconds of a process from its first line to the first command, with an empty cache and with a full one."""
     script = (
         "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller, limits_of; "
@@ -290,7 +291,7 @@ def cost_of_start(model: str, runs: int) -> list[Record]:
         "print(time.perf_counter() - t)")
 
     first, later = starts.seconds_of_starts(script, runs)
-    return [Record.of(f"first_start_s/{model}", first, "s"), Record.of(f"start_s/{model}", later, "s")]
+    return [Measurement.of(f"first_start_s/{model}", first, "s"), Measurement.of(f"start_s/{model}", later, "s")]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_lab.cli.bench import Record
+from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
@@ -32,7 +32,7 @@ GRAPH_SECONDS = 45.0
 VEHICLE = load_vehicle("hmmwv")
 
 
-def measure(runs: int) -> list[Record]:
+def measure(runs: int) -> list[Measurement]:
     """Measures all numbers of `lfdm bench risk`."""
     settings = RiskSettings(clear=0.0)  # all rollouts, however clear the answer is
     situation = example()
@@ -45,11 +45,12 @@ def measure(runs: int) -> list[Record]:
         records += _quantiles(name, times)
         if not name:
             both = 2 * rollouts.rollouts
-            records += [Record.of("rollouts", [rollouts.rollouts] * runs, "1"), Record.of("horizon_s", [settings.horizon] * runs, "s"),
-                        Record.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
+            records += [Measurement.of("rollouts", [rollouts.rollouts] * runs, "1"),
+                        Measurement.of("horizon_s", [settings.horizon] * runs, "s"),
+                        Measurement.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
             plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
-            records += [Record.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
-                        Record.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
+            records += [Measurement.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
+                        Measurement.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
     quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
     for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):
@@ -57,8 +58,8 @@ def measure(runs: int) -> list[Record]:
     return records
 
 
-def _quantiles(name: str, times: list[np.ndarray]) -> list[Record]:
-    return [Record.of(f"rollouts_ms_{label}{name}", [1e3 * float(np.percentile(t, share)) for t in times], "ms")
+def _quantiles(name: str, times: list[np.ndarray]) -> list[Measurement]:
+    return [Measurement.of(f"rollouts_ms_{label}{name}", [1e3 * float(np.percentile(t, share)) for t in times], "ms")
             for label, share in (("p50", 50), ("p99", 99), ("max", 100))]
 
 

@@ -31,7 +31,7 @@ EPILOG = """examples:
 
 
 @dataclass(frozen=True)
-class Record:
+class Measurement:
     """A number: the median of its runs, and their spread (largest minus smallest)."""
 
     name: str
@@ -41,7 +41,7 @@ class Record:
     runs: int
 
     @classmethod
-    def of(cls, name: str, values: Sequence[float], unit: str) -> Record:
+    def of(cls, name: str, values: Sequence[float], unit: str) -> Measurement:
         return cls(name, statistics.median(values), unit, max(values) - min(values), len(values))
 
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def format_table(records: Sequence[Record]) -> str:
+def format_table(records: Sequence[Measurement]) -> str:
     """Formats the records in columns, below a line that names the machine."""
     width = max(len(record.name) for record in records)
     lines = [machine(), f"{'name':{width}}  {'value':>10}  {'unit':6}  {'spread':>10}  runs"]

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from lfdm_lab import fuzzing
-from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, Found
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, CaseResult
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
@@ -67,15 +67,15 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
     return {"messages": info["messages"], "note": info["note"], "refused": refused}
 
 
-def judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
+def judge_bag(damage: fuzzing.Damage, found: CaseResult) -> CaseResult:
     """Checks that all undamaged messages are still read."""
     if found.outcome == REFUSED and damage.least > 0:
-        return Found(LOST, f"at least {damage.least} messages are there; {found.text}")
+        return CaseResult(LOST, f"at least {damage.least} messages are there; {found.text}")
     if found.outcome != ANSWER:
         return found
     count = found.value["messages"]
     if count < damage.least or (damage.exact and count != damage.least):
-        return Found(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
+        return CaseResult(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
     return found
 
 

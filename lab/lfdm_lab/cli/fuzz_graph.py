@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, Found, attempt
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, CaseResult, attempt
 from lfdm_ros.cli.main import main
 
 LIMIT = 180.0  # [s]; a run takes a few, and on a busy machine many
@@ -113,18 +113,19 @@ def _closed_and_messages(path: Path) -> dict[str, Any]:
     return {"closed": info["closed"], "messages": info["messages"], "note": info["note"]}
 
 
-def _judge_attacked(bag: Path, found: Found) -> Found:
+def _judge_attacked(bag: Path, found: CaseResult) -> CaseResult:
     if found.outcome != ANSWER:
         return found
     kept, ran = _bag(bag), found.value
     if isinstance(kept, str):
-        return Found(LOST, f"{kept}; sent {ran['sent']}")
+        return CaseResult(LOST, f"{kept}; sent {ran['sent']}")
     if not kept["closed"] or kept["messages"] != ran["messages_recorded"] or ran["messages_dropped"] or not kept["messages"]:
-        return Found(LOST, f"{kept} where {ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; sent {ran['sent']}")
+        counted = f"{ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; sent {ran['sent']}"
+        return CaseResult(LOST, f"{kept} where {counted}")
     return found
 
 
-def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -> Found:
+def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: CaseResult) -> CaseResult:
     """Checks that a stack asked to end reports it by its exit status and closes the bag, and that a killed one leaves a bag that can be
     read. It may have ended before, or not begun: until a process has set its handlers, signals have their default effect."""
     killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
@@ -135,20 +136,20 @@ def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -1}
         if found.value["status"] not in [expected[number] for number in numbers] and not (
                 found.value["status"] == 0 and found.value["by_itself"]):
-            return Found(TRACEBACK, f"exit status {found.value['status']}")
+            return CaseResult(TRACEBACK, f"exit status {found.value['status']}")
     if not any(bag.glob("*.mcap")):  # ended before it was recorded
-        return Found(ANSWER)
+        return CaseResult(ANSWER)
     kept = _bag(bag)
     if isinstance(kept, str) or not (killed or kept["closed"]):
-        return Found(LOST, f"{kept}")
-    return Found(ANSWER)
+        return CaseResult(LOST, f"{kept}")
+    return CaseResult(ANSWER)
 
 
-def _judge_full(bag: Path, found: Found) -> Found:
+def _judge_full(bag: Path, found: CaseResult) -> CaseResult:
     """Checks that the run reports the full disk and keeps all that was written before."""
     if found.outcome == ANSWER:
-        return Found(LOST, "nothing was said of the full disk")
+        return CaseResult(LOST, "nothing was said of the full disk")
     if found.outcome != REFUSED:
         return found
     kept = _bag(bag)
-    return Found(LOST, f"{kept}; {found.text}") if isinstance(kept, str) or not kept["messages"] else found
+    return CaseResult(LOST, f"{kept}; {found.text}") if isinstance(kept, str) or not kept["messages"] else found

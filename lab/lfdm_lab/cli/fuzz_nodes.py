@@ -11,7 +11,7 @@ from typing import Any
 
 from lfdm_lab import fuzzing
 from lfdm_lab.cli.fuzz_cases import judge_bag
-from lfdm_lab.fuzzing import ANSWER, Case, Found
+from lfdm_lab.fuzzing import ANSWER, Case, CaseResult
 from lfdm_ros.errors import InputError
 
 LIMIT = 120.0  # [s] for one bag, on a busy machine
@@ -70,7 +70,7 @@ def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[s
             "left_out": played.left_out, "calibration_refused": calibrated}
 
 
-def _judge(damage: fuzzing.Damage, totals: Counter[str], found: Found) -> Found:
+def _judge(damage: fuzzing.Damage, totals: Counter[str], found: CaseResult) -> CaseResult:
     found = judge_bag(damage, found)
     if found.outcome == ANSWER:
         totals.update({name: found.value[name] for name in ("messages", "delivered", "commands")})

@@ -89,14 +89,14 @@ def _prepare(args: argparse.Namespace) -> Prepared:
 
 
 def _prepare_risk(args: argparse.Namespace) -> Prepared:
-    from lfdm_lab.studies import risk
+    from lfdm_lab.studies import risk_validation
     from lfdm_ros.sharing.intentions import HELD
     from lfdm_ros.sharing.risk import OWN, RISK
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD.name, "tyres": OWN, **changes})
-    return Prepared(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
-                 _changed(settings))
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk_validation.HAND, "intention": HELD.name, "tyres": OWN, **changes})
+    episodes = risk_validation.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle)
+    return Prepared(episodes, risk_validation.work, risk_validation.key, _report_risk, _changed(settings))
 
 
 def _prepare_sharing(args: argparse.Namespace) -> Prepared:
@@ -200,17 +200,17 @@ def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, b
 
 
 def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_lab.studies import pictures, risk
+    from lfdm_lab.studies import pictures, risk_validation
     from lfdm_ros.sharing.risk import FAILURES
 
-    outcome["worlds"] = summary = risk.summarise(runs)
-    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in FAILURES}
-    outcome["measures"] = measures = risk.measures(runs)
+    outcome["worlds"] = summary = risk_validation.summarise(runs)
+    outcome["kinds"] = {kind: risk_validation.summarise(runs, kind) for kind in FAILURES}
+    outcome["measures"] = measures = risk_validation.measures(runs)
     known = summary.get("known")
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
-    good = known is not None and risk.is_right(known)
-    text = "\n\n".join([markdown_table(risk.table(summary)), markdown_table(risk.measures_table(measures)),
+    good = known is not None and risk_validation.is_right(known)
+    text = "\n\n".join([markdown_table(risk_validation.table(summary)), markdown_table(risk_validation.measures_table(measures)),
                         f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
                         "error at most 0.03, Brier skill above 0)"])
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}

@@ -9,7 +9,7 @@ from lfdm_lab.fuzzing.corruption import corrupt
 from lfdm_lab.fuzzing.drive import RECIPE, drive_bag
 from lfdm_lab.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
 from lfdm_lab.fuzzing.trees import damaged_json, damaged_yaml
-from lfdm_lab.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
+from lfdm_lab.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, CaseResult, Tally, attempt, run_cases
 from lfdm_lab.fuzzing.values import hostile_text
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "REFUSED",
     "TRACEBACK",
     "Case",
+    "CaseResult",
     "Damage",
-    "Found",
     "Tally",
     "attempt",
     "corrupt",

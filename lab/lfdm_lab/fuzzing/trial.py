@@ -40,7 +40,7 @@ _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked 
 
 
 @dataclass(frozen=True)
-class Found:
+class CaseResult:
     """Result of a case: one of OUTCOMES, the last output, and the value that the case's work returned."""
 
     outcome: str
@@ -64,7 +64,7 @@ class Case:
     what: str
     work: Callable[[], Any]
     limit: float = 60.0
-    judge: Callable[[Found], Found] = lambda found: found
+    judge: Callable[[CaseResult], CaseResult] = lambda found: found
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, case: Case, found: Found) -> None:
+    def add(self, case: Case, found: CaseResult) -> None:
         self.counts[found.outcome] += 1
         if found.outcome not in (ANSWER, REFUSED):
             self.failures.append({"seed": case.seed, "outcome": found.outcome, "case": case.what, "text": found.text})
@@ -108,7 +108,7 @@ def run_cases(kind: str, cases: Iterable[Case], report: Callable[[str], None], p
     return tally
 
 
-def attempt(work: Callable[[], Any], limit: float) -> Found:
+def attempt(work: Callable[[], Any], limit: float) -> CaseResult:
     """Runs `work` in a fork of this process and returns its outcome.
 
     Args:
@@ -132,9 +132,9 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
             _end(child)
         said, complaint = _content(out), _content(err)
     if status is None:
-        return Found(HANG, f"not done after {limit:g} s; {_where(complaint)}")
+        return CaseResult(HANG, f"not done after {limit:g} s; {_where(complaint)}")
     if os.WIFSIGNALED(status):
-        return Found(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
+        return CaseResult(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
     return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
 
 
@@ -239,27 +239,27 @@ def _end(child: int) -> None:
         os.waitpid(child, 0)
 
 
-def _judged(answer: dict[str, Any], output: str, complaint: str) -> Found:
+def _judged(answer: dict[str, Any], output: str, complaint: str) -> CaseResult:
     if "error" in answer:
-        return Found(TRACEBACK, _last_line(answer["error"]))
+        return CaseResult(TRACEBACK, _last_line(answer["error"]))
     if "refused" in answer:
         return _one_line(answer["refused"])
     status = answer["value"]
     if "Traceback (most recent call last)" in complaint:
-        return Found(TRACEBACK, _last_line(complaint))
+        return CaseResult(TRACEBACK, _last_line(complaint))
     if isinstance(status, int) and not isinstance(status, bool):
         if status == 2:
             return _one_line(complaint.strip())
         if status not in (0, 1):
-            return Found(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
-    return Found(ANSWER, output, status)
+            return CaseResult(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
+    return CaseResult(ANSWER, output, status)
 
 
-def _one_line(text: str) -> Found:
+def _one_line(text: str) -> CaseResult:
     lines = text.splitlines()
     if not text.strip() or len(lines) > _LINES or max(map(len, lines)) > _LENGTH:
-        return Found(TRACEBACK, f"{len(lines)} lines, {len(text)} characters: {_last_line(text)}")
-    return Found(REFUSED, lines[-1])
+        return CaseResult(TRACEBACK, f"{len(lines)} lines, {len(text)} characters: {_last_line(text)}")
+    return CaseResult(REFUSED, lines[-1])
 
 
 def _where(complaint: str) -> str:

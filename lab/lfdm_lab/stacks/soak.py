@@ -107,7 +107,7 @@ def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
 
 
 @dataclass
-class Found:
+class SoakResult:
     """Result of a run. failures: one line each, none: it is as it should be."""
 
     stack: str
@@ -188,7 +188,7 @@ class _Watcher(ObserverNode):
 
 
 def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, composed: bool = False,
-         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> Found:
+         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> SoakResult:
     """Runs a stack and watches it.
 
     Args:
@@ -202,7 +202,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     Raises:
         InputError: the stack does not start; says why.
     """
-    found, before = Found(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
+    found, before = SoakResult(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
     command = [sys.executable, "-m", "lfdm_ros.cli", "up", stack, "--record", str(bag), "--duration", repr(seconds), "--speed", repr(speed),
                *(part for item in (overrides or {}).items() for part in ("--set", "=".join(item))), *([] if composed else ["--processes"])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -221,7 +221,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     return found
 
 
-def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
+def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResult, wall: float,
            tell: Callable[[str], None]) -> tuple[_Samples, set[str], dict[int, str]]:
     """Watches until the run ends or the time is over; returns samples by process, segments that were made, all processes that were seen."""
     samples: _Samples = {}
@@ -264,7 +264,7 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
     return samples, segments, pids
 
 
-def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
+def _stop(process: subprocess.Popen[bytes], found: SoakResult) -> None:
     """Interrupts the run if it has not ended by itself."""
     interrupted = process.poll() is None
     if interrupted:
@@ -278,7 +278,7 @@ def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
         found.failures.append(f"exit status {found.exit_status} {f'when {INTERRUPTED}' if interrupted else 'at the end'}")
 
 
-def _judge(found: Found, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
+def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
     """Judges the run and fills `found`. segments: those that the processes have made, and that were not there before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]

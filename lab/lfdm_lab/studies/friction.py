@@ -106,7 +106,7 @@ def work(item: Item) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Drive:
+class ManoeuvreBatch:
     """A manoeuvre of a vehicle, ready to be driven on fields."""
 
     manoeuvre: Manoeuvre
@@ -115,7 +115,7 @@ class Drive:
     start: np.ndarray
 
     @classmethod
-    def of(cls, manoeuvre: Manoeuvre, name: str) -> Drive:
+    def of(cls, manoeuvre: Manoeuvre, name: str) -> ManoeuvreBatch:
         """Prepares a manoeuvre of the vehicle `name`. Raises InputError: the vehicle lacks parameters of the model."""
         # The bicycle's coefficients are the field's; tyres of four wheels have the field's over that of the road they were measured on.
         vehicle = load_vehicle(name).replace(friction_scale=1.0, friction_front=1.0, friction_rear=1.0, friction_field=0.0)
@@ -167,7 +167,7 @@ def _driven(item: Item) -> dict[str, Any]:
     """Drives over samples of the field given the observations."""
     began = time.perf_counter()
     manoeuvre = MANOEUVRES[item.manoeuvre]
-    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
+    drive, rng = ManoeuvreBatch.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f, sigma_n=NOISE)
     grid, plain = drive.map(min(item.patch / 3.0, 1.0)), drive.plain()
     ice = None if manoeuvre.ice_at is None else manoeuvre.speed * manoeuvre.ice_at
@@ -200,7 +200,7 @@ def _latent_sd(prior: FieldPrior, seen: Observations, way: np.ndarray) -> np.nda
     return np.sqrt(np.maximum(np.diag(DensePosterior(prior, way[:, :2], seen).covariance), 0.0))
 
 
-def _on_samples(drive: Drive, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def _on_samples(drive: ManoeuvreBatch, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Drives on samples of a field; returns trajectories (samples, n, 5), and the seconds that making the fields took."""
     runs, seconds = [], 0.0
     for first in range(0, samples, CHUNK):
@@ -218,7 +218,7 @@ def _converged(item: Item) -> dict[str, Any]:
     """Drives on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3); returns distances from the finest's
     trajectory."""
     manoeuvre = MANOEUVRES["step"]
-    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
+    drive, rng = ManoeuvreBatch.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch)
     finest, levels = item.patch / 16.0, 5
     covered = drive.map(finest)

@@ -67,7 +67,7 @@ SCENARIOS = {
 
 
 @dataclass(frozen=True)
-class Drive:
+class SharingRun:
     """One run. Plain data, so it can go to another process. threats: components, without "risk" the baselines of an ablation; mode: of
     the sharing; blind: the autonomy does not see what lies at bearings BLIND; changes: of the components' settings."""
 
@@ -82,7 +82,7 @@ class Drive:
 
 
 def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
-           controls: Sequence[str] = CONTROLS) -> list[Drive]:
+           controls: Sequence[str] = CONTROLS) -> list[SharingRun]:
     """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
 
     Raises:
@@ -94,7 +94,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
     for latency in latencies:
         if not 0.0 <= latency <= 2.0:
             raise InputError(f"latency is {latency:g} s; give 0 to 2")
-    return [Drive(scenario, control, latency, seed) for seed in range(1, seeds + 1) for scenario in scenarios for control in controls
+    return [SharingRun(scenario, control, latency, seed) for seed in range(1, seeds + 1) for scenario in scenarios for control in controls
             for latency in (latencies if control != AUTONOMY else latencies[:1])]
 
 
@@ -107,7 +107,7 @@ ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
 
 
-def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[Drive]:
+def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
     """Returns drives of shared control with each variant of ABLATION, on the same seeds.
 
     Raises:
@@ -116,30 +116,30 @@ def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], n
     for name in names:
         if name not in ABLATION:
             raise InputError(f"there is no '{name}' to leave the risk out for; choose from: {', '.join(ABLATION)}")
-    return [Drive(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in range(1, seeds + 1) for scenario in scenarios
+    return [SharingRun(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in range(1, seeds + 1) for scenario in scenarios
             for name in names for latency in latencies]
 
 
-def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[Drive]:
+def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[SharingRun]:
     """Returns drives of an autonomy with a blind sector, alone and in shared control."""
-    return [Drive(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
+    return [SharingRun(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
             for scenario in scenarios for control in (AUTONOMY, SHARED)]
 
 
-def key(item: Drive) -> str:
+def key(item: SharingRun) -> str:
     """Hashes all that a result depends on."""
     setting = SCENARIOS[item.scenario]
     return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
                    "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, CACHE_DEPENDENCIES)
 
 
-def work(item: Drive) -> dict[str, Any]:
+def work(item: SharingRun) -> dict[str, Any]:
     """Drives; returns the result as JSON."""
     notes = Notes()
     return figures_of(item, *driven(item, notes), notes)
 
 
-def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
+def driven(item: SharingRun, notes: Notes) -> tuple[Scenario, Run, Driver]:
     """Drives; returns the scenario, the run, and the driver."""
     setting = SCENARIOS[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
@@ -166,7 +166,7 @@ class Notes:
             self.risk_ms.append(1e3 * said.seconds)
 
 
-def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
+def make_driver(item: SharingRun, vehicle: Vehicle, notes: Notes) -> Driver:
     """Makes the driver. Raises InputError for threats or changes that there are not."""
     settings = Settings(time_budget=0.0, **SCENARIOS[item.scenario].controller)
     operator: Driver | None = None
@@ -203,7 +203,7 @@ class Blinded(Controller):
         return super().cycle(now, measured)
 
 
-def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
+def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
     """Returns the result as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, or the vehicle's [1/s]."""
     setting = SCENARIOS[item.scenario]
     trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)

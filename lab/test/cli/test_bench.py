@@ -18,15 +18,15 @@ from lfdm_ros.models import get_model
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bench, "benchmark_folder", lambda: tmp_path)
     (tmp_path / "quick.py").write_text(
-        "from lfdm_lab.cli.bench import Record\n"
+        "from lfdm_lab.cli.bench import Measurement\n"
         "def measure(runs):\n"
-        "    return [Record.of('speed', [3.0, 1.0, 2.0][:runs], 'm/s')]\n")
+        "    return [Measurement.of('speed', [3.0, 1.0, 2.0][:runs], 'm/s')]\n")
     (tmp_path / "_shared.py").write_text("")
     return tmp_path
 
 
 def test_record_is_the_median_with_its_spread() -> None:
-    assert bench.Record.of("a", [4.0, 1.0, 2.0], "s") == bench.Record("a", 2.0, "s", 3.0, 3)
+    assert bench.Measurement.of("a", [4.0, 1.0, 2.0], "s") == bench.Measurement("a", 2.0, "s", 3.0, 3)
 
 
 def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,8 +136,8 @@ def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypa
     peer = Peer("eight_dof/fiala/lane_change", (*program(code), "{inputs}"))
     records = models.measure(2, only="eight_dof/fiala/*", peers=[peer])
     assert [record for record in records if record.name.startswith("peer")] == [
-        bench.Record("peer_step_ns/eight_dof/fiala/lane_change", pytest.approx(2e6 / 50), "ns", 0.0, 2),
-        bench.Record("peer_ratio/eight_dof/fiala/lane_change", 0.25, "1", 0.0, 2)]
+        bench.Measurement("peer_step_ns/eight_dof/fiala/lane_change", pytest.approx(2e6 / 50), "ns", 0.0, 2),
+        bench.Measurement("peer_ratio/eight_dof/fiala/lane_change", 0.25, "1", 0.0, 2)]
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lfdm_lab.fuzzing import ANSWER, HANG, LOST, REFUSED, TRACEBACK, Case, Found, attempt, run_cases
+from lfdm_lab.fuzzing import ANSWER, HANG, LOST, REFUSED, TRACEBACK, Case, CaseResult, attempt, run_cases
 from lfdm_ros.errors import InputError
 
 
@@ -78,7 +78,7 @@ def test_who_gets_no_processor_does_not_hang():
 def test_failures_are_told_with_their_seed_and_counted():
     told = []
     cases = [Case(1, "good", lambda: 0), Case(2, "bad", lambda: raises(ValueError("x"))),
-             Case(3, "short", lambda: 0, judge=lambda found: Found(LOST, "2 of 3"))]
+             Case(3, "short", lambda: 0, judge=lambda found: CaseResult(LOST, "2 of 3"))]
     tally = run_cases("bags", cases, told.append)
     summary = tally.summary()
     assert {key: summary[key] for key in ("kind", "cases", "answer", "refused", "traceback", "hang", "lost")} == {

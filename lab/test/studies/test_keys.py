@@ -8,7 +8,7 @@ import grimp
 import pytest
 from keyed import missing
 
-from lfdm_lab.studies import STUDIES, driving, friction, risk, sharing, variants
+from lfdm_lab.studies import STUDIES, driving, friction, risk_validation, sharing, variants
 from lfdm_ros.calibration import checkpoint
 from lfdm_ros.sharing.risk import RiskSettings
 
@@ -21,7 +21,7 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("lfdm_ros", "lfdm_lab", cache_dir=None)
 
 
-@pytest.mark.parametrize("study", [driving, sharing, risk, variants, friction], ids=lambda study: study.__name__.split(".")[-1])
+@pytest.mark.parametrize("study", [driving, sharing, risk_validation, variants, friction], ids=lambda study: study.__name__.split(".")[-1])
 def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, study) -> None:
     used = imports.find_upstream_modules(study.__name__) | {study.__name__}
     ours = {name for name in used if name.startswith("lfdm_lab")} - HARMLESS
@@ -40,5 +40,5 @@ def test_each_line_of_a_vehicles_file_that_decides_how_it_drives_changes_the_key
         file.write_text(changed)
         assert changed != text or name == "own"
         keys |= {driving.key(driving.Trial("slalom", vehicle=str(file))),
-                 risk.key(risk.Episodes("known", 1, 1, RiskSettings(), str(file)))}
+                 risk_validation.key(risk_validation.Episodes("known", 1, 1, RiskSettings(), str(file)))}
     assert len(keys) == 6

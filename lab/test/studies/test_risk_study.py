@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_lab.studies import pictures, risk
+from lfdm_lab.studies import pictures, risk_validation
 from lfdm_ros.sharing.risk import RiskSettings
 
-QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk.HAND, horizon=1.5)
+QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.HAND, horizon=1.5)
 
 
 def told_and_true(predicted, true, seed=1, count=4000):
@@ -23,12 +23,12 @@ def told_and_true(predicted, true, seed=1, count=4000):
 
 
 def test_a_probability_that_is_right_is_found_right():
-    known = risk.summarise(told_and_true(lambda u: u**2, lambda u: u**2))["known"]
+    known = risk_validation.summarise(told_and_true(lambda u: u**2, lambda u: u**2))["known"]
     assert known["slope"] == pytest.approx(1.0, abs=4.0 * known["slope_se"]) and known["slope_se"] < 0.03
     # Brier skill of a probability that is right: the variance of what is said, over that of what happens.
     p = np.linspace(0.0, 1.0, 100_001) ** 2
     assert known["brier_skill"] == pytest.approx(p.var() / (p.mean() * (1.0 - p.mean())), abs=0.03)
-    assert known["expected_calibration_error"] < 0.03 and risk.is_right(known)
+    assert known["expected_calibration_error"] < 0.03 and risk_validation.is_right(known)
     assert sum(row["episodes"] for row in known["rows"]) == known["episodes"] == 4000
     assert all(row["lower"] <= row["observed"] <= row["upper"] for row in known["rows"])
 
@@ -40,7 +40,7 @@ def test_a_probability_that_is_right_is_found_right():
     (lambda u: 1.0 - u, lambda u: u),  # the wrong way round
     (lambda u: np.minimum(u + 0.1, 1.0), lambda u: u)])  # always too much
 def test_one_that_is_wrong_is_found_wrong(predicted, true):
-    assert not risk.is_right(risk.summarise(told_and_true(predicted, true))["known"])
+    assert not risk_validation.is_right(risk_validation.summarise(told_and_true(predicted, true))["known"])
 
 
 def test_measures_are_judged_by_what_they_foretell():
@@ -50,20 +50,20 @@ def test_measures_are_judged_by_what_they_foretell():
     threats = {"right": p**3, "wrong": 1.0 - p, "blind": np.zeros(2000), "silent": np.full(2000, np.nan)}
     episodes = [{"seed": i, "predicted": {"failure": p[i], "collision": 0.0}, "happened": {"failure": y[i], "collision": 0}, "surprised": 0,
                  "threats": {name: None if np.isnan(v[i]) else v[i] for name, v in threats.items()}} for i in range(2000)]
-    rows = risk.measures([{"world": "known", "first": 0, "episodes": episodes}])
+    rows = risk_validation.measures([{"world": "known", "first": 0, "episodes": episodes}])
     found = {row["measure"]: row for row in rows if row["what"] == "failure"}
     # Of a uniform probability that is right: area 5/6, skill 1/3; whatever rises with it is as good.
     assert found["risk"]["auc"] == pytest.approx(5.0 / 6.0, abs=4.0 * found["risk"]["auc_se"]) and 0.005 < found["risk"]["auc_se"] < 0.015
     assert found["right"]["auc"] == found["risk"]["auc"] == pytest.approx(1.0 - found["wrong"]["auc"])
     assert found["risk"]["own_skill"] == pytest.approx(1.0 / 3.0, abs=0.05) == found["right"]["skill"]
     assert found["wrong"]["skill"] == pytest.approx(0.0, abs=0.01) and found["blind"]["auc"] == 0.5 and found["silent"]["told"] == 0.0
-    heads, shown = risk.measures_table(rows)
+    heads, shown = risk_validation.measures_table(rows)
     assert len(shown) == 10 and len(heads) == len(shown[0]) and shown[0][0] == "failure" and shown[4][1] == "wrong"
-    assert np.isnan(risk.roc_area(p, np.zeros(2000))[0])
+    assert np.isnan(risk_validation.roc_area(p, np.zeros(2000))[0])
 
 
 def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
-    first = risk.work(risk.Episodes("known", 3, 2, QUICK))
+    first = risk_validation.work(risk_validation.Episodes("known", 3, 2, QUICK))
     for episode in first["episodes"]:
         assert set(episode["threats"]) >= {"clearance", "load_transfer", "sideslip"} and episode["threats"]["demand"] is None
         assert set(episode["predicted"]) == set(episode["happened"]) == {"collision", "lift", "spin", "leaving", "failure"}
@@ -73,30 +73,30 @@ def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
     def without_time(result):
         return [{k: v for k, v in e.items() if k != "seconds"} for e in result["episodes"]]
 
-    again = risk.work(risk.Episodes("known", 4, 1, QUICK))
+    again = risk_validation.work(risk_validation.Episodes("known", 4, 1, QUICK))
     assert without_time(again) == without_time(first)[1:]
     # What a world is not told does not change what is predicted.
-    slippery = risk.work(risk.Episodes("slippery", 3, 2, QUICK))
+    slippery = risk_validation.work(risk_validation.Episodes("slippery", 3, 2, QUICK))
     assert [e["predicted"] for e in slippery["episodes"]] == [e["predicted"] for e in first["episodes"]]
-    told = risk.work(risk.Episodes("slippery_told", 3, 2, QUICK))
+    told = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
     assert [e["predicted"] for e in told["episodes"]] != [e["predicted"] for e in first["episodes"]]
 
 
 def test_work_is_shared_out_and_kept_by_what_it_depends_on():
-    items = risk.episodes(60, QUICK)
-    counts = {name: sum(item.count for item in items if item.world == name) for name in risk.WORLDS}
-    assert counts == {name: 60 if name == "known" else 15 for name in risk.WORLDS}
+    items = risk_validation.episodes(60, QUICK)
+    counts = {name: sum(item.count for item in items if item.world == name) for name in risk_validation.WORLDS}
+    assert counts == {name: 60 if name == "known" else 15 for name in risk_validation.WORLDS}
     seeds = [item.first + k for item in items if item.world == "known" for k in range(item.count)]
     assert seeds == list(range(1, 61))
-    keys = {risk.key(item) for item in items}
-    assert len(keys) == len(items) and risk.key(items[0]) in keys
-    assert risk.key(replace(items[0], settings=replace(QUICK, horizon=2.0))) not in keys
+    keys = {risk_validation.key(item) for item in items}
+    assert len(keys) == len(items) and risk_validation.key(items[0]) in keys
+    assert risk_validation.key(replace(items[0], settings=replace(QUICK, horizon=2.0))) not in keys
 
 
 def test_diagram():
-    worlds = risk.summarise(told_and_true(lambda u: u, lambda u: u, count=200))
+    worlds = risk_validation.summarise(told_and_true(lambda u: u, lambda u: u, count=200))
     figure = pictures.draw_reliability(worlds)
     assert figure is not None and "known" in figure.axes[0].get_title()
     assert pictures.draw_reliability({}) is None
-    heads, rows = risk.table(worlds)
+    heads, rows = risk_validation.table(worlds)
     assert len(heads) == len(rows[0]) and "as it is told" in rows[0][0]

@@ -42,7 +42,7 @@ def test_what_there_is_not_is_refused(arguments, words):
 
 
 def test_a_run_repeats_to_the_bit(short):
-    for item in (study.Drive("slippery_curve", "shared", 0.2, 3), study.Drive("obstacle_field", "operator", 0.2, 3)):
+    for item in (study.SharingRun("slippery_curve", "shared", 0.2, 3), study.SharingRun("obstacle_field", "operator", 0.2, 3)):
         first, again = study.work(item), study.work(item)
         assert {k: v for k, v in first.items() if k not in ODD} == {k: v for k, v in again.items() if k not in ODD}
         assert first["control"] == item.control and 0.0 <= first["mean_k"] <= 1.0 and first["seconds"] >= 1.4

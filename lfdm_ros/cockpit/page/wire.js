@@ -1,4 +1,4 @@
-// Reads messages of the server; lfdm_ros/cockpit/wire.py and ros/view_messages.py write them.
+// Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
 export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5;
 

@@ -14,11 +14,11 @@ from time import perf_counter
 import numpy as np
 
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control.command_limits import Rates
+from lfdm_ros.control.command_limits import RateLimits
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp.program import Program
 from lfdm_ros.control.ocp.stages import StageParameters
-from lfdm_ros.control.ocp.terms import Layout, PlannedVehicle, chosen_terms
+from lfdm_ros.control.ocp.terms import PlannedVehicle, ProblemLayout, chosen_terms
 from lfdm_ros.control.plan import PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -59,7 +59,7 @@ class Planner:
         settings.require(self.model)
         PlannedVehicle.of(vehicle, self.model)  # missing parameters are reported before anything is compiled
         lag = vehicle.actuators.steering_lag
-        self.layout = Layout(tuple(f.name for f in self.model.states), lag > 0.0, settings.obstacles, chosen_terms(settings))
+        self.layout = ProblemLayout(tuple(f.name for f in self.model.states), lag > 0.0, settings.obstacles, chosen_terms(settings))
         durations = np.array([settings.near_step] * settings.near_stages + [settings.far_step] * settings.far_stages)
         self.trajectory = Trajectory(self.layout.states, durations)
         self.stages = StageParameters(self.layout, self.trajectory, settings.substeps, lag)
@@ -82,7 +82,7 @@ class Planner:
     def tune(self, settings: Settings) -> None:
         """Sets other weights, penalties and limits; settings that are not live (model, stages, ...) stay as they were."""
         self.settings = settings
-        self._rates = Rates.of(settings, self.vehicle.actuators)
+        self._rates = RateLimits.of(settings, self.vehicle.actuators)
         self.program.tune(settings, self._rates)
 
     # -- The plan -----------------------------------------------------------------------------------------------------
@@ -184,14 +184,14 @@ class InitialGuess:
     Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
     """
 
-    def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray, lag: float):
+    def __init__(self, model: Model, layout: ProblemLayout, durations: np.ndarray, substeps: int, p: np.ndarray, lag: float):
         """Takes the model's parameters p (np,), durations of the stages [s], the steering's time constant `lag` [s]."""
         self._layout, self._durations, self._substeps, self._lag = layout, durations.tolist(), substeps, lag
         self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)
         self._advance = advance_kernel(model)(self._x, p, self._before, self._after)
 
-    def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, rates: Rates, wheelbase: float,
-             full_lock: float) -> None:
+    def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, rates: RateLimits,
+             wheelbase: float, full_lock: float) -> None:
         """Writes states z (N+1, nz) and controls w (N+1, nw) from z0 (nz,)."""
         place = {name: i for i, name in enumerate(self._layout.states)}
         ix, iy, iyaw, iv = (place[name] for name in ("x", "y", "yaw", "vx"))

@@ -9,9 +9,9 @@ import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
-from lfdm_ros.control.command_limits import Rates
+from lfdm_ros.control.command_limits import RateLimits
 from lfdm_ros.control.ocp.stages import StageParameters
-from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout, PlannedVehicle, build
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, PlannedVehicle, ProblemLayout, build
 from lfdm_ros.control.plan import CONTROLS, PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -37,7 +37,7 @@ class Program:
         weighting: weights of the squared residuals (N+1, nr) in the last linearisation; linear: those of the states (N+1, nz).
     """
 
-    def __init__(self, model: Model, layout: Layout, trajectory: Trajectory, parameters: StageParameters, settings: Settings):
+    def __init__(self, model: Model, layout: ProblemLayout, trajectory: Trajectory, parameters: StageParameters, settings: Settings):
         """Compiles the stage, or loads it from the cache."""
         self._trajectory, self._parameters = trajectory, parameters
         self.function = stage_function(
@@ -85,7 +85,7 @@ class Program:
         """Sets another vehicle's parameters."""
         self.p[:], self.k[:] = vehicle.p, vehicle.k
 
-    def tune(self, settings: Settings, rates: Rates) -> None:
+    def tune(self, settings: Settings, rates: RateLimits) -> None:
         """Sets weights, penalties and bounds."""
         s, durations, qp = settings, self._trajectory.durations, self.qp
         self._settings, self._rates = s, rates

@@ -10,7 +10,7 @@ import numpy as np
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.ocp.terms import BoundContext, Layout, PlannedVehicle
+from lfdm_ros.control.ocp.terms import BoundContext, PlannedVehicle, ProblemLayout
 from lfdm_ros.control.plan import Trajectory
 from lfdm_ros.control.routing.navigator import SLOWDOWN
 from lfdm_ros.control.routing.path import Path
@@ -23,11 +23,11 @@ class StageParameters:
     """Numbers c (N+1, nc) of the stages, and the bounds lower and upper (N+1, ng) of their rows; changed in place.
 
     Attributes:
-        column: of each of `Layout.stage_parameters` its part of c (N+1,).
+        column: of each of `ProblemLayout.stage_parameters` its part of c (N+1,).
         obstacles: places x, y and radii [m], a part of c (N+1, slots, 3).
     """
 
-    def __init__(self, layout: Layout, trajectory: Trajectory, substeps: int, lag: float):
+    def __init__(self, layout: ProblemLayout, trajectory: Trajectory, substeps: int, lag: float):
         """Allocates the stages. lag: time constant of the steering [s]."""
         self._trajectory, count = trajectory, len(trajectory.grid)
         names = layout.stage_parameters

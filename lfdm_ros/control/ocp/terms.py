@@ -211,7 +211,7 @@ CONSTRAINTS = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class ProblemLayout:
     """Names in the vectors of a problem, and its terms: those of every controller and `further` ones.
 
     Raises:
@@ -253,7 +253,7 @@ class Layout:
                 *CONSTRAINTS, *(term for term in self.further if isinstance(term, Constraint)))
 
 
-def build(m: Any, layout: Layout) -> Any:
+def build(m: Any, layout: ProblemLayout) -> Any:
     """Returns inputs(steering, pedal) -> (steering, throttle, brake), residuals(stage) and rows(stage), in the layout's order.
 
     A stage has z, w, k and c with attributes by name, the loads of the four wheels [N], the friction of the ground under them, z at its

@@ -18,7 +18,7 @@ from enum import Enum
 
 import numpy as np
 
-from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.safety.stops import Stops, occluded, outline_distance
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
@@ -86,7 +86,7 @@ class Trail:
     def __len__(self) -> int:
         return len(self._places)
 
-    def note(self, now: float, pose: Pose) -> None:
+    def note(self, now: float, pose: PlanarState) -> None:
         """Records the vehicle's pose at a time [s]."""
         places = self._places
         if places and math.hypot(pose.x - places[-1].x, pose.y - places[-1].y) > MAX_JUMP:
@@ -118,7 +118,7 @@ class Trail:
             self.entered, self._taken = now, places[int(entered[-1])]
             self._places = deque(places[int(entered[-1]) + 1:], self._places.maxlen)
 
-    def back(self, pose: Pose) -> WayBack:
+    def back(self, pose: PlanarState) -> WayBack:
         """Returns the way back: the vehicle's pose, and the places behind it."""
         poses = np.vstack([_table(self._places), [pose.x, pose.y, pose.yaw]])[::-1]
         return WayBack(np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(poses[:, :2], axis=0).T))]), poses)
@@ -128,7 +128,7 @@ def _table(places: Iterable[_Place]) -> np.ndarray:
     return np.array([(p.x, p.y, p.yaw) for p in places]).reshape(-1, 3)
 
 
-def _along(place: _Place, pose: Pose) -> float:
+def _along(place: _Place, pose: PlanarState) -> float:
     """Returns the distance of a pose ahead of a place, along its heading [m]."""
     return math.cos(place.yaw) * (pose.x - place.x) + math.sin(place.yaw) * (pose.y - place.y)
 
@@ -158,7 +158,7 @@ def out_of_sight(centres: np.ndarray, radii: np.ndarray, others: np.ndarray, the
     return (away - radii > sight) | occluded(fronts, others, their_radii)
 
 
-def pursue(way: WayBack, pose: Pose, rear: float, wheelbase: float) -> float:
+def pursue(way: WayBack, pose: PlanarState, rear: float, wheelbase: float) -> float:
     """Returns the angle of the front wheels [rad] with which the rear axle, `rear` [m] behind the position, runs back along a way."""
     x, y, yaw = way.poses.T
     x, y, last = x - rear * np.cos(yaw), y - rear * np.sin(yaw), float(yaw[-1])
@@ -224,7 +224,7 @@ class Backing:
         """True while the vehicle backs, or has just done so."""
         return self._phase is not _Phase.DRIVING
 
-    def step(self, now: float, pose: Pose, blocked: bool, remaining: float, obstacles: Obstacles, steering: float) -> Move | None:
+    def step(self, now: float, pose: PlanarState, blocked: bool, remaining: float, obstacles: Obstacles, steering: float) -> Move | None:
         """Returns the move to make instead of driving on; None: drive on.
 
         Args:
@@ -257,7 +257,7 @@ class Backing:
             return self._goes_on(now, pose, obstacles, steering, span)
         return self._halt(steering, "stopping to look for a way")
 
-    def _may(self, now: float, pose: Pose, remaining: float, obstacles: Obstacles) -> bool:
+    def _may(self, now: float, pose: PlanarState, remaining: float, obstacles: Obstacles) -> bool:
         """Checks that the vehicle may back from its present place; if not, `why_not` has the reason."""
         if self._settings.reverse_speed <= 0.0:
             return False
@@ -272,7 +272,7 @@ class Backing:
         self.why_not = ""
         return True
 
-    def recall(self, now: float, pose: Pose, obstacles: Obstacles) -> Obstacles:
+    def recall(self, now: float, pose: PlanarState, obstacles: Obstacles) -> Obstacles:
         """Adds to the obstacles those seen before a blocked route that are out of sight now: a dead end is not tried twice."""
         known = self._remembered
         if not len(known.radii) or now - self._remembered_at > RECALL_TIME:
@@ -282,7 +282,7 @@ class Backing:
         return Obstacles(np.concatenate([obstacles.centres, known.centres[out]]), np.concatenate([obstacles.radii, known.radii[out]]),
                          np.concatenate([obstacles.velocities, known.velocities[out]]), obstacles.time if len(obstacles.radii) else now)
 
-    def _free(self, now: float, pose: Pose, obstacles: Obstacles) -> tuple[WayBack, float]:
+    def _free(self, now: float, pose: PlanarState, obstacles: Obstacles) -> tuple[WayBack, float]:
         way = self.trail.back(pose)
         if len(way.s) > 1:
             x, y, yaw = way.poses[1].tolist()
@@ -291,7 +291,7 @@ class Backing:
                 return way, 0.0
         return way, free_length(way, self._stops, now, obstacles, self._settings.reverse_speed) - END_CLEARANCE
 
-    def _goes_on(self, now: float, pose: Pose, obstacles: Obstacles, steering: float, span: float) -> Move:
+    def _goes_on(self, now: float, pose: PlanarState, obstacles: Obstacles, steering: float, span: float) -> Move:
         way, free = self._free(now, pose, obstacles)
         left = min(self._remaining, free)
         if left <= 0.0 or pose.vx > STANDSTILL_SPEED:

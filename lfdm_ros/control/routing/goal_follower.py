@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.navigator import blocked_speeds, max_speed_for_sight, should_keep_route
@@ -81,7 +81,7 @@ class GoalFollower:
         self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
         return self._along
 
-    def update_route(self, now: float, pose: Pose) -> None:
+    def update_route(self, now: float, pose: PlanarState) -> None:
         """Searches the route to the goal where that is due, and checks that the task is done."""
         s, goal = self.settings, self._goal
         slow = not self._stop or abs(pose.vx) < STANDING

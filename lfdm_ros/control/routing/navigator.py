@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
@@ -138,7 +138,7 @@ class Navigator:
         return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
                          slowing=s.path_braking)
 
-    def find(self, task: Assignment, now: float, pose: Pose, known: Callable[[], Obstacles],
+    def find(self, task: Assignment, now: float, pose: PlanarState, known: Callable[[], Obstacles],
              visible_length: Callable[[], float]) -> Reference:
         """Finds the route to the goal.
 
@@ -170,7 +170,7 @@ class Navigator:
                                    slowing=s.path_braking)
         return task.reference
 
-    def join(self, task: Assignment, now: float, pose: Pose, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
+    def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
         """Returns a route back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
 
         The optimisation is local: on the path or near it, it does not find the detour that turning round takes.
@@ -199,14 +199,14 @@ class Navigator:
         task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
         return task.joining
 
-    def remaining(self, task: Assignment, pose: Pose, station: float) -> float:
+    def remaining(self, task: Assignment, pose: PlanarState, station: float) -> float:
         """Returns the distance to the goal, or to the end of the path, along which the plan is at `station` [m]."""
         if task.goal is None:
             assert task.path is not None
             return max(task.path.length - (station if task.joining is None else task.station), 0.0)
         return math.hypot(pose.x - task.goal.x, pose.y - task.goal.y)
 
-    def finish(self, task: Assignment, pose: Pose, station: float) -> None:
+    def finish(self, task: Assignment, pose: PlanarState, station: float) -> None:
         """Marks a task that is done: from then on the vehicle stops on the continuation of its path."""
         if task.done:
             return
@@ -217,7 +217,7 @@ class Navigator:
             if task.path is not None:
                 task.reference = self.reference_of(task)
 
-    def _look(self, task: Assignment, pose: Pose, to: tuple[float, float], known: Obstacles) -> Route:
+    def _look(self, task: Assignment, pose: PlanarState, to: tuple[float, float], known: Obstacles) -> Route:
         task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, known, self._outline.half_width,
                                        self._settings.obstacle_margin, task.route)
         task.route_version += 1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.safety.braking import STANDSTILL_SPEED
 from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
 from lfdm_ros.control.settings import Settings
@@ -98,7 +98,7 @@ class Guard:
             return 0.0, -self._settings.stop_brake
         return self.stops.command(self._curve or self._leads(plan), x)
 
-    def visible_length(self, plan: Plan | None, now: float, pose: Pose, obstacles: Obstacles) -> float:
+    def visible_length(self, plan: Plan | None, now: float, pose: PlanarState, obstacles: Obstacles) -> float:
         """Returns the length along a plan whose places are in sight of the sensor, at most its range [m]."""
         s = self._settings
         if plan is None or not len(obstacles.radii) or now > plan.times[-2]:

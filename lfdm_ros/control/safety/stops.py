@@ -23,7 +23,7 @@ from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.command_limits import Rates
+from lfdm_ros.control.command_limits import RateLimits
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, MAX_LENGTH, MAX_TICKS, SPACING, STEERING_PREVIEW, BrakingModel, braking, law
 from lfdm_ros.control.settings import Settings
@@ -164,7 +164,7 @@ class Stops:
     def __init__(self, settings: Settings, vehicle: Vehicle):
         """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
         self._settings, self.outline, self._lidar = settings, vehicle.footprint, vehicle.lidar
-        self._rates = Rates.of(settings, vehicle.actuators)
+        self._rates = RateLimits.of(settings, vehicle.actuators)
         model = vehicle.model(settings.model)
         self._peak, grips = peak_of(model, vehicle), _grips(model)
         names = [f.name for f in model.states]

@@ -38,7 +38,7 @@ from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "sharing", "teleop",
-                      "engine/run_monitor", f"{STUDIES}/risk")
+                      "engine/run_monitor", f"{STUDIES}/risk_validation")
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
 AHEAD = 3.0  # [s] of the held command that the other components look at
