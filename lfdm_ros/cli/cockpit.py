@@ -6,7 +6,9 @@ let go. The address holds a token: whoever knows it may drive. It is valid for t
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
+from typing import Any
 
 from lfdm_ros.errors import InputError
 
@@ -34,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
+    parser.add_argument("--recordings", default="drive_{}", metavar="BAG",
+                        help="folders that the page's record button writes to; {}: the first number that is free (default %(default)s)")
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds")
 
 
@@ -46,11 +50,16 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.processes import run_processes
     from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
 
-    stack = load_stack({"nodes": [{"executable": "cockpit", "parameters": {"port": args.port},
-                                   "remappings": {"teleop/command": args.topic}}]})
+    page = {"executable": "cockpit", "parameters": {"port": args.port}, "remappings": {"teleop/command": args.topic}}
+    nodes: list[dict[str, Any]] = [page]
+    if not args.attach and args.record is None:
+        nodes.insert(0, {"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}})
+    stack = load_stack({"nodes": nodes})
     if not args.attach:
         below = load_stack(args.stack)
-        stack = replace(below, nodes=(*below.nodes, *stack.nodes))
+        simulated = below.declares("stop_time")
+        stack = replace(below, nodes=(*below.nodes, *(
+            entry.with_parameter("use_sim_time", simulated, "use_sim_time") for entry in stack.nodes)))
         for name, value in _PERSON.items():
             stack = replace(stack, nodes=tuple(
                 entry.with_parameter(name, value, name) if name in entry.table else entry for entry in stack.nodes))

@@ -331,9 +331,11 @@ class _View(_Socket):
     def _send(self) -> None:
         while (due := self._outbox.take()) is not None:
             try:
-                self.write_message(due[1], binary=isinstance(due[1], bytes))
+                written = self.write_message(due[1], binary=isinstance(due[1], bytes))
             except tornado.websocket.WebSocketClosedError:
                 return
+            # A page that goes meanwhile is heard of by `on_close`.
+            asyncio.ensure_future(written).add_done_callback(lambda task: task.cancelled() or task.exception())
 
     def on_message(self, text: str | bytes) -> None:
         try:

@@ -42,7 +42,7 @@ _MAX_REQUESTS = 100  # that wait
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
-    "pause": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES}
+    "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES}
 
 
 class Cockpit(ManualControl):
@@ -74,6 +74,8 @@ class Cockpit(ManualControl):
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
         calls("shared_control/set_parameters", SetParameters, "the mode of sharing"),
+        calls("recorder/start", Trigger, "a recording"),
+        calls("recorder/stop", Trigger, "its end"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
         calls("vehicle_simulator/reset", Reset, "the vehicle back at the start"),
     )
@@ -186,25 +188,32 @@ class Cockpit(ManualControl):
             self._call("shared_control/reset_emergency_stop", Trigger.Request())
         elif name == "reset":
             self._call("vehicle_simulator/reset", Reset.Request())
+        elif name == "record":
+            self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
         elif name == "pause":
             self._call("vehicle_simulator/pause", SetBool.Request(data=value))
         else:
             mode = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
             self._call("shared_control/set_parameters", SetParameters.Request(parameters=[ParameterMessage(name="mode", value=mode)]))
 
-    def _call(self, service: str, request: Any) -> None:
-        """Calls a service where there is one; the page says what came of it."""
+    def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None) -> None:
+        """Calls a service where there is one; the page says why it failed, else `then` takes the message."""
         client = self._callers[service]
         if not client.service_is_ready():
             self._text("answer", {"service": service, "text": "nobody offers this here"})
             return
-        client.call_async(request).add_done_callback(lambda future: self._answer(service, future.result()))
+        client.call_async(request).add_done_callback(lambda future: self._answer(service, future.result(), then))
 
-    def _answer(self, service: str, response: Any) -> None:
+    def _answer(self, service: str, response: Any, then: Callable[[str], None]) -> None:
         results = getattr(response, "results", [response])
         failed = [getattr(result, "message", "") or getattr(result, "reason", "") for result in results
                   if not getattr(result, "success", getattr(result, "successful", True))]
         self._text("answer", {"service": service, "text": "; ".join(failed)})
+        if not failed:
+            then(getattr(response, "message", ""))
+
+    def _tell_recording(self, records: bool, bag: str) -> None:
+        self._text("recording", {"records": records, "bag": bag}, keep=True)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from argparse import Namespace
@@ -15,11 +16,13 @@ from rclpy.duration import Duration
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
-from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.errors import InputError, RunError, quote
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 from lfdm_ros.ros.topics import find_topic
@@ -114,7 +117,13 @@ class Recorder(Component):
         Parameter("recording", "", "name of the recording; empty: the folder's name"),
         Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
         Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded"),
+        Parameter("waits", False, "record between `~/start` and `~/stop` only, each time into a bag of its own; `bag` then has {}"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
+    )
+
+    ENDPOINTS = (
+        serves("~/start", Trigger, "record from now on, into the next bag"),
+        serves("~/stop", Trigger, "close the bag; the message is its folder"),
     )
 
     takes_all = True
@@ -122,17 +131,43 @@ class Recorder(Component):
     def configure(self) -> None:
         if not self.value("bag"):
             raise InputError(f"parameter bag of node {self.get_name()} is empty; give the folder of the bag to write")
+        if self.value("waits") and "{}" not in self.value("bag"):
+            raise InputError(f"parameter bag of node {self.get_name()} is {quote(self.value('bag'))}; with waits each recording needs a "
+                             "folder of its own: put {} in its name")
         self._wanted = {self.resolve_topic_name(topic) for topic in self.value("topics") or []}
         self._excluded = {self.resolve_topic_name(topic) for topic in self.value("exclude") or []}
+        self._bag: BagThread | None = None
+        self._path, self._records, self.written, self.dropped = "", False, 0, 0
+        self._taken: dict[str, Subscription] = {}
+        self._unknown: dict[str, str] = {}
+        self._dropped_before = 0
+        self._taken_before = -1
+        self.service("~/start", self._on_start)
+        self.service("~/stop", self._on_stop)
+        if not self.value("waits"):
+            self._open()
+
+    def _open(self) -> None:
+        """Opens the next bag. Raises InputError where it cannot be written."""
         self._path = unused(self.value("bag"))
         writer = BagWriter(self._path, storage=self.value("storage"), recording=self.value("recording") or None,
                            origin_ns=0 if self.value("use_sim_time") else None)
         writer.__enter__()
         self._bag = BagThread(writer, self.value("queue_size"))
-        self._taken: dict[str, Subscription] = {}
-        self._unknown: dict[str, str] = {}
-        self._dropped_before = 0
-        self._taken_before = -1
+        self._dropped_before, self._records = 0, True
+
+    def _close(self) -> str:
+        """Closes the bag, if there is one; returns why it is incomplete, or an empty text."""
+        if not self._records:
+            return ""
+        bag, self._records = self.bag, False
+        bag.close()
+        self.written, self.dropped = self.written + bag.written, self.dropped + bag.dropped
+        self.get_logger().info(f"{self._path}: {bag.written} messages, {bag.dropped} dropped")
+        if bag.failure:
+            self.errors.append(f"{self.label}: {bag.failure}")
+            self.get_logger().error(bag.failure)
+        return bag.failure
 
     def activate(self) -> None:
         self._subscribe()
@@ -140,31 +175,53 @@ class Recorder(Component):
 
     def deactivate(self) -> None:
         self.destroy_timer(self._timer)
+        self._unsubscribe()
+
+    def cleanup(self) -> None:
+        self._close()
+
+    @property
+    def bag(self) -> BagThread:
+        """The state of the last bag: messages written, dropped, waiting."""
+        assert self._bag is not None, "no bag has been opened"
+        return self._bag
+
+    def _on_start(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            if self.state != "active" or self._records:
+                raise InputError(f"records already, into {self._path}" if self._records else f"the recorder is {self.state}")
+            self._open()
+            self._subscribe()
+            response.success, response.message = True, os.path.abspath(self._path)
+        except InputError as error:
+            response.success, response.message = False, str(error)
+        return response
+
+    def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if not self._records:
+            response.success, response.message = False, "nothing is recorded"
+            return response
+        self._unsubscribe()
+        failure = self._close()
+        response.success, response.message = not failure, failure or os.path.abspath(self._path)
+        return response
+
+    def settled(self) -> bool:
+        if self.state != "active" or not self._records:
+            return True
+        taken = self.bag.written + self.bag.waiting + self.bag.dropped
+        same, self._taken_before = taken == self._taken_before, taken
+        return same
+
+    def _unsubscribe(self) -> None:
         for subscription in self._taken.values():
             self.destroy_subscription(subscription)
         self._taken.clear()
 
-    def cleanup(self) -> None:
-        self._bag.close()
-        self.get_logger().info(f"{self._path}: {self._bag.written} messages, {self._bag.dropped} dropped")
-        if self._bag.failure:
-            self.errors.append(f"{self.label}: {self._bag.failure}")
-            self.get_logger().error(self._bag.failure)
-
-    @property
-    def bag(self) -> BagThread:
-        """The bag's state: messages written, dropped, waiting."""
-        return self._bag
-
-    def settled(self) -> bool:
-        if self.state != "active":
-            return True
-        taken = self._bag.written + self._bag.waiting + self._bag.dropped
-        same, self._taken_before = taken == self._taken_before, taken
-        return same
-
     def _subscribe(self) -> None:
         """Subscribes to wanted topics that have appeared since."""
+        if not self._records:
+            return
         for topic, types in self.get_topic_names_and_types():
             if topic in self._taken or topic in self._unknown or not self._is_wanted(topic):
                 continue
@@ -175,7 +232,7 @@ class Recorder(Component):
                 if len(types) != 1:
                     raise InputError(f"has several types: {', '.join(types)}")
                 require_type(types[0])  # here, where it costs this topic: in the bag's thread it would cost all
-                self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in published.publishers])
+                self.bag.offer(topic, [_offered(publisher.qos_profile) for publisher in published.publishers])
                 self._taken[topic] = published.subscribe(self, self._callback(topic, types[0]), depth=_DEPTH, raw=True)
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
                 self._unknown[topic] = _reason(error)
@@ -185,7 +242,7 @@ class Recorder(Component):
         return is_wanted(topic, self._wanted, self._excluded, self.get_namespace())
 
     def _callback(self, topic: str, msgtype: str) -> Any:
-        put, now = self._bag.put, self.get_clock().now
+        put, now = self.bag.put, self.get_clock().now
 
         def record(data: bytes) -> None:
             put(topic, msgtype, now().nanoseconds, data)
@@ -195,7 +252,9 @@ class Recorder(Component):
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
-        bag = self._bag
+        if not self._records:
+            return OK, "waits to be started", {"bag": self._path}
+        bag = self.bag
         values = {"bag": self._path, "topics": len(self._taken), "written": bag.written, "waiting": bag.waiting,
                   "dropped": bag.dropped, "topics_not_recorded": ", ".join(self._unknown)}
         lost, self._dropped_before = bag.dropped - self._dropped_before, bag.dropped

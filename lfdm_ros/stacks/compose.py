@@ -115,5 +115,5 @@ def _summary(node: Component, wall: float) -> dict[str, Any]:
     elif isinstance(node, InputPlayer):
         summary["scenario_finished"] = node.finished
     elif isinstance(node, Recorder):
-        summary.update(messages_recorded=node.bag.written, messages_dropped=node.bag.dropped)
+        summary.update(messages_recorded=node.written, messages_dropped=node.dropped)
     return summary

@@ -21,6 +21,9 @@ from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
 from rclpy.node import Node
 
 from lfdm_ros.bags import read_series
+from lfdm_ros.cockpit.replay import ReplayTracks, serve
+from lfdm_ros.cockpit.seat import Seat
+from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import Runtime
@@ -36,13 +39,11 @@ class Cockpit:
     """`lfdm cockpit` in a process, and what it publishes, heard by a thread of the test."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.domain, self.bag = domains.other(), folder / "bag"
-        self.log = folder / "log"
+        self.domain, self.bag, self.log = domains.other(), folder / "drive_1", folder / "log"
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(self.domain)}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "lfdm_ros.cli", "cockpit", *arguments, "--record", str(self.bag)], env=env, cwd=folder, stdout=log,
-                stderr=log)
+                [sys.executable, "-m", "lfdm_ros.cli", "cockpit", *arguments], env=env, cwd=folder, stdout=log, stderr=log)
         self.commands: list[DriverCommand] = []
         self.states: list[VehicleState] = []
         self._ended = threading.Event()
@@ -122,7 +123,9 @@ def hold_until(cockpit: Cockpit, page: Page, condition: Callable[[], Any], *keys
     """Holds keys until a condition holds; presses them anew where a slow machine has interrupted the input, as a person would."""
     page.wait("body[data-frames]")
     page.wait("body[data-seat]")
-    pressed = 0.0
+    for key in keys:
+        page.tab.keyboard.down(key)
+    pressed = time.monotonic()
 
     def holds() -> bool:
         nonlocal pressed
@@ -186,15 +189,20 @@ def test_thumbs_drive(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     def touch(kind: str, *points: dict[str, float]) -> None:
         devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(points)})
 
-    touch("touchStart", middles[0])
-    touch("touchStart", *middles)
     left = {**middles[0], "x": middles[0]["x"] - 0.1 * boxes[0]["width"]}
     up = {**middles[1], "y": middles[1]["y"] - 0.4 * boxes[1]["height"]}
+    # The left thumb is the dead man's switch: the right one alone gives nothing.
+    touch("touchStart", middles[1])
+    touch("touchMove", up)
+    at = len(cockpit.commands)
+    cockpit.until(lambda: len(cockpit.commands) > at + 50)
+    assert not any(command.throttle for command in cockpit.commands[at:])
+    touch("touchEnd")
+    touch("touchStart", *middles)
     touch("touchMove", left, up)
     cockpit.until(lambda: cockpit.driving() and cockpit.commands[-1].steering > 0.1)
-    touch("touchEnd", up)  # the left thumb, which is the dead man's switch
-    cockpit.until(cockpit.braking)
     touch("touchEnd")
+    cockpit.until(cockpit.braking)
     assert not page.faults
 
 
@@ -254,17 +262,51 @@ def test_the_view_in_three_dimensions_shows_what_there_is(
         cockpit.until(lambda before=before: int(page.data("frames") or 0) > before + 1)
         page.tab.screenshot(path=tmp_path / f"{view}.png")
         picture = matplotlib.image.imread(tmp_path / f"{view}.png")[100:520, 20:900, :3]
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50, view  # neither grey nor black
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 15, view  # neither grey nor black
     assert not [fault for fault in page.faults if "GPU stall" not in fault]
 
 
-def test_the_bag_has_what_was_driven(cockpit: Cockpit) -> None:
-    """Last: the stack ends, and its bag holds the commands that the pages sent and the motion that came of them."""
-    cockpit.close()
+def test_a_recorded_drive_is_replayed(open_page: Callable[..., Page], browser: Any, cockpit: Cockpit) -> None:
+    """The record button makes a bag of what the page has sent and the motion that came of it; the page of its replay shows that again."""
+    page = open_page()
+    page.wait("#record:not([disabled])")
+    page.tab.keyboard.press("KeyR")
+    page.wait("#record[aria-pressed=true]")
+    start = cockpit.states[-1].x, cockpit.states[-1].y
+    hold_until(cockpit, page, lambda: np.hypot(cockpit.states[-1].x - start[0], cockpit.states[-1].y - start[1]) > 5.0, "KeyW")
+    page.tab.keyboard.up("KeyW")
+    page.tab.click("#record")
+    page.wait("#record[aria-pressed=false]")
+    assert str(cockpit.bag) in page.tab.inner_text("#facts")
     commands = read_series(cockpit.bag, "teleop/command", ["throttle", "brake"])
     states = read_series(cockpit.bag, "vehicle/state", ["x", "y", "vx"])
-    throttle, brake = commands.values.T
-    assert throttle.max() > 0.3 and np.mean(brake == 0.4) > 0.05
+    assert commands.values[:, 0].max() > 0.3 and 0.4 in commands.values[:, 1]
     distance = np.hypot(np.diff(states.values[:, 0]), np.diff(states.values[:, 1])).sum()
     travelled = np.sum(np.abs(states.values[:-1, 2]) * np.diff(states.time))
-    assert distance > 1.0 and abs(distance - travelled) < 0.1 * distance
+    assert distance > 4.0 and abs(distance - travelled) < 0.1 * distance
+
+    ended = threading.Event()
+    urls: list[str] = []
+    replay = threading.Thread(target=lambda: serve(
+        ReplayTracks(cockpit.bag), lambda on_request: CockpitServer(Seat(), on_request), announce=urls.append, ended=ended.is_set))
+    replay.start()
+    try:
+        cockpit.until(lambda: urls)
+        again = Page(browser, f"{urls[0]}&t=1.5")
+        again.wait("body[data-time='1.5']")
+        assert again.data("speed") and again.tab.inner_text("#replay-time").startswith("0:01.5") and "#t=1.5" in again.tab.url
+        at = states.time[0] + 1.5
+        cockpit.until(lambda: abs(float(again.data("speed")) - np.interp(at, states.time, states.values[:, 2])) < 0.3)
+        again.tab.keyboard.press("ArrowLeft")
+        again.wait("body[data-time='0.5']")
+        again.tab.keyboard.press("Space")
+        cockpit.until(lambda: float(again.data("time")) > 1.0)
+        assert not again.tab.is_visible("#stop") and not again.faults
+        again.close()
+    finally:
+        ended.set()
+        replay.join()
+
+
+def test_ctrl_c_ends_it(cockpit: Cockpit) -> None:
+    cockpit.close()

@@ -21,6 +21,8 @@ import pytest
 from rclpy.node import Node
 from sensor_msgs.msg import Joy
 
+from lfdm_ros.msg import SimulatorStatus
+from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.stacks.stack import load_stack
 
@@ -148,6 +150,12 @@ def test_why_commands_are_refused_is_shown(start: Start, terminal: Callable[...,
     stack = start("up", "teleop", "--namespace", "a", stderr=subprocess.DEVNULL)
     person = terminal("--topic", "/a/teleop/command")  # which is not stamped by the clock of that vehicle, /a/clock
     person.wait(lambda: re.search(r"a/vehicle_simulator: .*commands refused, the last one from_the_future: stamped \d", person.shown))
+    with Runtime(domain_id=domains.other()) as runtime:  # until it has lasted for long enough to spoil the run
+        node, heard = Node("listener", context=runtime.context), []
+        node.create_subscription(SimulatorStatus, "/a/simulator/status", heard.append, qos.STATUS)
+        runtime.executor.add_node(node)
+        person.wait(lambda: runtime.spin_some(0.05) or (heard and heard[-1].not_driven))
+        node.destroy_node()
     person.press("q")
     assert person.ended() == 0
     end(stack, 1)  # commands did not act

@@ -11,6 +11,7 @@ import pytest
 from diagnostic_msgs.msg import KeyValue
 from rosbags.interfaces import QosDurability, QosReliability
 from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import open_bag, typestore
 from lfdm_ros.errors import InputError, RunError
@@ -35,6 +36,28 @@ def test_a_latched_topic_is_recorded_as_one(graph: Any, tmp_path: Path) -> None:
     assert [(p.durability, p.reliability) for p in offered["/latched"]] == [(QosDurability.TRANSIENT_LOCAL, QosReliability.RELIABLE)]
     assert [(p.durability, p.reliability) for p in offered["/sensor"]] == [(QosDurability.VOLATILE, QosReliability.BEST_EFFORT)]
     assert offered["/latched"][0].lifespan == (9223372036, 854775807)
+
+
+def test_recordings_by_service_each_have_a_bag(graph: Any, tmp_path: Path) -> None:
+    talker = graph.node.create_publisher(String, "/talker", qos.LATCHED)
+    talker.publish(String(data="once"))
+    recorder = graph.add(Recorder, bag=str(tmp_path / "drive_{}"), topics=["/talker"], waits=True)
+    assert graph.call(Trigger, "/recorder/stop").message == "nothing is recorded"
+    for number in (1, 2):
+        answer = graph.call(Trigger, "/recorder/start")
+        assert answer.success and answer.message == str(tmp_path / f"drive_{number}")
+        again = graph.call(Trigger, "/recorder/start")
+        assert not again.success and "records already" in again.message
+        graph.wait(lambda: recorder.bag.written == 1, "the latched message")
+        assert graph.call(Trigger, "/recorder/stop").message == str(tmp_path / f"drive_{number}")
+        with open_bag(tmp_path / f"drive_{number}") as bag:
+            assert [c.msgcount for c in bag.connections] == [1] and bag.note is None
+    assert recorder.diagnose()[1] == "waits to be started" and recorder.written == 2
+
+
+def test_a_recorder_that_waits_needs_a_folder_for_each(graph: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="folder of its own"):
+        graph.add(Recorder, bag=str(tmp_path / "drive"), waits=True)
 
 
 def test_an_odd_topic_costs_no_other(graph: Any, tmp_path: Path, monkeypatch: Any) -> None:

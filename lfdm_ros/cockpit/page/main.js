@@ -10,7 +10,7 @@ import {Strips} from "./strips.js";
 
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
 Space: full brake; Shift: hold the wheel without doing anything
-Q: reverse; P: autonomy alone, and back
+Q: reverse; P: autonomy alone, and back; R: record
 Tab or 1 2 3: view; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
 Let go of everything, and autonomy takes over, or the vehicle brakes.
@@ -50,6 +50,7 @@ function onKey(code, event, input) {
   const stopped = element("stop").getAttribute("aria-pressed") === "true";
   if (code === "Escape" && !stopped) link.request("stop", true);
   else if (code === "KeyH") element("help").click();
+  else if (code === "KeyR") element("record").click();
   else if (code === "KeyQ") notify(input.toggleReverse() ? "reverse" : "");
   else if (code === "KeyP" && model.texts.sharing) link.request("mode", model.texts.sharing.mode === "autonomy" ? "blend" : "autonomy");
   else if (code === "Tab" && document.activeElement === document.body) choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]), event.preventDefault();
@@ -96,6 +97,7 @@ async function start() {
     intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
   element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
+  element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);
   element("reset").onclick = () => viewLink.request("reset", true);
   element("mode").onchange = event => { viewLink.request("mode", event.target.value); event.target.blur(); };
   for (const id of ["view", "unit"]) element(id).onchange = event => event.target.blur();

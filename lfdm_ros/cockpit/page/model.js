@@ -18,7 +18,7 @@ export class Model {
     this.sharing = null;
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
-      controller: null, warnings: {warnings: []}, answer: null, replay: null};
+      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null};
     this.spin = [0, 0, 0, 0];  // angle of each wheel, rad
   }
 

@@ -8,6 +8,7 @@ const LIFTED = 0.05;  // of the load at rest
 
 const byId = id => /** @type {HTMLElement} */ (document.getElementById(id));
 const set = (id, text) => { const element = byId(id); if (element.textContent !== text) element.textContent = text; };
+const clock = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 const number = (value, digits = 1) => Number.isFinite(value) ? value.toFixed(digits) : "-";
 
 /** Names the driver in words. @param {import("./model.js").Model} model */
@@ -37,6 +38,8 @@ export class Panel {
       return cell;
     }));
     this.alarmed = "";
+    this.records = false;
+    this.recordsSince = 0;
     this.sound = /** @type {AudioContext | null} */ (null);
   }
 
@@ -85,7 +88,11 @@ export class Panel {
     const mode = /** @type {HTMLSelectElement} */ (byId("mode"));
     mode.disabled = !texts.sharing;
     if (texts.sharing && document.activeElement !== mode) mode.value = texts.sharing.mode;
-    for (const id of ["pause", "reset"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
+    const records = Boolean(texts.recording?.records);
+    byId("record").setAttribute("aria-pressed", String(records));
+    set("record", records ? `REC ${clock((performance.now() - this.recordsSince) / 1000)}` : "record (R)");
+    if (records !== this.records) [this.records, this.recordsSince] = [records, performance.now()];
+    for (const id of ["pause", "reset", "record"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
     this.#alarms(texts, model.loads);
     this.#facts(model, seat);
   }
@@ -156,6 +163,7 @@ export class Panel {
     const {controller, simulator, sharing} = model.texts, state = model.state;
     const slip = state && Math.abs(state.vx) > 1 ? 180 / Math.PI * Math.atan2(state.vy, Math.abs(state.vx)) : NaN;
     const facts = {
+      ...(model.texts.recording ? {[model.texts.recording.records ? "records to" : "recorded"]: model.texts.recording.bag} : {}),
       "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
       ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * controller.cycle_time)} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
       ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),
