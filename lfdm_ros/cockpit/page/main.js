@@ -117,7 +117,7 @@ async function start() {
     picture = shown;
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!element("stale").hidden);
-    data.speed = String(model.state?.vx ?? "");
+    [data.stamp, data.speed] = [String(model.state?.stamp ?? ""), String(model.state?.vx ?? "")];
     data.held = String(input.intent.held);
     requestAnimationFrame(frame);
   }
