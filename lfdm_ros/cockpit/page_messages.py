@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -155,3 +155,25 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "shared_control/status": ("sharing", sharing_text),
     "simulator/status": ("simulator", simulator),
 }
+
+# Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
+PERIODS: Mapping[str, float] = {
+    "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
+    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "vehicle/description": 0.0, "world": 0.0}
+
+
+def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state."""
+    if topic == "vehicle/state":
+        if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
+            yield STATE, state(message, number)
+    elif topic == "scan":
+        yield SCAN, scan(message, mounts)
+    elif topic == "autonomy/plan":
+        content = plan(message)
+        if content is not None:
+            yield PLAN, content
+    elif topic == "autonomy/markers":
+        yield OBSTACLES, obstacles(message)
+    elif topic == "shared_control/status":
+        yield SHARING, sharing(message)

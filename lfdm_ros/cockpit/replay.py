@@ -14,7 +14,7 @@ from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
+from lfdm_ros.cockpit.wire import pack_json
 from lfdm_ros.errors import InputError
 
 TICK = 0.02  # [s] between two looks at the clock
@@ -60,7 +60,7 @@ class ReplayTracks:
             InputError: it cannot be read, or has no vehicle/state.
         """
         with open_bag(self.path) as bag:
-            names = {connection.id: name for name in (*_TOPICS, *page_messages.TEXTS) for connection in _find(bag, name)}
+            names = {connection.id: name for name in ("tf_static", *page_messages.PERIODS) for connection in _find(bag, name)}
             if "vehicle/state" not in names.values():
                 raise InputError(f"{self.path} has no topic vehicle/state: nothing to show; `lfdm bag info` lists its topics")
             wanted = [connection for connection in bag.connections if connection.id in names]
@@ -76,7 +76,7 @@ class ReplayTracks:
     def _take(self, name: str, time: float, message: Any) -> None:
         if name == "tf_static":
             self._mounts.take(message)
-        for kind, packed in (_packed(name, message, self._mounts) if name in _TOPICS else ()):
+        for kind, packed in page_messages.packed(name, message, self._mounts):
             self.tracks.setdefault(kind, Track()).add(time, packed, _BINARY_PERIOD)
         if name in page_messages.TEXTS:
             word, text = page_messages.TEXTS[name]
@@ -98,26 +98,6 @@ class ReplayTracks:
             self.events.append((time, content["state"].replace("_", " ")))
         elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in ("braking", "stopped", "backing"):
             self.events.append((time, f"controller: {content['outcome']}"))
-
-
-# Topics that become binary messages, and what places the LIDAR.
-_TOPICS = ("vehicle/state", "scan", "autonomy/plan", "autonomy/markers", "shared_control/status", "tf_static")
-
-
-def _packed(name: str, message: Any, mounts: page_messages.Mounts) -> Iterator[tuple[int, bytes]]:
-    if name == "vehicle/state":
-        if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
-            yield STATE, page_messages.state(message)
-    elif name == "scan":
-        yield SCAN, page_messages.scan(message, mounts)
-    elif name == "autonomy/plan":
-        packed = page_messages.plan(message)
-        if packed is not None:
-            yield PLAN, packed
-    elif name == "autonomy/markers":
-        yield OBSTACLES, page_messages.obstacles(message)
-    elif name == "shared_control/status":
-        yield SHARING, page_messages.sharing(message)
 
 
 def _find(bag: Any, name: str) -> list[Any]:

@@ -53,6 +53,7 @@ class CockpitServer:
     Attributes:
         url: address with the token, to open in a browser; once `start` has returned.
         refused: number of refused connections and messages, by reason.
+        on_input: called after each input that the seat has taken, in the server's thread.
     """
 
     def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
@@ -83,6 +84,7 @@ class CockpitServer:
         self._started = threading.Event()
         self._failure: Exception | None = None
         self.url, self.hosts = "", frozenset[str]()
+        self.on_input: Callable[[], None] = lambda: None
 
     # ---- any thread ----------------------------------------------------------------------------------------------------
 
@@ -146,6 +148,7 @@ class CockpitServer:
             age = self.picture_age(intent.picture)
             with self._lock:
                 self.seat.take(client, time.monotonic(), intent, age)
+            self.on_input()
         except Refused as error:
             self.refuse(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
@@ -24,12 +26,13 @@ from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack_json
+from lfdm_ros.cockpit.wire import pack_json
 from lfdm_ros.msg import MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import calls, subscribes
+from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.sharing_settings import MODES
@@ -50,7 +53,7 @@ class Cockpit(ManualControl):
 
     NAME = "cockpit"
     PARAMETERS = (
-        replace(RATE, default=100.0),
+        RATE,
         Parameter("address", "127.0.0.1", "address to listen on; one that other machines reach needs a certificate, or `insecure`"),
         Parameter("port", 0, "port to listen on; 0: a free one", 0, 65535),
         Parameter("certificate", "", "file of a certificate in PEM, for https"),
@@ -81,6 +84,7 @@ class Cockpit(ManualControl):
     )
 
     def configure(self) -> None:
+        self._publishing = threading.Lock()
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
         self._warnings: dict[str, tuple[float, int, str]] = {}
@@ -90,15 +94,16 @@ class Cockpit(ManualControl):
             Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
             **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure")})
         self.server.start()
-        callbacks: dict[str, Callable[[Any], None]] = {
-            **{topic: partial(self._often, *text) for topic, text in page_messages.TEXTS.items()},
-            "vehicle/state": self._on_state, "scan": self._on_scan, "tf_static": self._mounts.take,
-            "autonomy/plan": self._on_plan, "autonomy/markers": self._on_markers, "shared_control/status": self._on_sharing,
-            "/diagnostics": self._on_diagnostics}
-        for topic, callback in callbacks.items():
-            self.subscription(topic, callback)
+        self._taken_at = dict.fromkeys(page_messages.PERIODS, -math.inf)
+        kinds = {endpoint.name: endpoint.kind for endpoint in self.ENDPOINTS}
+        for topic in page_messages.PERIODS:
+            self.subscription(topic, partial(self._on_message, topic, kinds[topic]), raw=True)
+        self.subscription("tf_static", self._mounts.take)
+        self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == "calls"}
         super().configure()
+        # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
+        self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
         self._periodic.append(self.every(0.5, self._send_warnings))
         self.get_logger().info(f"open {self.server.url}")
 
@@ -110,9 +115,16 @@ class Cockpit(ManualControl):
         if name in SEAT.by_field:
             self.server.seat.settings = replace(self.server.seat.settings, **{name: value})
 
-    def request(self, now: float) -> Command | None:
+    def publish(self) -> None:
         while self._requests:
             self._act(*self._requests.popleft())
+        self._publish_command()
+
+    def _publish_command(self) -> None:
+        with self._publishing:
+            super().publish()
+
+    def request(self, now: float) -> Command | None:
         return self.server.command(now)
 
     def diagnose(self) -> Diagnosis:
@@ -126,25 +138,21 @@ class Cockpit(ManualControl):
 
     # ---- from the graph to the page ------------------------------------------------------------------------------------
 
-    def _on_state(self, message: VehicleState) -> None:
-        if len(message.wheel_speeds) == len(message.tyre_force_z) == 4 and self.server.views:
-            self.server.publish(STATE, page_messages.state(message, self.server.next_number()))
-
-    def _on_scan(self, message: LaserScan) -> None:
-        if self.server.views:
-            self.server.publish(SCAN, page_messages.scan(message, self._mounts))
-
-    def _on_plan(self, message: Plan) -> None:
-        if self.server.views and (packed := page_messages.plan(message)) is not None:
-            self.server.publish(PLAN, packed)
-
-    def _on_markers(self, message: MarkerArray) -> None:
-        self.server.publish(OBSTACLES, page_messages.obstacles(message))
-        self._often(*page_messages.TEXTS["autonomy/markers"], message)
-
-    def _on_sharing(self, message: SharedControlStatus) -> None:
-        self.server.publish(SHARING, page_messages.sharing(message))
-        self._often(*page_messages.TEXTS["shared_control/status"], message)
+    def _on_message(self, topic: str, kind: type, data: bytes) -> None:
+        """Sends a message to the pages; decodes what is due only, as states and statuses come 100 times a second."""
+        period, now = page_messages.PERIODS[topic], time.monotonic()
+        if period and (not self.server.views or now - self._taken_at[topic] < period):
+            return
+        self._taken_at[topic] = now
+        message = deserialize_message(data, kind)
+        number = self.server.next_number() if topic == "vehicle/state" else 0
+        for packed, content in page_messages.packed(topic, message, self._mounts, number):
+            self.server.publish(packed, content)
+        if topic in page_messages.TEXTS:
+            word, text = page_messages.TEXTS[topic]
+            if now - self._sent_at.get(word, -math.inf) >= (page_messages.TEXT_PERIOD if period else 0.0):
+                self._sent_at[word] = now
+                self._text(word, text(message), keep=True)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
@@ -156,13 +164,6 @@ class Cockpit(ManualControl):
         oldest = time.monotonic() - _WARNING_LASTS
         count = [(level, name, text) for name, (came, level, text) in self._warnings.items() if level and came > oldest]
         self._text("warnings", {"warnings": sorted(count, reverse=True)})
-
-    def _often(self, kind: str, text: Callable[[Any], dict[str, Any]], message: Any) -> None:
-        """Sends a text that may come with each cycle, at most every tenth of a second."""
-        now = time.monotonic()
-        if now - self._sent_at.get(kind, -math.inf) >= page_messages.TEXT_PERIOD:
-            self._sent_at[kind] = now
-            self._text(kind, text(message), keep=True)
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         self.server.publish(kind, pack_json(kind, data), keep=keep)

@@ -38,7 +38,7 @@ class ManualControl(Component):
         self.command = DriverCommand()
         self._stamped = 0  # [ns]
         self._publisher = self.publisher("teleop/command")
-        self._periodic = [self.every(1.0 / self.value("rate"), self._publish), self.every(_LOOK_FOR_CLOCK, self._look_for_clock)]
+        self._periodic = [self.every(1.0 / self.value("rate"), self.publish), self.every(_LOOK_FOR_CLOCK, self._look_for_clock)]
 
     def activate(self) -> None:
         self._activated = time.monotonic()
@@ -52,7 +52,8 @@ class ManualControl(Component):
         if not self.value("use_sim_time") and self.count_publishers(self.resolve_topic_name("/clock")):
             self.set_parameters([RosParameter("use_sim_time", value=True)])
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Publishes the command of now."""
         if self.state != "active":
             return
         now = time.monotonic()

@@ -18,7 +18,7 @@ export async function openSession() {
 }
 
 const address = path => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}`;
-const RETRY = 1000;  // ms
+const RETRY = 1000, ACKNOWLEDGE = 30;  // ms
 
 /** Receives the view, acknowledges each message, and connects again after a loss. */
 export class ViewLink {
@@ -29,24 +29,32 @@ export class ViewLink {
   constructor(onMessage, onChange) {
     this.onMessage = onMessage;
     this.onChange = onChange;
-    this.received = 0;
+    this.received = this.acknowledged = 0;
     this.#connect();
   }
 
   #connect() {
     const socket = this.socket = new WebSocket(address("view"));
     socket.binaryType = "arraybuffer";
-    this.received = 0;
+    this.received = this.acknowledged = 0;
     socket.onopen = () => this.onChange(true);
     socket.onmessage = event => {
       this.onMessage(event.data);
       this.received += 1;
-      socket.send(`{"ack":${this.received}}`);
+      // Every second one at once: each costs the server as much as a message. The rest soon: its credit is small.
+      if (this.received % 2 === 0) this.#acknowledge(socket);
+      else setTimeout(() => this.#acknowledge(socket), ACKNOWLEDGE);
     };
     socket.onclose = () => {
       this.onChange(false);
       setTimeout(() => this.#connect(), RETRY);
     };
+  }
+
+  #acknowledge(socket) {
+    if (this.received === this.acknowledged || socket !== this.socket || socket.readyState !== WebSocket.OPEN) return;
+    this.acknowledged = this.received;
+    socket.send(`{"ack":${this.received}}`);
   }
 
   /**

@@ -1,0 +1,199 @@
+"""The cockpit's node and server in a process of their own: from an input of a page to the state that shows it, from a loss of the input to
+the brake, and the processor that they take.
+
+`lfdm bench page_latency`. The pages are clients of the sockets without a browser: the time that a browser takes to draw is its machine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from rclpy.node import Node
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from lfdm_lab.cli.bench import Measurement
+from lfdm_ros.cockpit.wire import STATE
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import DriverCommand
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.runtime import Runtime
+
+STEPS, LOSSES, CPU_SECONDS = 60, 20, 10.0
+_START = 120.0  # [s]
+
+
+class Client:
+    """A page without a browser: acknowledges the view, sends inputs 50 times a second."""
+
+    def __init__(self, url: str) -> None:
+        self.base, self.token = url.split("/#token=")
+        self.state: tuple[float, np.ndarray] = (0.0, np.zeros(21))  # received at, values
+        self.number = self.picture = 0
+        self.intent = {"held": False, "steering": 0.0, "throttle": 0.0, "brake": 0.0}
+        self.silent = False
+
+    async def open(self) -> None:
+        answer = await AsyncHTTPClient().fetch(HTTPRequest(
+            f"{self.base}/session", method="POST", body=self.token, headers={"Origin": self.base}))
+        headers = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0], "Origin": self.base}
+        self.view, self.input = [await websocket_connect(HTTPRequest(
+            f"{self.base.replace('http', 'ws', 1)}/{path}", headers=headers)) for path in ("view", "input")]
+        self.tasks = [asyncio.ensure_future(task) for task in (self._read(), self._write())]
+
+    async def _read(self) -> None:
+        received = 0
+        while (message := await self.view.read_message()) is not None:
+            received += 1
+            if received % 2 == 0:  # as the page does
+                await self.view.write_message(f'{{"ack":{received}}}')
+            if isinstance(message, bytes) and message[0] == STATE:
+                self.picture = int.from_bytes(message[4:8], "little")
+                self.state = time.monotonic(), np.frombuffer(message[16:], "<f4")
+
+    async def _write(self) -> None:
+        while True:
+            if not self.silent:
+                await self.send()
+            await asyncio.sleep(0.02)
+
+    async def send(self, **intent: Any) -> None:
+        """Sends the intent, changed first, at once."""
+        self.intent.update(intent)
+        self.number += 1
+        content = {**self.intent, "number": self.number, "time": time.monotonic(), "picture": self.picture}
+        await self.input.write_message(json.dumps(content))
+
+    def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self.view.close()
+        self.input.close()
+
+
+# A driver alone, each node in a process of its own: the page's own share. Then the shipped stack, where commands go through shared control.
+_DIRECT = """
+processes: true
+nodes:
+  - {executable: vehicle_simulator, parameters: {vehicle: hmmwv, model: eighteen_dof, scenario: yard, lidar: true, speed_factor: 1.0},
+     remappings: {control/command: teleop/command}}
+"""
+
+
+def measure(runs: int) -> list[Measurement]:
+    """Measures all numbers of `lfdm bench page_latency`."""
+    found = [asyncio.run(_run()) for _ in range(runs)]
+    return [Measurement.of(name, [one[name] for one in found], "%" if name.startswith("cpu") else "ms") for name in found[0]]
+
+
+async def _run() -> dict[str, float]:
+    out: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "direct.yaml").write_text(_DIRECT)
+        for name, stack in (("direct", "direct.yaml"), ("shared", "shared_human")):
+            more = [] if name == "direct" else ["--set", "mode=operator"]
+            log = Path(folder, name)
+            with log.open("w") as output:
+                process = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "cockpit", stack, "--set", "released=brake", *more],
+                                           stdout=output, stderr=output, cwd=folder)
+            commands: list[tuple[float, float]] = []
+            ended = threading.Event()
+            listener = threading.Thread(target=_listen, args=(commands, ended))
+            listener.start()
+            try:
+                out |= {f"{key}/{name}": value for key, value in (await _measured(await _url(log), process.pid, commands)).items()}
+            finally:
+                ended.set()
+                listener.join()
+                process.send_signal(signal.SIGINT)
+                process.wait()
+    return out
+
+
+def _listen(commands: list[tuple[float, float]], ended: threading.Event) -> None:
+    """Collects (time, brake) of the commands on the graph."""
+    def on_command(message: Any) -> None:
+        commands.append((time.monotonic(), message.brake))
+
+    with Runtime(domain_id=int(os.environ.get("ROS_DOMAIN_ID", "0"))) as runtime:
+        node = Node("listener", context=runtime.context)
+        node.create_subscription(DriverCommand, "teleop/command", on_command, qos.COMMAND)
+        runtime.executor.add_node(node)
+        while not ended.is_set():
+            runtime.spin_some(0.01)
+        node.destroy_node()
+
+
+async def _url(log: Path) -> str:
+    end = time.monotonic() + _START
+    while time.monotonic() < end:
+        text = log.read_text()
+        if "all nodes are active" in text and (found := re.search(r"http://\S+", text)):
+            return found[0]
+        await asyncio.sleep(0.1)
+    raise InputError(f"the stack does not start: {log.read_text()[-500:]}")
+
+
+async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    client = Client(url)
+    await client.open()
+    await asyncio.sleep(2.0)
+    node = next(child for child in psutil.Process(pid).children(recursive=True) if "lfdm_ros.nodes.cockpit" in child.cmdline())
+    answers = []
+    for step in range(STEPS):
+        await client.send(held=True, brake=1.0, steering=0.3 * (-1) ** step)
+        await asyncio.sleep(0.8 + 0.013 * (step % 7))
+        before, sent = client.state[1][10], time.monotonic()
+        await client.send(steering=-client.intent["steering"])
+        while abs(client.state[1][10] - before) < 1e-5 and time.monotonic() < sent + 2.0:
+            await asyncio.sleep(0.0005)
+        answers.append(1e3 * (client.state[0] - sent))
+    out |= {f"steering_to_state_p{p}": float(np.percentile(answers, p)) for p in (50, 90, 99)}
+    for loss in ("let_go", "closed", "silent"):
+        times = []
+        for _ in range(LOSSES):
+            await client.send(held=False, brake=0.0)
+            await asyncio.sleep(0.2)
+            await client.send(held=True, brake=0.0)
+            await asyncio.sleep(0.4)
+            lost = time.monotonic()
+            if loss == "let_go":
+                await client.send(held=False)
+            elif loss == "closed":
+                client.close()
+            else:
+                client.silent = True
+            while not (late := [at for at, brake in commands[-50:] if at > lost and brake > 0.0]) and time.monotonic() < lost + 5.0:
+                await asyncio.sleep(0.001)
+            times.append(1e3 * (late[0] - lost) if late else float("inf"))
+            client.silent = False
+            if loss == "closed":
+                client = Client(url)
+                await client.open()
+                await asyncio.sleep(0.5)
+        out |= {f"{loss}_to_brake_p50": float(np.percentile(times, 50)), f"{loss}_to_brake_max": max(times)}
+    clients = [client]
+    for count in (1, 4):
+        while len(clients) < count:
+            clients.append(Client(url))
+            await clients[-1].open()
+        node.cpu_percent()
+        await asyncio.sleep(CPU_SECONDS)
+        out[f"cpu_of_node_and_server_{count}_pages"] = node.cpu_percent()
+    for one in clients:
+        one.close()
+    return out
