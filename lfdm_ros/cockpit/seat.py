@@ -198,7 +198,7 @@ class Seat:
     def _lose(self, client: int | None, reason: str) -> None:
         assert client is not None
         self._clients[client].armed = False
-        if client == self.driver:
+        if self.driver in (client, None):  # nobody drives: whoever tries is told why it does not count
             self.reason = reason
 
     def _check(self, own: _Client, time: float, intent: Intent) -> None:

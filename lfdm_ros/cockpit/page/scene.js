@@ -4,7 +4,7 @@ import * as THREE from "./vendor/three.module.js";
 
 const COLOURS = {plan: 0x56b4e9, route: 0x3b6fb5, tracked: 0xd55e00, world: 0x8a8f96, body: 0xb9c2cc, scan: 0xf0e442, goal: 0x009e73, wheel: 0x222529};
 const HEIGHT = 1.5;  // of obstacles
-const MAX_POINTS = 8192;
+const MAX_POINTS = 8192, TILE = 5;
 
 /** Draws a model with WebGL; the constructor throws where there is none. */
 export class Scene {
@@ -24,10 +24,8 @@ export class Scene {
     const sun = new THREE.DirectionalLight(0xffffff, 1.6);
     sun.position.set(-30, 40, 60);
     this.scene.add(sun);
-    this.grid = new THREE.GridHelper(400, 80, 0x7b8a97, 0x5a6874);
-    this.grid.rotation.x = Math.PI / 2;
-    this.ground = new THREE.Mesh(new THREE.PlaneGeometry(800, 800), new THREE.MeshLambertMaterial({color: 0x2a3138}));
-    this.scene.add(this.grid, this.ground);
+    this.ground = new THREE.Mesh(new THREE.PlaneGeometry(800, 800), new THREE.MeshBasicMaterial({map: this.#tiles()}));
+    this.scene.add(this.ground);
     this.vehicle = new THREE.Group();
     this.scene.add(this.vehicle);
     this.plan = this.#line(COLOURS.plan, 4);
@@ -40,6 +38,23 @@ export class Scene {
     this.scene.add(...Object.values(this.groups));
     this.built = {dimensions: null, world: null, tracked: null, goal: null};
     this.yaw = 0;
+  }
+
+  /** The ground's texture: tiles of TILE metres, as lines are clipped wrongly by some renderers without a GPU. */
+  #tiles() {
+    const canvas = document.createElement("canvas"), size = canvas.width = canvas.height = 128;
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.fillStyle = "#2a3138";
+    context.fillRect(0, 0, size, size);
+    context.strokeStyle = "#4d5a65";
+    context.lineWidth = 3;
+    context.strokeRect(0, 0, size, size);
+    const texture = new THREE.CanvasTexture(canvas);
+    texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
+    texture.repeat.set(800 / TILE, 800 / TILE);
+    texture.anisotropy = 8;
+    texture.colorSpace = THREE.SRGBColorSpace;
+    return texture;
   }
 
   #line(colour, width) {
@@ -83,8 +98,8 @@ export class Scene {
         wheel.bar.scale.z = Math.max(Math.min(load, 3), 0.02);
         wheel.bar.material.color.set(load < 0.05 ? COLOURS.tracked : COLOURS.goal);
       });
-      this.grid.position.set(5 * Math.round(state.x / 5), 5 * Math.round(state.y / 5), 0);
-      this.ground.position.set(state.x, state.y, -0.15);
+      // By whole tiles: they stay where they are on the ground.
+      this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), 0);
       this.#aim(state, view, d, dt);
     }
     this.#points(model.points);
