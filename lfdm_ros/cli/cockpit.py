@@ -16,11 +16,13 @@ EPILOG = """examples:
   lfdm cockpit                                              a person and autonomy share a vehicle among obstacles
   lfdm cockpit teleop --set released=brake                  without autonomy: the vehicle brakes when all is let go
   lfdm cockpit --set scenario=nato_lane_change --record drive
+  lfdm cockpit --latency 0.3                                over a link: the picture is late, a ghost shows the vehicle now
   lfdm cockpit --attach                                     a page for a graph that is running already
   lfdm cockpit --bag drive                                  the same page plays a recording; no ROS needed
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
 _STACK = "shared_human"
+_REMOTE = "teleop/remote_command"  # of the page, before the link
 # Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
 _PERSON = {"wait_for_operator": False}
 
@@ -33,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bag", metavar="DIR", help="replay a recording instead")
     parser.add_argument("--port", type=int, default=0, help="port of the page (default: a free one)")
     parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
+    parser.add_argument("--latency", type=float, metavar="S",
+                        help="drive over a link with this delay, there and back; the page shows what arrives and changes the delay")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
@@ -45,22 +49,33 @@ def run(args: argparse.Namespace) -> int:
     """Runs `lfdm cockpit`; returns the exit status."""
     if args.bag is not None:
         return _replay(args)
+    from lfdm_ros.nodes.cockpit import MAX_LATENCY
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.processes import run_processes
     from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
 
-    page = {"executable": "cockpit", "parameters": {"port": args.port}, "remappings": {"teleop/command": args.topic}}
+    page: dict[str, Any] = {"executable": "cockpit", "parameters": {"port": args.port}, "remappings": {"teleop/command": args.topic}}
     nodes: list[dict[str, Any]] = [page]
     if not args.attach and args.record is None:
         nodes.insert(0, {"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}})
+    if args.latency is not None:
+        if args.attach or not 0.0 <= args.latency <= MAX_LATENCY:
+            raise InputError(f"--latency {args.latency:g}: give 0 to {MAX_LATENCY:g} s, and not with --attach")
+        # The stack hears the link's end in place of the page.
+        page["parameters"]["behind_link"], page["remappings"] = True, {"teleop/command": _REMOTE}
+        nodes.append({"executable": "teleop_link", "parameters": {"up_delay": 0.5 * args.latency, "down_delay": 0.5 * args.latency},
+                      "remappings": {"teleop/command": _REMOTE, "operator/command": args.topic}})
     stack = load_stack({"nodes": nodes})
     if not args.attach:
         below = load_stack(args.stack)
         simulated = below.declares("stop_time")
         stack = replace(below, nodes=(*below.nodes, *(
             entry.with_parameter("use_sim_time", simulated, "use_sim_time") for entry in stack.nodes)))
-        for name, value in _PERSON.items():
+        # A command that comes over the link is as old as the link is long.
+        shared = any(entry.executable == "shared_control" for entry in stack.nodes)
+        late = {} if args.latency is None else {"operator_timeout" if shared else "command_timeout": 0.5 + MAX_LATENCY}
+        for name, value in {**_PERSON, **late}.items():
             stack = replace(stack, nodes=tuple(
                 entry.with_parameter(name, value, name) if name in entry.table else entry for entry in stack.nodes))
     stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record,

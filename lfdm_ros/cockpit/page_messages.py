@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.cockpit.wire import OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.cockpit.wire import GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
 _MAX_FRAMES = 1000
@@ -62,6 +62,17 @@ def sharing_text(message: Any) -> dict[str, Any]:
     return {"mode": m.mode, "state": m.state, "reason": m.reason, "reasons": list(m.reasons), "limits": list(m.active_limits),
             "emergency_stop": m.emergency_stop, "threats": list(zip(m.component_names, m.component_threats)),
             "risks": list(zip(m.probability_names, m.probabilities, m.probabilities_lower, m.probabilities_upper))}
+
+
+def ghost(message: Any) -> bytes:
+    """Packs x, y [m] and yaw [rad] of the vehicle now, where the view comes late over a link."""
+    return pack(GHOST, stamp_of(message), [message.x, message.y, message.yaw])
+
+
+def link(message: Any) -> dict[str, Any]:
+    """Returns latencies [s] of the link, up and down: median and 99 %, and the number of lost messages."""
+    m = message
+    return {"directions": list(m.directions), "p50": list(m.latency_p50), "p99": list(m.latency_p99), "dropped": list(m.dropped)}
 
 
 def controller(message: Any) -> dict[str, Any]:
@@ -154,12 +165,13 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "autonomy/status": ("controller", controller),
     "shared_control/status": ("sharing", sharing_text),
     "simulator/status": ("simulator", simulator),
+    "teleop/link": ("link", link),
 }
 
 # Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "vehicle/description": 0.0, "world": 0.0}
+    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0}
 
 
 def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:

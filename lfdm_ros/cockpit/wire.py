@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 # Kinds of binary messages; the values of each in the order given in `page/wire.js`.
-STATE, SCAN, PLAN, SHARING, OBSTACLES = 1, 2, 3, 4, 5
+STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST = 1, 2, 3, 4, 5, 6
 CREDIT = 4  # messages that a page may have unacknowledged
 _HEADER = struct.Struct("<B3xId")
 

@@ -7,15 +7,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import Parameter as ParameterMessage
-from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import SetBool, Trigger
@@ -26,12 +25,12 @@ from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import pack_json
-from lfdm_ros.msg import MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
+from lfdm_ros.cockpit.wire import GHOST, pack_json
+from lfdm_ros.msg import LinkStatus, MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import calls, subscribes
+from lfdm_ros.ros.endpoints import calls, given, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -41,11 +40,13 @@ from lfdm_ros.teleop.hands_on import Command
 
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
 _MAX_REQUESTS = 100  # that wait
+MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
-    "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES}
+    "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
+    "latency": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= MAX_LATENCY}
 
 
 class Cockpit(ManualControl):
@@ -59,6 +60,7 @@ class Cockpit(ManualControl):
         Parameter("certificate", "", "file of a certificate in PEM, for https"),
         Parameter("key", "", "file of its key in PEM; empty: in the same file"),
         Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
+        Parameter("behind_link", False, "show `teleop/state` and `teleop/scan`, as they come over a link, and `vehicle/state` as a ghost"),
         *SEAT.parameters,
     )
     ENDPOINTS = (
@@ -66,6 +68,9 @@ class Cockpit(ManualControl):
         subscribes("vehicle/state", VehicleState, qos.NEWEST, "motion of the vehicle"),
         subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
         subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points"),
+        subscribes("teleop/state", VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
+        subscribes("teleop/scan", LaserScan, qos.SENSOR, "points as they come over a link", when=given("behind_link")),
+        subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),
         subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
         subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
         subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
@@ -77,6 +82,7 @@ class Cockpit(ManualControl):
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
         calls("shared_control/set_parameters", SetParameters, "the mode of sharing"),
+        calls("teleop_link/set_parameters", SetParameters, "delay of the link"),
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
@@ -96,8 +102,11 @@ class Cockpit(ManualControl):
         self.server.start()
         self._taken_at = dict.fromkeys(page_messages.PERIODS, -math.inf)
         kinds = {endpoint.name: endpoint.kind for endpoint in self.ENDPOINTS}
+        late = {"vehicle/state": "teleop/state", "scan": "teleop/scan"} if self.value("behind_link") else {}
         for topic in page_messages.PERIODS:
-            self.subscription(topic, partial(self._on_message, topic, kinds[topic]), raw=True)
+            self.subscription(late.get(topic, topic), partial(self._on_message, topic, kinds[topic]), raw=True)
+        if late:
+            self.subscription("vehicle/state", lambda message: self.server.publish(GHOST, page_messages.ghost(message)))
         self.subscription("tf_static", self._mounts.take)
         self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == "calls"}
@@ -193,9 +202,15 @@ class Cockpit(ManualControl):
             self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
         elif name == "pause":
             self._call("vehicle_simulator/pause", SetBool.Request(data=value))
+        elif name == "latency":
+            self._set("teleop_link", {"up_delay": 0.5 * value, "down_delay": 0.5 * value})
         else:
-            mode = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
-            self._call("shared_control/set_parameters", SetParameters.Request(parameters=[ParameterMessage(name="mode", value=mode)]))
+            self._set("shared_control", {"mode": value})
+
+    def _set(self, node: str, values: Mapping[str, Any]) -> None:
+        """Sets live parameters of a node."""
+        parameters = [RosParameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 
     def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None) -> None:
         """Calls a service where there is one; the page says why it failed, else `then` takes the message."""

@@ -7,6 +7,7 @@ import sys
 import time
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -79,6 +80,13 @@ class TeleopLink(Component):
                               self.create_timer(self.value("status_period"), self._publish_status)]
         ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in self._relay.links.items())
         self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
+
+    def parameter_changed(self, name: str, value: Any) -> None:
+        for direction, exposed in zip(DIRECTIONS, (_UP, _DOWN)):
+            link = self._relay.links[direction]
+            for field, parameter in exposed.by_field.items():
+                if parameter.name == name:
+                    link.settings = replace(link.settings, **{field: value})
 
     def activate(self) -> None:
         self._relay.reset()  # messages under way are lost

@@ -35,11 +35,11 @@ class NetworkLinkSettings(Declared):
 
     ABOUT = "link: "
 
-    delay: float = setting(0.0, "s", "least time from one end to the other", 0.0, 10.0)
-    jitter: float = setting(0.0, "s", "mean of the random time that comes on top", 0.0, 10.0)
+    delay: float = setting(0.0, "s", "least time from one end to the other", 0.0, 10.0, live=True)
+    jitter: float = setting(0.0, "s", "mean of the random time that comes on top", 0.0, 10.0, live=True)
     jitter_distribution: str = setting(EXPONENTIAL, "", "of that: uniform from 0, exponential, or log-normal with a standard deviation as "
                                                         "large as its mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
-    drop: float = setting(0.0, "1", "share of the items that is lost, each by itself", 0.0, 1.0)
+    drop: float = setting(0.0, "1", "share of the items that is lost, each by itself", 0.0, 1.0, live=True)
     burst_share: float = setting(0.0, "1", "share of the items that meet the link in its bad state", 0.0, 0.95)
     burst_length: float = setting(20.0, "1", "mean number of items in a row that do", 1.0, 1e6)
     burst_drop: float = setting(1.0, "1", "share of these that is lost", 0.0, 1.0)

@@ -311,5 +311,24 @@ def test_a_recorded_drive_is_replayed(open_page: Callable[..., Page], browser: A
         replay.join()
 
 
+def test_over_a_link_the_picture_is_late_and_a_ghost_is_not(browser: Any, tmp_path: Path) -> None:
+    cockpit = Cockpit(tmp_path, "teleop", "--latency", "0.4", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
+                      "input_timeout=1.0")
+    page = Page(browser, cockpit.url)
+    try:
+        hold_until(cockpit, page, lambda: cockpit.states[-1].vx > 3.0, "KeyW")
+        ahead, behind = (float(page.tab.evaluate(f"document.body.dataset.{name}")) for name in ("ghost", "x"))
+        assert ahead > behind + 0.3  # 0.2 s at 3 m/s, less what a slow page lets pass between the two
+        page.tab.keyboard.up("KeyW")
+        cockpit.until(cockpit.braking)
+        page.tab.evaluate("{const slider = document.getElementById('latency'); slider.value = '1'; "
+                          "slider.dispatchEvent(new Event('change'));}")
+        cockpit.until(lambda: float(page.tab.inner_text("#latency-value").split()[0]) > 900.0)
+        assert not page.faults
+    finally:
+        page.close()
+        cockpit.close()
+
+
 def test_ctrl_c_ends_it(cockpit: Cockpit) -> None:
     cockpit.close()

@@ -44,7 +44,19 @@ export class Bird {
     c.strokeStyle = "#56b4e9";
     c.lineWidth = 3 / scale;
     this.#path(model.plan);
+    this.#ghost(model);
     this.#vehicle(model, state);
+  }
+
+  #ghost({ghost, dimensions: d}) {
+    if (!ghost) return;
+    const c = this.context;
+    c.save();
+    c.translate(ghost[0], ghost[1]);
+    c.rotate(ghost[2]);
+    c.strokeStyle = "#fff";
+    c.strokeRect(-d.outline_rear, -d.outline_half_width, d.outline_front + d.outline_rear, 2 * d.outline_half_width);
+    c.restore();
   }
 
   #vehicle(model, state) {

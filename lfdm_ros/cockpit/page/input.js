@@ -49,7 +49,7 @@ export class Input {
   }
 
   #onKey(event, onKey) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement) return;
     const onButton = event.target instanceof HTMLButtonElement && (event.code === "Space" || event.code === "Enter");
     if (onButton) return;  // the button's own key
     if (this.keyboard.press(event.code)) {

@@ -97,6 +97,7 @@ async function start() {
     intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
   element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
+  element("latency").onchange = event => { viewLink.request("latency", Number(event.target.value)); event.target.blur(); };
   element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);
   element("reset").onclick = () => viewLink.request("reset", true);
   element("mode").onchange = event => { viewLink.request("mode", event.target.value); event.target.blur(); };
@@ -118,6 +119,8 @@ async function start() {
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!element("stale").hidden);
     [data.stamp, data.speed] = [String(model.state?.stamp ?? ""), String(model.state?.vx ?? "")];
+    data.x = String(model.state?.x ?? "");
+    data.ghost = String(model.ghost?.[0] ?? "");
     data.held = String(input.intent.held);
     requestAnimationFrame(frame);
   }

@@ -1,6 +1,6 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
-import {OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const NO_SHAPES = {discs: [], lines: []};
 
@@ -18,7 +18,9 @@ export class Model {
     this.sharing = null;
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
-      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null};
+      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null};
+    /** @type {number[] | null} */
+    this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
     this.spin = [0, 0, 0, 0];  // angle of each wheel, rad
   }
 
@@ -45,8 +47,9 @@ export class Model {
     if (message.kind === SCAN) this.points = scanPoints(message);
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
+    if (message.kind === GHOST) this.ghost = Array.from(message.values);
     if (message.kind === SHARING) this.sharing = readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost"}[message.kind] ?? "unknown";
   }
 
   /** Loads of the wheels as shares of the weight on each at rest; NaN where the vehicle's weight is not known. */

@@ -93,6 +93,8 @@ export class Panel {
     set("record", records ? `REC ${clock((performance.now() - this.recordsSince) / 1000)}` : "record (R)");
     if (records !== this.records) [this.records, this.recordsSince] = [records, performance.now()];
     for (const id of ["pause", "reset", "record"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
+    byId("link").hidden = !texts.link || Boolean(texts.replay);
+    if (texts.link) set("latency-value", `${Math.round(1000 * texts.link.p50.reduce((sum, p) => sum + (p ?? 0), 0))} ms`);
     this.#alarms(texts, model.loads);
     this.#facts(model, seat);
   }

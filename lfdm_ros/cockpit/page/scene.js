@@ -36,6 +36,9 @@ export class Scene {
     this.vehicle.add(this.points);
     this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
     this.scene.add(...Object.values(this.groups));
+    this.ghost = new THREE.Mesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshBasicMaterial({color: 0xffffff, wireframe: true}));
+    this.ghost.visible = false;
+    this.scene.add(this.ghost);
     this.built = {dimensions: null, world: null, tracked: null, goal: null};
     this.yaw = 0;
   }
@@ -103,9 +106,20 @@ export class Scene {
       this.#aim(state, view, d, dt);
     }
     this.#points(model.points);
+    this.#showGhost(model);
     this.#path(this.plan, model.plan, 0.15);
     this.#path(this.route, model.texts.route.route?.lines[0] ?? [], 0.08);
     this.renderer.render(this.scene, this.camera);
+  }
+
+  /** A wire frame where the vehicle is now, while the picture is late. */
+  #showGhost({ghost, dimensions: d}) {
+    this.ghost.visible = Boolean(ghost);
+    if (!ghost) return;
+    const [x, y, yaw] = ghost, middle = 0.5 * (d.outline_front - d.outline_rear);
+    this.ghost.scale.set(d.outline_front + d.outline_rear, 2 * d.outline_half_width, HEIGHT);
+    this.ghost.position.set(x + middle * Math.cos(yaw), y + middle * Math.sin(yaw), 0.5 * HEIGHT + 0.2);
+    this.ghost.rotation.z = yaw;
   }
 
   #aim(state, view, d, dt) {
