@@ -82,9 +82,9 @@ class ReplayTracks:
             word, text = page_messages.TEXTS[name]
             content = text(message)
             self.tracks.setdefault(word, Track()).add(time, pack_json(word, content), page_messages.TEXT_PERIOD)
-            self._note(word, time, content)
+            self.note(word, time, content)
 
-    def _note(self, kind: str, time: float, content: dict[str, Any]) -> None:
+    def note(self, kind: str, time: float, content: dict[str, Any]) -> None:
         """Collects events: what differs from the message before."""
         before, self._before[kind] = self._before.get(kind, {}), content
         if not before or len(self.events) >= _MAX_EVENTS:

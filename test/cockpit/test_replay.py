@@ -67,9 +67,9 @@ def test_wrong_requests_are_refused(recording: ReplayTracks, name: str, value: A
 def test_events_are_differences() -> None:
     recording = ReplayTracks("nowhere")
     for time, collisions, lifted in ((0.0, 0, 0), (1.0, 1, 0), (2.0, 1, 2)):
-        recording._note("simulator", time, {"collisions": collisions, "lifted": lifted, "collided_with": "tree"})
+        recording.note("simulator", time, {"collisions": collisions, "lifted": lifted, "collided_with": "tree"})
     for time, state in ((0.0, "sharing"), (3.0, "operator_lost")):
-        recording._note("sharing", time, {"state": state})
+        recording.note("sharing", time, {"state": state})
     assert recording.events == [(1.0, "collision with tree"), (2.0, "2 wheels lifted"), (3.0, "operator lost")]
 
 
