@@ -35,18 +35,22 @@ from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.sharing_settings import MODES
-from lfdm_ros.srv import Reset
+from lfdm_ros.srv import Reset, Step
 from lfdm_ros.teleop.hands_on import Command
 
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
 _MAX_REQUESTS = 100  # that wait
+_MAX_STEPS = 1000  # ticks
+_PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
     "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
-    "latency": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= MAX_LATENCY}
+    "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
+    "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
+    "pace": lambda value: type(value) in (int, float) and _PACES[0] <= value <= _PACES[1]}
 
 
 class Cockpit(ManualControl):
@@ -86,6 +90,8 @@ class Cockpit(ManualControl):
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
+        calls("vehicle_simulator/step", Step, "some ticks while it is paused"),
+        calls("vehicle_simulator/set_parameters", SetParameters, "pace of simulated time"),
         calls("vehicle_simulator/reset", Reset, "the vehicle back at the start"),
     )
 
@@ -202,6 +208,10 @@ class Cockpit(ManualControl):
             self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
         elif name == "pause":
             self._call("vehicle_simulator/pause", SetBool.Request(data=value))
+        elif name == "step":
+            self._call("vehicle_simulator/step", Step.Request(ticks=value))
+        elif name == "pace":
+            self._set("vehicle_simulator", {"speed_factor": float(value)})
         elif name == "latency":
             self._set("teleop_link", {"up_delay": 0.5 * value, "down_delay": 0.5 * value})
         else:

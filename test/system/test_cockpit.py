@@ -249,6 +249,25 @@ def test_one_page_drives_and_any_page_stops(open_page: Callable[..., Page], cock
     one.tab.keyboard.up("KeyW")
 
 
+def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
+    hold_until(cockpit, page, lambda: cockpit.states[-1].x > 1.0, "KeyW")
+    page.tab.keyboard.up("KeyW")
+    page.tab.click("#pause")
+    page.wait("#step:not([hidden])")
+    number = len(cockpit.states)
+    page.tab.click("#step")
+    cockpit.until(lambda: len(cockpit.states) == number + 10)
+    page.tab.click("#reset")
+    page.tab.click("#pause")
+    cockpit.until(lambda: abs(cockpit.states[-1].x) < 0.5)
+    page.tab.select_option("#pace", "0.5")
+    page.wait("body[data-pace='0.5']")
+    page.tab.select_option("#pace", "1")
+    page.wait("body[data-pace='1']")
+    assert not page.faults
+
+
 def test_the_view_in_three_dimensions_shows_what_there_is(
         launch: Callable[..., Any], open_page: Callable[..., Page], cockpit: Cockpit, tmp_path: Path) -> None:
     import matplotlib.image

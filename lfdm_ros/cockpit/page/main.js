@@ -15,6 +15,7 @@ Tab or 1 2 3: view; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
 Let go of everything, and autonomy takes over, or the vehicle brakes.
 This page is no safety device: with a real vehicle its own emergency stop counts.`;
+const STEP = 10;  // ticks of a simulator that publishes 100 times a second
 const VIEWS = ["chase", "driver", "bird"];
 
 const element = id => /** @type {any} */ (document.getElementById(id));
@@ -99,6 +100,8 @@ async function start() {
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
   element("latency").onchange = event => { viewLink.request("latency", Number(event.target.value)); event.target.blur(); };
   element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);
+  element("pace").onchange = event => { viewLink.request("pace", Number(event.target.value)); event.target.blur(); };
+  element("step").onclick = () => viewLink.request("step", STEP);
   element("reset").onclick = () => viewLink.request("reset", true);
   element("mode").onchange = event => { viewLink.request("mode", event.target.value); event.target.blur(); };
   for (const id of ["view", "unit"]) element(id).onchange = event => event.target.blur();
@@ -119,6 +122,7 @@ async function start() {
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!element("stale").hidden);
     [data.stamp, data.speed] = [String(model.state?.stamp ?? ""), String(model.state?.vx ?? "")];
+    data.pace = String(model.texts.simulator?.pace_asked ?? "");
     data.x = String(model.state?.x ?? "");
     data.ghost = String(model.ghost?.[0] ?? "");
     data.held = String(input.intent.held);

@@ -9,6 +9,7 @@ export class Model {
     /** @type {import("./wire.js").State | null} */
     this.state = null;
     this.receivedAt = -Infinity;  // of the state, ms of performance.now
+    /** @type {Float32Array} */
     this.points = new Float32Array();  // of the scan, in the vehicle's frame
     /** @type {number[][]} */
     this.plan = [];  // rows x, y, speed

@@ -92,6 +92,10 @@ export class Panel {
     byId("record").setAttribute("aria-pressed", String(records));
     set("record", records ? `REC ${clock((performance.now() - this.recordsSince) / 1000)}` : "record (R)");
     if (records !== this.records) [this.records, this.recordsSince] = [records, performance.now()];
+    byId("step").hidden = !texts.simulator?.paused || Boolean(texts.replay);
+    const pace = /** @type {HTMLSelectElement} */ (byId("pace"));
+    pace.disabled = !texts.simulator;
+    if (texts.simulator && document.activeElement !== pace) pace.value = String(texts.simulator.pace_asked);
     for (const id of ["pause", "reset", "record"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
     byId("link").hidden = !texts.link || Boolean(texts.replay);
     if (texts.link) set("latency-value", `${Math.round(1000 * texts.link.p50.reduce((sum, p) => sum + (p ?? 0), 0))} ms`);
@@ -101,9 +105,9 @@ export class Panel {
 
   #loads(loads) {
     [...byId("loads").children].forEach((cell, i) => {
-      const [meter, word] = cell.children, lifted = loads[i] < LIFTED;
+      const [meter, word] = /** @type {any} */ (cell.children), lifted = loads[i] < LIFTED;
       meter.hidden = !Number.isFinite(loads[i]);
-      /** @type {HTMLMeterElement} */ (meter).value = Math.min(loads[i] || 0, 2);
+      meter.value = Math.min(loads[i] || 0, 2);
       word.textContent = meter.hidden ? "" : lifted ? "LIFTED" : `${Math.round(100 * loads[i])} %`;
       word.className = lifted ? "lifted" : "";
     });
