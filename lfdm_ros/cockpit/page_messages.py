@@ -173,6 +173,14 @@ PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
     "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0}
 
+# Types of their messages, of which others may have the names.
+TYPES: Mapping[str, str] = {
+    "vehicle/state": "lfdm_ros/msg/VehicleState", "scan": "sensor_msgs/msg/LaserScan", "autonomy/plan": "lfdm_ros/msg/Plan",
+    "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
+    "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
+    "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
+    "world": "visualization_msgs/msg/MarkerArray", "tf_static": "tf2_msgs/msg/TFMessage"}
+
 
 def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yields kind and content of the binary messages that a topic's message becomes. number: of a state."""

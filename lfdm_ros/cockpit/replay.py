@@ -13,8 +13,8 @@ from typing import Any
 from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
-from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import pack_json
+from lfdm_ros.cockpit.server import CockpitServer, OnRequest
+from lfdm_ros.cockpit.wire import pack, pack_json
 from lfdm_ros.errors import InputError
 
 TICK = 0.02  # [s] between two looks at the clock
@@ -35,6 +35,8 @@ class Track:
         if not self.times or time - self.times[-1] >= period - 1e-6:
             self.times.append(time)
             self.messages.append(message)
+        elif isinstance(message, str):
+            self.messages[-1] = message  # the last word of several at once
 
     def at(self, time: float) -> bytes | str | None:
         """Returns the newest message at a time; None: there is none yet."""
@@ -63,6 +65,12 @@ class ReplayTracks:
             names = {connection.id: name for name in ("tf_static", *page_messages.PERIODS) for connection in _find(bag, name)}
             if "vehicle/state" not in names.values():
                 raise InputError(f"{self.path} has no topic vehicle/state: nothing to show; `lfdm bag info` lists its topics")
+            for connection in bag.connections:
+                expected = page_messages.TYPES.get(names.get(connection.id, ""), connection.msgtype)
+                if connection.msgtype != expected:
+                    if expected == page_messages.TYPES["vehicle/state"]:
+                        raise InputError(f"{self.path}: {connection.topic} is a {connection.msgtype}, not a {expected}")
+                    del names[connection.id]
             wanted = [connection for connection in bag.connections if connection.id in names]
             total, begin = sum(connection.msgcount for connection in wanted) or 1, None
             for number, (connection, stamp, data) in enumerate(bag.raw(wanted)):
@@ -116,15 +124,17 @@ class Player:
         self.loaded = 0.0  # share
         self._sought = True
 
-    def request(self, name: str, value: Any) -> None:
+    def request(self, name: str, value: Any, page: str = "") -> None:
         """Takes a request of a page: seek [s], play, rate.
 
         Raises:
             Refused: unknown, or a wrong value.
         """
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        number = type(value) in (int, float) and abs(value) < 1e9  # false for NaN
         if name == "seek" and number:
-            self.time, self._sought = min(max(float(value), 0.0), self.recording.duration), True
+            # Beyond what is read so far: `advance` waits for it.
+            most = self.recording.duration if self.loaded == 1.0 else math.inf
+            self.time, self._sought = min(max(float(value), 0.0), most), True
         elif name == "play" and isinstance(value, bool):
             if value and self.time >= self.recording.duration and self.loaded == 1.0:
                 self.time, self._sought = 0.0, True
@@ -139,14 +149,16 @@ class Player:
     def advance(self, seconds: float, publish: Callable[..., None]) -> None:
         """Moves on by the clock [s] and publishes the newest of each kind; after a seek all kinds."""
         before = self.time
-        if self.playing:
-            self.time = min(self.time + self.rate * seconds, self.recording.duration)
+        if self.loaded == 1.0 or self.time <= self.recording.duration:
+            self.time = min(self.time + self.rate * seconds * self.playing, self.recording.duration)
         if self.playing and self.loaded == 1.0 and self.time >= self.recording.duration:
             self.playing = False
         for kind, track in list(self.recording.tracks.items()):
             message = track.at(self.time)
-            if message is not None and (self._sought or track.at(before) is not message):
-                publish(kind, message, keep=True)
+            if self._sought or track.at(before) is not message:
+                # Before the first of its kind the page forgets what it has.
+                nothing = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
+                publish(kind, nothing if message is None else message, keep=True)
         self._sought = False
 
     @property
@@ -154,10 +166,10 @@ class Player:
         """State of the replay, for the page."""
         recording = self.recording
         return {"time": round(self.time, 3), "duration": recording.duration, "playing": self.playing, "rate": self.rate,
-                "loaded": round(self.loaded, 3), "events": recording.events, "name": recording.path.name}
+                "loaded": round(self.loaded, 3), "name": recording.path.name}
 
 
-def serve(recording: ReplayTracks, server_of: Callable[[Callable[[str, Any], None]], CockpitServer], *, announce: Callable[[str], None],
+def serve(recording: ReplayTracks, server_of: Callable[[OnRequest], CockpitServer], *, announce: Callable[[str], None],
           ended: Callable[[], bool] = lambda: False) -> None:
     """Serves a recording until `ended` or an interrupt; reading goes on while the page plays.
 
@@ -175,7 +187,7 @@ def serve(recording: ReplayTracks, server_of: Callable[[Callable[[str, Any], Non
     server.start()
     try:
         announce(server.url)
-        now = time.monotonic()
+        now, events = time.monotonic(), -1
         while not ended():
             end = time.monotonic() + TICK
             while player.loaded < 1.0 and time.monotonic() < end:
@@ -184,5 +196,8 @@ def serve(recording: ReplayTracks, server_of: Callable[[Callable[[str, Any], Non
             before, now = now, time.monotonic()
             player.advance(now - before, server.publish)
             server.publish("replay", pack_json("replay", player.status), keep=True)
+            if (known := len(recording.events)) != events:
+                events = known
+                server.publish("events", pack_json("events", {"events": recording.events}), keep=True)
     finally:
         server.stop()

@@ -74,8 +74,8 @@ class Intent:
         for key, value in values.items():
             if type(value) not in (int, float):
                 raise Refused(f"{key} of an input is a number", MALFORMED)
-            if not math.isfinite(value):
-                raise Refused(f"{key} is {value}", NOT_FINITE)
+            if not abs(value) < 1e300:  # false for NaN; a whole number of JSON may be larger than any float
+                raise Refused(f"{key} is not finite", NOT_FINITE)
         for key, lower in (("steering", -1.0), ("throttle", -1.0), ("brake", 0.0)):
             if not lower <= values[key] <= 1.0:
                 raise Refused(f"{key} is {values[key]:g}; from {lower:g} to 1", OUT_OF_RANGE)
@@ -179,10 +179,19 @@ class Seat:
         self.stopped = True
 
     def resume(self) -> None:
-        """Ends a stop; the driver must come to rest before it drives again."""
+        """Ends a stop; everything must be let go before anybody drives again."""
         self.stopped = False
+        self.disarm()
+
+    def disarm(self) -> None:
+        """Has every client come to rest before it drives again."""
         for own in self._clients.values():
             own.armed = False
+        self.reason = "let go of everything first"
+
+    def drives(self, time: float) -> bool:
+        """Checks that a client drives at a time [s]."""
+        return not self.stopped and self._drives(self.driver, time)
 
     def _drives(self, client: int | None, time: float) -> bool:
         own = self._clients.get(client) if client is not None else None
@@ -210,6 +219,7 @@ class Seat:
         own.arrivals.append(time)
         if own.intent is not None and intent.number <= own.intent.number:
             own.armed = False
+            self.reason = "an input was out of order; let go of everything first"
             raise Refused(f"input {intent.number} after {own.intent.number}", STAMP)
         if own.intent is not None and math.isfinite(own.delay_offset):
             own.delay_offset += _CLOCK_DRIFT * (time - own.received_at)

@@ -11,11 +11,13 @@ import hmac
 import ipaddress
 import json
 import secrets
+import socket
 import ssl
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +35,9 @@ from lfdm_ros.teleop.hands_on import Command
 
 PAGE = Path(__file__).parent / "page"
 MAX_MESSAGE = 2000  # bytes of a message from a page; a longer one closes its socket
-MAX_CLIENTS = 32
+MAX_CLIENTS = 32  # views, and as many inputs
+MAX_CONNECTIONS = 200
+_MAX_NAMES = 1000
 _PICTURES = 1000  # numbers of states whose times are kept
 _SEAT_PERIOD = 0.1  # [s] between two messages on the seat
 _START_TIMEOUT = 10.0  # [s]
@@ -43,8 +47,8 @@ _HEADERS = {
     "Permissions-Policy": "gamepad=(self), screen-wake-lock=(self)", "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-cache"}
 
-# Handles a request of a page: its name and value. Raises Refused.
-OnRequest = Callable[[str, Any], None]
+# Handles a request of a page: its name and value, and the page's name. Raises Refused.
+OnRequest = Callable[[str, Any, str], None]
 
 
 class CockpitServer:
@@ -57,7 +61,8 @@ class CockpitServer:
     """
 
     def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
-                 key: str = "", insecure: bool = False, on_refusal: Callable[[Refused], None] = lambda error: None) -> None:
+                 key: str = "", insecure: bool = False, hosts: Sequence[str] = (),
+                 on_refusal: Callable[[Refused], None] = lambda error: None) -> None:
         """
         Creates a server that does not listen yet.
 
@@ -65,6 +70,7 @@ class CockpitServer:
             port: 0: a free one.
             certificate, key: files in PEM for https; empty: http.
             insecure: http on an address that other machines reach.
+            hosts: names by which pages may call this machine, besides its addresses.
 
         Raises:
             InputError: an address that needs a certificate has none, or a certificate that cannot be read.
@@ -74,7 +80,10 @@ class CockpitServer:
         self.views: list[_View] = []
         self.token, self.session = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._lock = threading.Lock()
-        self._address, self._port = address, port
+        self._address, self._port, self._names = address, port, tuple(hosts)
+        self.page_names: dict[str, str] = {}
+        self.inputs = 0
+        self._pending: dict[int | str, bytes | str] = {}
         self._tls = _tls(address, certificate, key, insecure)
         self._number = 0
         self._pictures: deque[float] = deque(maxlen=_PICTURES)
@@ -109,10 +118,26 @@ class CockpitServer:
         with self._lock:
             return self.seat.command(now)
 
-    def resume(self) -> None:
-        """Ends a stop."""
+    def stop_seat(self) -> None:
+        """Brakes fully until `resume`."""
         with self._lock:
+            self.seat.stop()
+
+    def resume(self, page: str) -> None:
+        """Ends a stop.
+
+        Raises:
+            Refused: another page has the seat.
+        """
+        with self._lock:
+            if self.seat.driver is not None and self.seat.name(self.seat.driver) != page:
+                raise Refused(f"{self.seat.name(self.seat.driver)} has the seat: it resumes")
             self.seat.resume()
+
+    def disarm(self) -> None:
+        """Has the driver let go before driving on."""
+        with self._lock:
+            self.seat.disarm()
 
     def next_number(self) -> int:
         """Returns the number of the next state, which counts as new from now on."""
@@ -122,11 +147,17 @@ class CockpitServer:
             return self._number
 
     def publish(self, kind: int | str, message: bytes | str, *, keep: bool = False) -> None:
-        """Sends a message to all pages; keep: also to those that come later."""
-        if keep:
-            self._kept[kind] = message
-        if self.views:
-            self._loop.call_soon_threadsafe(self._offer, kind, message)
+        """Sends a message to all pages; keep: also to those that come later. Of those that wait for the server only the newest is kept."""
+        with self._lock:
+            if keep:
+                self._kept[kind] = message
+            if not self.views:
+                return
+            waits = bool(self._pending)
+            self._pending[kind] = message
+        if not waits:
+            with suppress(RuntimeError):  # the server has stopped
+                self._loop.call_soon_threadsafe(self._flush)
 
     def refuse(self, error: Refused) -> None:
         """Counts a refusal."""
@@ -164,19 +195,29 @@ class CockpitServer:
 
     def open_view(self, view: _View) -> None:
         """Sends a new page all that is kept, then what comes."""
-        self.views.append(view)
-        for kind, message in self._kept.items():
+        with self._lock:
+            self.views.append(view)
+            kept = list(self._kept.items())
+        for kind, message in kept:
             view.offer(kind, message)
 
-    def _offer(self, kind: int | str, message: bytes | str) -> None:
-        for view in self.views:
-            view.offer(kind, message)
+    def name_of(self, page: str) -> str:
+        """Returns the short name of a page, by the number that it has chosen for itself."""
+        if page not in self.page_names and len(self.page_names) >= _MAX_NAMES:
+            self.page_names.pop(next(iter(self.page_names)))
+        return self.page_names.setdefault(page, f"page {len(self.page_names) + 1}")
+
+    def _flush(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        for kind, message in pending.items():
+            for view in list(self.views):
+                view.offer(kind, message)
 
     def _tell_seat(self) -> None:
         with self._lock:
             driver, reason, stopped = self.seat.driver, self.seat.reason, self.seat.stopped
-            name = self.seat.name(driver)
-            drives = not reason and driver is not None
+            name, drives = self.seat.name(driver), self.seat.drives(time.monotonic())
         for view in self.views:
             view.offer("seat", pack_json("seat", {
                 "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "you": view.name, "yours": name == view.name,
@@ -189,15 +230,18 @@ class CockpitServer:
             self._port = sockets[0].getsockname()[1]
             scheme = "https" if self._tls else "http"
             shown = f"[{self._address}]" if ":" in self._address else self._address
-            self.hosts = frozenset(f"{name}:{self._port}" for name in (
-                {shown, "localhost", "127.0.0.1", "[::1]"} if _is_loopback(self._address) else {shown}))
-            self.url = f"{scheme}://{shown}:{self._port}/#token={self.token}"
-            server = tornado.httpserver.HTTPServer(_application(self), ssl_options=self._tls, max_body_size=MAX_MESSAGE,
-                                                   max_header_size=16_384, idle_connection_timeout=60.0)
+            names = [shown, *self._names, *_addresses(self._address)]
+            usual = {"http": 80, "https": 443}[scheme] == self._port  # browsers leave it out
+            self.hosts = frozenset({f"{name}:{self._port}" for name in names} | set(names if usual else ()))
+            host = next((name for name in names if name not in ("0.0.0.0", "[::]")), shown)
+            self.url = f"{scheme}://{host}:{self._port}/#token={self.token}"
+            server = _Server(_application(self), ssl_options=self._tls, max_body_size=MAX_MESSAGE, max_header_size=16_384,
+                             body_timeout=5.0, idle_connection_timeout=10.0)
             server.add_sockets(sockets)
-        except (OSError, InputError) as error:
+        except Exception as error:
             self._failure = error
             self._started.set()
+            self._loop.close()
             return
         self._loop.call_later(_SEAT_PERIOD, self._periodic)
         self._loop.call_soon(self._started.set)
@@ -205,6 +249,7 @@ class CockpitServer:
         server.stop()
         for view in list(self.views):
             view.close()
+        self.views.clear()
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.run_until_complete(server.close_all_connections())
         self._loop.close()
@@ -212,6 +257,32 @@ class CockpitServer:
     def _periodic(self) -> None:
         self._tell_seat()
         self._loop.call_later(_SEAT_PERIOD, self._periodic)
+
+
+class _Server(tornado.httpserver.HTTPServer):
+    """A server that closes connections beyond its most, so that nobody uses up the process's files."""
+
+    def handle_stream(self, stream: Any, address: Any) -> None:
+        if len(self._connections) >= MAX_CONNECTIONS:
+            stream.close()
+        else:
+            super().handle_stream(stream, address)
+
+
+def _addresses(address: str) -> list[str]:
+    """Lists the names by which a browser may call a server that listens on an address."""
+    if _is_loopback(address):
+        return ["localhost", "127.0.0.1", "[::1]"]
+    if address not in ("0.0.0.0", "::", ""):
+        return []
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # sends nothing: the system chooses the interface that leads outside
+        found.append(probe.getsockname()[0])
+    name = socket.gethostname()
+    with suppress(OSError):
+        found += [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)]
+    return [*dict.fromkeys(found), name, "localhost", "127.0.0.1"]
 
 
 def _is_loopback(address: str) -> bool:
@@ -239,7 +310,8 @@ def _application(server: CockpitServer) -> tornado.web.Application:
     return tornado.web.Application(
         [("/session", _Session), ("/view", _View), ("/input", _Input),
          ("/(.*)", _Page, {"path": str(PAGE), "default_filename": "index.html"})],
-        cockpit=server, websocket_max_message_size=MAX_MESSAGE, log_function=lambda handler: None)
+        cockpit=server, websocket_max_message_size=MAX_MESSAGE,
+        websocket_ping_interval=5.0, websocket_ping_timeout=5.0, log_function=lambda handler: None)
 
 
 class _Checked(tornado.web.RequestHandler):
@@ -266,10 +338,10 @@ class _Checked(tornado.web.RequestHandler):
         """Answers 403 and counts it."""
         self.cockpit.refuse(Refused(f"a connection with {text}", "access"))
         self.set_status(403)
-        self.finish()
+        self.finish(f"refused: {text}\n")
 
     def has_session(self) -> bool:
-        return hmac.compare_digest(self.get_cookie(self.cookie_name, "") or "", self.cockpit.session)
+        return hmac.compare_digest((self.get_cookie(self.cookie_name, "") or "").encode(), self.cockpit.session.encode())
 
 
 class _Page(_Checked, tornado.web.StaticFileHandler):
@@ -296,13 +368,21 @@ class _Session(_Checked):
 
 
 class _Socket(_Checked, tornado.websocket.WebSocketHandler):
-    """A socket of a page with a session."""
+    """A socket of a page with a session. page: number that the page has chosen for itself, the same on both sockets."""
+
+    def others(self) -> int:
+        """Returns the number of open sockets of this kind."""
+        raise NotImplementedError
+
+    @property
+    def page_name(self) -> str:
+        return self.cockpit.name_of(self.get_query_argument("page", "")[:40] or secrets.token_hex(8))
 
     def prepare(self) -> None:
         super().prepare()
         if not self._finished and not self.has_session():
             self.deny("no session")
-        elif not self._finished and len(self.cockpit.views) >= MAX_CLIENTS:
+        elif not self._finished and self.others() >= MAX_CLIENTS:
             self.deny("too many pages")
 
     def check_origin(self, origin: str) -> bool:
@@ -318,12 +398,12 @@ class _Socket(_Checked, tornado.websocket.WebSocketHandler):
 class _View(_Socket):
     """Sends the view; takes acknowledgements and requests."""
 
-    _last = 0
+    def others(self) -> int:
+        return len(self.cockpit.views)
 
     def open(self) -> None:
         super().open()
-        _View._last += 1
-        self.name, self._outbox, self._sending = f"page {_View._last}", Outbox(), False
+        self.name, self._outbox = self.page_name, Outbox()
         self.cockpit.open_view(self)
 
     def offer(self, kind: int | str, message: bytes | str) -> None:
@@ -347,7 +427,7 @@ class _View(_Socket):
                 self._outbox.acknowledge(value)
                 self._send()
             else:
-                self.cockpit.on_request(name, value)
+                self.cockpit.on_request(name, value, self.name)
         except Refused as error:
             self.cockpit.refuse(error)
 
@@ -361,17 +441,22 @@ class _Input(_Socket):
 
     _last = 0
 
+    def others(self) -> int:
+        return self.cockpit.inputs
+
     def open(self) -> None:
         super().open()
         _Input._last += 1
         self._client = _Input._last
-        self.cockpit.enter(self._client, self.get_query_argument("name", f"input {self._client}")[:20])
+        self.cockpit.inputs += 1
+        self.cockpit.enter(self._client, self.page_name)
 
     def on_message(self, text: str | bytes) -> None:
         self.cockpit.take(self._client, text)
 
     def on_close(self) -> None:
         if hasattr(self, "_client"):
+            self.cockpit.inputs -= 1
             self.cockpit.leave(self._client)
 
 

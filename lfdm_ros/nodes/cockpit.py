@@ -40,6 +40,7 @@ from lfdm_ros.teleop.hands_on import Command
 
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
 _MAX_REQUESTS = 100  # that wait
+_INSIST = 0.2  # [s] between two requests of the emergency stop
 _MAX_STEPS = 1000  # ticks
 _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
@@ -63,6 +64,7 @@ class Cockpit(ManualControl):
         Parameter("port", 0, "port to listen on; 0: a free one", 0, 65535),
         Parameter("certificate", "", "file of a certificate in PEM, for https"),
         Parameter("key", "", "file of its key in PEM; empty: in the same file"),
+        Parameter("hosts", [], "names by which browsers may call this machine, besides its addresses"),
         Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
         Parameter("behind_link", False, "show `teleop/state` and `teleop/scan`, as they come over a link, and `vehicle/state` as a ghost"),
         *SEAT.parameters,
@@ -99,12 +101,13 @@ class Cockpit(ManualControl):
         self._publishing = threading.Lock()
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
+        self._stop_confirmed, self._ask_for_stop = False, 0.0
         self._warnings: dict[str, tuple[float, int, str]] = {}
         self._mounts = page_messages.Mounts()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
             Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
-            **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure")})
+            **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure", "hosts")})
         self.server.start()
         self._taken_at = dict.fromkeys(page_messages.PERIODS, -math.inf)
         kinds = {endpoint.name: endpoint.kind for endpoint in self.ENDPOINTS}
@@ -120,7 +123,7 @@ class Cockpit(ManualControl):
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
         self._periodic.append(self.every(0.5, self._send_warnings))
-        self.get_logger().info(f"open {self.server.url}")
+        print(f"cockpit: open {self.server.url}", flush=True)  # not by the log, which the graph hears: the address holds the token
 
     def cleanup(self) -> None:
         self.server.stop()
@@ -133,6 +136,7 @@ class Cockpit(ManualControl):
     def publish(self) -> None:
         while self._requests:
             self._act(*self._requests.popleft())
+        self._insist_on_stop()
         self._publish_command()
 
     def _publish_command(self) -> None:
@@ -163,6 +167,8 @@ class Cockpit(ManualControl):
         number = self.server.next_number() if topic == "vehicle/state" else 0
         for packed, content in page_messages.packed(topic, message, self._mounts, number):
             self.server.publish(packed, content)
+        if topic == "shared_control/status":
+            self._stop_confirmed = message.emergency_stop
         if topic in page_messages.TEXTS:
             word, text = page_messages.TEXTS[topic]
             if now - self._sent_at.get(word, -math.inf) >= (page_messages.TEXT_PERIOD if period else 0.0):
@@ -172,12 +178,13 @@ class Cockpit(ManualControl):
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
         for name, (level, text) in page_messages.warnings(message).items():
-            if f"/{name}".startswith(self.get_namespace()):
+            if f"/{name}".startswith(f"{self.get_namespace().rstrip('/')}/"):
                 self._warnings[name] = now, level, text
 
     def _send_warnings(self) -> None:
         oldest = time.monotonic() - _WARNING_LASTS
-        count = [(level, name, text) for name, (came, level, text) in self._warnings.items() if level and came > oldest]
+        self._warnings = {name: warning for name, warning in self._warnings.items() if warning[0] > oldest}
+        count = [(level, name, text) for name, (_, level, text) in self._warnings.items() if level]
         self._text("warnings", {"warnings": sorted(count, reverse=True)})
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
@@ -185,24 +192,37 @@ class Cockpit(ManualControl):
 
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
 
-    def _on_request(self, name: str, value: Any) -> None:
+    def _insist_on_stop(self) -> None:
+        """Asks for the emergency stop until shared control has it, which may start later or start again."""
+        now = time.monotonic()
+        if self.server.seat.stopped and not self._stop_confirmed and now >= self._ask_for_stop:
+            self._ask_for_stop = now + _INSIST
+            if (client := self._callers["shared_control/emergency_stop"]).service_is_ready():
+                client.call_async(Trigger.Request())
+
+    def _on_request(self, name: str, value: Any, page: str) -> None:
         if name not in _REQUESTS:
             raise Refused(f"request {name[:30]!r} is unknown", UNUSABLE)
         if not _REQUESTS[name](value):
             raise Refused(f"request {name}: a wrong value", OUT_OF_RANGE)
+        if name == "stop":
+            # Never refused, and never undone by what was asked for before it.
+            self.server.stop_seat()
+            self._requests = deque((one for one in self._requests if one[0] != "resume"), maxlen=_MAX_REQUESTS)
+            self._ask_for_stop = 0.0
+            return
         if len(self._requests) == _MAX_REQUESTS:
             raise Refused("too many requests", UNUSABLE)
-        if name == "stop":
-            self.server.seat.stop()
+        if name == "resume":
+            self.server.resume(page)
         self._requests.append((name, value))
 
     def _act(self, name: str, value: Any) -> None:
-        if name == "stop":
-            self._call("shared_control/emergency_stop", Trigger.Request())
-        elif name == "resume":
-            self.server.resume()
-            self._call("shared_control/reset_emergency_stop", Trigger.Request())
+        if name == "resume":
+            self._stop_confirmed = False
+            self._call("shared_control/reset_emergency_stop", Trigger.Request(), quiet=True)
         elif name == "reset":
+            self.server.disarm()
             self._call("vehicle_simulator/reset", Reset.Request())
         elif name == "record":
             self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
@@ -222,11 +242,12 @@ class Cockpit(ManualControl):
         parameters = [RosParameter(name, value=value).to_parameter_msg() for name, value in values.items()]
         self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 
-    def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None) -> None:
-        """Calls a service where there is one; the page says why it failed, else `then` takes the message."""
+    def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None, *, quiet: bool = False) -> None:
+        """Calls a service where there is one; the page says why it failed, else `then` takes the message. quiet: it may be missing."""
         client = self._callers[service]
         if not client.service_is_ready():
-            self._text("answer", {"service": service, "text": "nobody offers this here"})
+            if not quiet:
+                self._text("answer", {"service": service, "text": "nobody offers this here"})
             return
         client.call_async(request).add_done_callback(lambda future: self._answer(service, future.result(), then))
 
@@ -237,6 +258,8 @@ class Cockpit(ManualControl):
         self._text("answer", {"service": service, "text": "; ".join(failed)})
         if not failed:
             then(getattr(response, "message", ""))
+        elif service == "recorder/stop":  # whatever it was, nothing is recorded now
+            self._tell_recording(False, "")
 
     def _tell_recording(self, records: bool, bag: str) -> None:
         self._text("recording", {"records": records, "bag": bag}, keep=True)
