@@ -1,18 +1,21 @@
 // Starts the page: session, connections, pictures. State that tests read is on document.body.dataset.
 
 import {Bird} from "./bird.js";
+import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
 import {Panel} from "./panel.js";
 import {ReplayBar} from "./replay.js";
 import {Strips} from "./strips.js";
+import {TeachDialogue} from "./teach.js";
 
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
 Space: full brake; Shift: hold the wheel without doing anything
 Q: reverse; P: autonomy alone, and back; R: record
 Tab or 1 2 3: view; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
+Wheel, or a pad that you want otherwise: press teach device once
 Let go of everything, and autonomy takes over, or the vehicle brakes.
 This page is no safety device: with a real vehicle its own emergency stop counts.`;
 const VIEWS = ["chase", "driver", "bird"];
@@ -95,6 +98,8 @@ async function start() {
   });
   const input = new Input({touchSteer: element("touch-steer"), touchPedals: element("touch-pedals")},
     intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
+  const dialogue = new TeachDialogue(element("teach-dialogue"), input, notify);
+  element("teach").onclick = () => dialogue.open();
   element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
   element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);
@@ -114,6 +119,10 @@ async function start() {
     view.draw(model, element("view").value, dt);
     panel.show(model, input.intent, age, element("unit").value, trouble);
     strips.draw(now);
+    element("teach").hidden = !connectedPads().length;
+    // A threat that is no longer said is none, nor is that of a recording.
+    const {sharing, state} = model, fresh = sharing && state && age < 0.5 && state.stamp - sharing.stamp < 0.5;
+    if (fresh && !model.texts.replay) input.rumble(sharing.threat);
     picture = shown;
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!element("stale").hidden);
