@@ -130,7 +130,7 @@ class Player:
         Raises:
             Refused: unknown, or a wrong value.
         """
-        number = type(value) in (int, float) and abs(value) < 1e9  # false for NaN
+        number = type(value) in (int, float) and abs(value) < 1e12  # false for NaN
         if name == "seek" and number:
             # Beyond what is read so far: `advance` waits for it.
             most = self.recording.duration if self.loaded == 1.0 else math.inf
@@ -159,7 +159,7 @@ class Player:
                 # Before the first of its kind the page forgets what it has.
                 nothing = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
                 publish(kind, nothing if message is None else message, keep=True)
-        self._sought = False
+        self._sought = self.loaded < 1.0 and self.time > self.recording.duration
 
     @property
     def status(self) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class CockpitServer:
             return self._number
 
     def publish(self, kind: int | str, message: bytes | str, *, keep: bool = False) -> None:
-        """Sends a message to all pages; keep: also to those that come later. Of those that wait for the server only the newest is kept."""
+        """Sends a message to all pages; keep: also to those that come later. Only the newest of each kind waits for the server."""
         with self._lock:
             if keep:
                 self._kept[kind] = message

@@ -14,6 +14,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit import server as server_module
 from lfdm_ros.cockpit.seat import Seat, SeatSettings
 from lfdm_ros.cockpit.server import PAGE, CockpitServer
 from lfdm_ros.cockpit.wire import STATE, pack
@@ -30,7 +31,7 @@ class Served:
         self.base, self.token = self.server.url.split("/#token=")
         self.host = self.base.partition("//")[2]
 
-    def on_request(self, name: str, value: Any) -> None:
+    def on_request(self, name: str, value: Any, page: str) -> None:
         if name == "nonsense":
             raise Refused("nonsense")
         self.requests.append((name, value))
@@ -97,8 +98,10 @@ def test_access_needs_token_host_and_origin(served: Served) -> None:
                     await served.socket(path, cookie, **wrong)
             with pytest.raises(HTTPClientError, match="403"):
                 await served.socket(path, "lfdm_1=guess")
+            with pytest.raises(HTTPClientError, match="403"):
+                await served.socket(path, f"lfdm_{served.host.rpartition(':')[2]}=gu\u00e9ss")
             (await served.socket(path, cookie)).close()
-        assert served.server.refused["access"] == 9
+        assert served.server.refused["access"] == 11
 
     asyncio.run(check())
 
@@ -106,7 +109,7 @@ def test_access_needs_token_host_and_origin(served: Served) -> None:
 def test_a_driver_by_socket_and_its_loss(served: Served) -> None:
     async def check() -> None:
         cookie = await served.cookie()
-        socket = await served.socket("input?name=one", cookie)
+        socket = await served.socket("input?page=1", cookie)
         number = served.server.next_number()
         await socket.write_message(intent(1, picture=number))
         await socket.write_message(intent(2, picture=number, held=True, throttle=0.4))
@@ -136,9 +139,10 @@ def test_hostile_messages_are_refused_and_counted(served: Served) -> None:
         view, socket = await served.socket("view", cookie), await served.socket("input", cookie)
         for text in ("", "{", "[]", '{"ack": 1.5}', '{"nonsense": 1}', '{"a": 1, "b": 2}', '{"ack": true}'):
             await view.write_message(text)
-        for text in ("", "null", intent(1, steering=float("nan")), intent(2, throttle=7.0), "[" * 300):
+        huge = intent(1).replace("0.0", "1" * 310, 1)
+        for text in ("", "null", intent(1, steering=float("nan")), intent(2, throttle=7.0), "[" * 300, huge):
             await socket.write_message(text)
-        await served.until(lambda: sum(served.server.refused.values()) == 12)
+        await served.until(lambda: sum(served.server.refused.values()) == 13)
         await view.write_message('{"stop": true}')
         await served.until(lambda: served.requests == [("stop", True)])
         await view.write_message("x" * 3000)  # the connection ends, and only this one
@@ -177,6 +181,50 @@ def test_a_frozen_page_costs_the_others_nothing(served: Served) -> None:
     asyncio.run(check())
 
 
+def test_connections_have_a_limit_and_requests_a_time(served: Served, monkeypatch: Any) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 20)
+
+    async def check() -> None:
+        host, port = served.host.split(":")
+        opened = [await asyncio.open_connection(host, int(port)) for _ in range(40)]
+        ended = await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in opened[20:])), 10.0)
+        assert ended == [b""] * 20
+        for _, writer in opened[:20]:
+            writer.write(b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+        await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in opened[:20])), 60.0)  # no body: closed by the server
+
+    asyncio.run(check())
+
+
+def test_only_the_driver_resumes(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        socket = await served.socket("input?page=1", cookie)
+        number = served.server.next_number()
+        for k, held in enumerate((False, True)):
+            await socket.write_message(intent(k + 1, picture=number, held=held))
+        await served.until(lambda: served.server.seat.driver is not None)
+        driver = served.server.name_of("1")
+        served.server.stop_seat()
+        with pytest.raises(Refused, match=f"{driver} has the seat"):
+            served.server.resume(served.server.name_of("2"))
+        served.server.resume(driver)
+        assert not served.server.seat.stopped and served.server.command(time.monotonic()) == (0.0, 0.0, 0.4)
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("settings, names", [
+    ({}, {"127.0.0.1", "localhost", "[::1]"}),
+    ({"address": "0.0.0.0", "insecure": True, "hosts": ["car.example"]}, {"car.example", "127.0.0.1"})])
+def test_pages_may_call_the_machine_by_its_names(settings: dict[str, Any], names: set[str]) -> None:
+    served = Served(**settings)
+    try:
+        assert names <= {host.rpartition(":")[0] for host in served.server.hosts} and "0.0.0.0" not in served.server.url
+    finally:
+        served.server.stop()
+
+
 def test_what_is_kept_reaches_a_page_that_comes_later(served: Served) -> None:
     async def check() -> None:
         served.server.publish("vehicle", '{"kind":"vehicle","vehicle":"hmmwv"}', keep=True)
@@ -188,16 +236,16 @@ def test_what_is_kept_reaches_a_page_that_comes_later(served: Served) -> None:
 
 @pytest.mark.parametrize("settings, words", [
     ({"address": "0.0.0.0"}, "give certificate and key"), ({"address": "192.0.2.1", "insecure": True}, "192.0.2.1 port"),
-    ({"certificate": "/nowhere.pem"}, "certificate /nowhere.pem"),
+    ({"certificate": "/nowhere.pem"}, "certificate /nowhere.pem"), ({"address": "a..b", "insecure": True}, "a..b port"),
 ])
 def test_an_address_that_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        CockpitServer(Seat(), lambda name, value: None, **settings).start()
+        CockpitServer(Seat(), lambda name, value, page: None, **settings).start()
 
 
 def test_a_taken_port_is_refused(served: Served) -> None:
     with pytest.raises(InputError, match="in use"):
-        CockpitServer(Seat(), lambda name, value: None, port=int(served.host.rpartition(":")[2])).start()
+        CockpitServer(Seat(), lambda name, value, page: None, port=int(served.host.rpartition(":")[2])).start()
 
 
 def test_vendored_files_are_those_that_were_published() -> None:

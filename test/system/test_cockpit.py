@@ -211,6 +211,8 @@ LOSSES: dict[str, Callable[[Page], Any]] = {
     "tab closed": lambda page: page.tab.close(),
     "page left": lambda page: page.tab.goto("about:blank"),
     "another window": lambda page: page.tab.evaluate("window.dispatchEvent(new Event('blur'))"),
+    "a list opens": lambda page: page.tab.focus("#unit"),
+    "text is dragged": lambda page: page.tab.evaluate("document.body.dispatchEvent(new Event('dragstart', {bubbles: true}))"),
     "hidden": lambda page: page.tab.evaluate("Object.defineProperty(document, 'hidden', {get: () => true}); "
                                              "document.dispatchEvent(new Event('visibilitychange'))"),
     "page busy": lambda page: page.tab.evaluate("{const end = performance.now() + 3000; while (performance.now() < end);}"),
@@ -244,9 +246,41 @@ def test_one_page_drives_and_any_page_stops(open_page: Callable[..., Page], cock
     third.wait("body[data-seat]")
     third.tab.keyboard.press("Escape")
     cockpit.until(lambda: cockpit.commands[-1].brake == 1.0)
-    one.tab.click("#stop")
-    cockpit.until(cockpit.braking)
+    third.tab.click("#resume")  # it does not drive: refused
     one.tab.keyboard.up("KeyW")
+    cockpit.until(lambda: "STOP" in one.tab.inner_text("#drives"))
+    assert cockpit.commands[-1].brake == 1.0
+    one.tab.click("#resume")
+    cockpit.until(cockpit.braking)
+
+
+def test_escape_stops_and_space_brakes_wherever_the_focus_is(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
+    hold_until(cockpit, page, cockpit.driving, "KeyW")
+    page.tab.focus("#help")
+    page.tab.keyboard.down("Space")
+    cockpit.until(lambda: cockpit.commands[-1].brake == 1.0)
+    for key in ("Space", "KeyW"):
+        page.tab.keyboard.up(key)
+    cockpit.until(cockpit.braking)
+    for focus in ("#unit", "#record", "#pace"):
+        page.tab.focus(focus)
+        page.tab.keyboard.press("Escape")
+        cockpit.until(lambda: cockpit.commands[-1].brake == 1.0)
+        page.tab.click("#resume")
+        cockpit.until(cockpit.braking)
+
+
+def test_an_error_of_the_page_is_said_and_costs_no_picture(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page(script="const fill = CanvasRenderingContext2D.prototype.fillRect; let count = 0;"
+                            "CanvasRenderingContext2D.prototype.fillRect = function (...a) {"
+                            "if (window.broken) throw new Error('broken'); fill.apply(this, a);}")
+    page.wait("body[data-frames]")
+    page.tab.evaluate("window.broken = true")
+    page.wait("body[data-stale=true]")
+    assert "broken" in page.tab.inner_text("#stale")
+    page.tab.evaluate("window.broken = false")
+    page.wait("body[data-stale=false]")
 
 
 def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit: Cockpit) -> None:

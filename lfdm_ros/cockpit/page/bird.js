@@ -6,6 +6,7 @@ export class Bird {
   /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
     this.canvas = canvas;
+    this.dead = false;
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   }
 

@@ -10,6 +10,8 @@ const clamp = (value, lower, upper) => Math.min(Math.max(value, lower), upper);
 // Names of keys (KeyboardEvent.code) by effect, as CARLA's.
 const KEYS = {KeyW: "throttle", ArrowUp: "throttle", KeyS: "brake", ArrowDown: "brake", KeyA: "left", ArrowLeft: "left", KeyD: "right",
   ArrowRight: "right", Space: "handBrake", ShiftLeft: "hold", ShiftRight: "hold"};
+/** Says whether a key drives. @param {string} code */
+export const isDriving = code => code in KEYS;
 const STEERING_RATE = 1.2, CENTRING_RATE = 2.5, PEDAL_RATE = 2.0;  // 1/s
 
 /** Keys that are down, with a steering that moves at a finite rate, less at speed. */
@@ -26,8 +28,8 @@ export class Keyboard {
    * @param {string} code
    */
   press(code) {
-    if (code in KEYS) this.down.add(code);
-    return code in KEYS;
+    if (isDriving(code)) this.down.add(code);
+    return isDriving(code);
   }
 
   /** @param {string} code */
@@ -61,15 +63,29 @@ export class Keyboard {
 }
 
 /**
- * @typedef {{steering: {axis: number, left: number, right: number}, throttle: Pedal, brake: Pedal, hold: number}} Mapping
- * @typedef {{axis?: number, button?: number, rest: number, full: number}} Pedal
+ * @typedef {{axes: readonly number[], buttons: readonly {pressed: boolean, value: number}[]}} PadState
+ * @typedef {{axis: number, left: number, centre: number, right: number}} Steering
+ * @typedef {{axis?: number, button?: number, rest: number, full: number}} Pedal of an axis or of a button
+ * @typedef {{steering: Steering, throttle: Pedal, brake: Pedal, hold: readonly number[]}} Mapping hold: buttons, of which any one is held to drive
  */
 
 /** Of pads with the standard layout: left stick, triggers, either shoulder button to hold.
  * @type {Mapping} */
-export const STANDARD = {steering: {axis: 0, left: -1, right: 1}, throttle: {button: 7, rest: 0, full: 1}, brake: {button: 6, rest: 0, full: 1},
-  hold: 5};
+export const STANDARD = {steering: {axis: 0, left: -1, centre: 0, right: 1}, throttle: {button: 7, rest: 0, full: 1},
+  brake: {button: 6, rest: 0, full: 1}, hold: [5, 4]};
 const DEAD_ZONE = 0.06, EXPONENT = 1.5;
+
+/**
+ * Returns the share [0, 1] to which a pad's pedal is pressed; NaN where the pad has no such axis or button.
+ * @param {Pedal} pedal
+ * @param {PadState} pad
+ */
+export function pressed(pedal, pad) {
+  const value = travel(pedal, pad), share = clamp((value - pedal.rest) / (pedal.full - pedal.rest), 0, 1);
+  return share > DEAD_ZONE ? share : share >= 0 ? 0 : NaN;
+}
+
+const travel = (pedal, pad) => (pedal.axis !== undefined ? pad.axes[pedal.axis] : pad.buttons[pedal.button ?? -1]?.value) ?? NaN;
 
 /** A gamepad or a wheel with pedals, by a mapping. */
 export class Pad {
@@ -79,19 +95,21 @@ export class Pad {
     this.moved = {throttle: false, brake: false};  // a pedal that has not moved may report half of its travel
     /** @type {Record<string, number>} */
     this.first = {};
+    this.letGo = false;  // since this object came about: a switch that was held through a loss does not count
   }
 
   /**
    * Returns the intent of a pad's state.
-   * @param {{axes: readonly number[], buttons: readonly {pressed: boolean, value: number}[]}} pad
+   * @param {PadState} pad
    * @returns {Intent}
    */
   read(pad) {
-    const m = this.mapping, turned = pad.axes[m.steering.axis];
-    const held = m.hold === STANDARD.hold ? Boolean(pad.buttons[5]?.pressed || pad.buttons[4]?.pressed) : Boolean(pad.buttons[m.hold]?.pressed);
+    const {axis, left, centre, right} = this.mapping.steering, turned = pad.axes[axis];
+    const held = this.mapping.hold.some(button => pad.buttons[button]?.pressed);
     const throttle = this.#pedal("throttle", pad), brake = this.#pedal("brake", pad);
-    if (!held || !Number.isFinite(turned)) return {...RELEASED};
-    const share = 2 * (turned - m.steering.right) / (m.steering.left - m.steering.right) - 1;  // + left
+    this.letGo ||= !held;
+    if (!held || !this.letGo || !Number.isFinite(turned)) return {...RELEASED};
+    const toLeft = (turned - centre) / (left - centre), share = toLeft > 0 ? toLeft : (centre - turned) / (right - centre);  // + left
     const beyond = Math.max(Math.min(Math.abs(share), 1) - DEAD_ZONE, 0) / (1 - DEAD_ZONE);
     return {held, steering: Math.sign(share) * beyond ** EXPONENT, throttle, brake};
   }
@@ -99,15 +117,14 @@ export class Pad {
   /**
    * Returns a pedal's position [0, 1]; 0 until it has moved.
    * @param {"throttle" | "brake"} name
+   * @param {PadState} pad
    */
   #pedal(name, pad) {
-    const pedal = this.mapping[name];
-    const value = pedal.axis !== undefined ? pad.axes[pedal.axis] : pad.buttons[pedal.button ?? -1]?.value;
+    const pedal = this.mapping[name], value = travel(pedal, pad);
     if (!Number.isFinite(value)) return 0;
     this.first[name] ??= value;
     if (Math.abs(value - this.first[name]) > 0.05) this.moved[name] = true;
-    const share = clamp((value - pedal.rest) / (pedal.full - pedal.rest), 0, 1);
-    return this.moved[name] && share > DEAD_ZONE ? share : 0;
+    return this.moved[name] ? pressed(pedal, pad) : 0;
   }
 }
 

@@ -1,9 +1,15 @@
 // Keys, pads and touches of the page, sent 50 times a second and at once when the switch changes. Any loss of sight releases everything.
 
-import {Keyboard, Pad, RELEASED, STANDARD, Touch, together} from "./hands.js";
+import {connectedPads, mappingOf} from "./devices.js";
+import {Keyboard, Pad, RELEASED, Touch, isDriving, together} from "./hands.js";
 
 const PERIOD = 20;  // ms
-const LOSSES = ["blur", "pagehide", "freeze"];
+const RUMBLE_THREAT = 0.7, RUMBLE_PERIOD = 500, RUMBLE_DURATION = 150;  // 1, ms, ms
+// What takes keys away without a word on their release: other windows, dragged text, menus, lists that open, text fields.
+const LOSSES = ["blur", "pagehide", "freeze", "dragstart", "contextmenu", "beforeunload"];
+const isField = target => target instanceof HTMLSelectElement || target instanceof HTMLInputElement;
+
+const isModified = event => event.ctrlKey || event.metaKey || event.altKey || /^(Meta|Control|Alt)/.test(event.code);
 
 export class Input {
   /**
@@ -21,11 +27,23 @@ export class Input {
     this.touch = new Touch();
     /** @type {Map<number, Pad>} */
     this.pads = new Map();
+    /** @type {((pads: Gamepad[]) => void) | null} */
+    this.borrower = null;
+    this.losses = 0;
+    this.unknown = "";  // what the notice says of devices that are not known
+    this.rumbledAt = -Infinity;
     this.intent = RELEASED;
     this.steppedAt = performance.now();
     addEventListener("keydown", event => this.#onKey(event, onKey));
-    addEventListener("keyup", event => { this.keyboard.release(event.code); this.#tick(); });
-    for (const loss of LOSSES) addEventListener(loss, () => this.releaseAll());
+    addEventListener("keyup", event => {
+      if (isModified(event)) this.releaseAll();  // some systems keep the release of other keys back meanwhile
+      this.keyboard.release(event.code);
+      this.#tick();
+    });
+    for (const loss of LOSSES) addEventListener(loss, () => this.releaseAll(), true);
+    for (const name of ["focusin", "pointerdown"]) addEventListener(name, event => isField(event.target) && this.releaseAll(), true);
+    // A button that was clicked would take Space, which is the brake.
+    addEventListener("click", event => event.detail > 0 && event.target instanceof HTMLButtonElement && event.target.blur());
     document.addEventListener("visibilitychange", () => document.hidden && this.releaseAll());
     addEventListener("gamepaddisconnected", event => { this.pads.delete(event.gamepad.index); this.releaseAll(); });
     this.#drag(zones.touchSteer, (dx, _, box) => { this.touch.steering = -dx / (0.4 * box.width); }, () => { this.touch.steering = null; });
@@ -33,8 +51,9 @@ export class Input {
     setInterval(() => this.#tick(), PERIOD);
   }
 
-  /** Lets go of all devices, and says so at once. Pads must move their pedals again. */
+  /** Lets go of all devices, and says so at once. Pads must be let go and move their pedals again, thumbs must be lifted. */
   releaseAll() {
+    this.losses += 1;
     this.keyboard.releaseAll();
     this.touch.releaseAll();
     this.pads.clear();
@@ -42,17 +61,50 @@ export class Input {
     this.send(RELEASED);
   }
 
-  /** Changes between forwards and reverse; returns whether it is reverse now. */
+  /** Changes between forwards and reverse of the keys, near standstill and without throttle only; returns why not, or an empty text. */
   toggleReverse() {
+    if (this.intent.throttle || Math.abs(this.speed()) > 1) return "reverse: let go of the throttle and stop first";
     this.keyboard.reverse = !this.keyboard.reverse;
-    return this.keyboard.reverse;
+    return "";
+  }
+
+  /**
+   * Gives the pads to somebody else from now on, each time that they are read: nothing drives meanwhile. null: takes them back.
+   * @param {((pads: Gamepad[]) => void) | null} borrower
+   */
+  lend(borrower) {
+    this.borrower = borrower;
+    this.unknown = "";
+    this.releaseAll();
+  }
+
+  /**
+   * Shakes the pads that can, shortly and at most twice a second, while the threat is large.
+   * @param {number} threat
+   */
+  rumble(threat) {
+    const now = performance.now();
+    if (!(threat > RUMBLE_THREAT) || now - this.rumbledAt < RUMBLE_PERIOD) return;
+    for (const pad of connectedPads()) {
+      const shaken = pad.vibrationActuator?.playEffect?.("dual-rumble",
+        {duration: RUMBLE_DURATION, strongMagnitude: Math.min(threat, 1), weakMagnitude: Math.min(threat, 1)});
+      if (shaken) this.rumbledAt = now;
+      shaken?.catch?.(() => {});  // a pad that cannot, or that has just gone
+    }
   }
 
   #onKey(event, onKey) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement) return;
-    const onButton = event.target instanceof HTMLButtonElement && (event.code === "Space" || event.code === "Enter");
-    if (onButton) return;  // the button's own key
-    if (this.keyboard.press(event.code)) {
+    if (event.code === "Escape" && !this.borrower) {  // whatever has the focus
+      onKey(event.code, event);
+      return;
+    }
+    if (isModified(event)) this.releaseAll();
+    if (isModified(event) || isField(event.target)) return;
+    const onButton = event.target instanceof HTMLButtonElement;
+    // The button's own keys; but Space brakes while something else is held, and Shift with Tab only moves the focus.
+    if (onButton && (event.code === "Enter" || event.key === "Shift" || (event.code === "Space" && !this.intent.held))) return;
+    // A key that repeats has been down since before a loss: it must be pressed anew.
+    if (event.repeat || this.borrower ? isDriving(event.code) : this.keyboard.press(event.code)) {
       event.preventDefault();
       this.#tick();
     } else if (!event.repeat) {
@@ -61,16 +113,16 @@ export class Input {
   }
 
   #drag(zone, move, end) {
-    let pointer = -1, x = 0, y = 0;
+    let pointer = -1, x = 0, y = 0, losses = 0;
     zone.addEventListener("pointerdown", event => {
       if (pointer >= 0) return;
-      [pointer, x, y] = [event.pointerId, event.clientX, event.clientY];
+      [pointer, x, y, losses] = [event.pointerId, event.clientX, event.clientY, this.losses];
       zone.setPointerCapture(pointer);
       move(0, 0, zone.getBoundingClientRect());
       this.#tick();
     });
     zone.addEventListener("pointermove", event => {
-      if (event.pointerId === pointer) move(event.clientX - x, event.clientY - y, zone.getBoundingClientRect());
+      if (event.pointerId === pointer && losses === this.losses) move(event.clientX - x, event.clientY - y, zone.getBoundingClientRect());
     });
     for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) {
       zone.addEventListener(name, event => {
@@ -82,13 +134,14 @@ export class Input {
     }
   }
 
-  #padIntents() {
-    return [...(navigator.getGamepads?.() ?? [])].filter(pad => pad?.connected).map(pad => {
-      if (pad.mapping !== "standard") {
-        this.notify(`${pad.id}: its axes are not known here; drive it by lfdm teleop --joystick`);
-        return RELEASED;
-      }
-      if (!this.pads.has(pad.index)) this.pads.set(pad.index, new Pad(STANDARD));
+  #padIntents(pads) {
+    const unknown = pads.filter(pad => !mappingOf(pad)).map(pad => `${pad.id}: press teach device once`).join("; ");
+    if (unknown !== this.unknown) this.notify(unknown);
+    this.unknown = unknown;
+    return pads.map(pad => {
+      const mapping = mappingOf(pad);
+      if (!mapping) return RELEASED;
+      if (this.pads.get(pad.index)?.mapping !== mapping) this.pads.set(pad.index, new Pad(mapping));
       return this.pads.get(pad.index).read(pad);
     });
   }
@@ -97,7 +150,10 @@ export class Input {
     const now = performance.now(), dt = Math.min((now - this.steppedAt) / 1000, 0.1);
     this.steppedAt = now;
     const keys = this.keyboard.step(dt, this.speed());
-    this.intent = document.hidden ? RELEASED : together([...this.#padIntents(), keys, this.touch.read()]);
+    const pads = connectedPads();
+    const intents = this.borrower ? [] : [...this.#padIntents(pads), keys, this.touch.read()];
+    this.borrower?.(pads);
+    this.intent = document.hidden || !document.hasFocus() || isField(document.activeElement) ? RELEASED : together(intents);
     this.send(this.intent);
   }
 }

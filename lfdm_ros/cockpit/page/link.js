@@ -17,7 +17,10 @@ export async function openSession() {
   }
 }
 
-const address = path => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}`;
+/** Number of this page, by which the server knows that its two connections belong together. */
+const PAGE = crypto.getRandomValues(new Uint32Array(2)).join("");
+
+const address = path => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}?page=${PAGE}`;
 const RETRY = 1000, ACKNOWLEDGE = 30;  // ms
 
 /** Receives the view, acknowledges each message, and connects again after a loss. */
@@ -29,6 +32,7 @@ export class ViewLink {
   constructor(onMessage, onChange) {
     this.onMessage = onMessage;
     this.onChange = onChange;
+    this.stopWanted = false;
     this.received = this.acknowledged = 0;
     this.#connect();
   }
@@ -37,10 +41,13 @@ export class ViewLink {
     const socket = this.socket = new WebSocket(address("view"));
     socket.binaryType = "arraybuffer";
     this.received = this.acknowledged = 0;
-    socket.onopen = () => this.onChange(true);
+    socket.onopen = () => {
+      if (this.stopWanted) this.request("stop", true);
+      this.onChange(true);
+    };
     socket.onmessage = event => {
-      this.onMessage(event.data);
       this.received += 1;
+      this.onMessage(event.data);
       // Every second one at once: each costs the server as much as a message. The rest soon: its credit is small.
       if (this.received % 2 === 0) this.#acknowledge(socket);
       else setTimeout(() => this.#acknowledge(socket), ACKNOWLEDGE);
@@ -64,6 +71,7 @@ export class ViewLink {
    */
   request(name, value) {
     const open = this.socket.readyState === WebSocket.OPEN;
+    if (name === "stop") this.stopWanted = !open;  // sent as soon as there is a connection again
     if (open) this.socket.send(JSON.stringify({[name]: value}));
     return open;
   }
@@ -71,15 +79,13 @@ export class ViewLink {
 
 /** Sends inputs. Old ones are dropped, not queued: what the socket has not sent yet is waited for. */
 export class InputLink {
-  /** @param {string} name of this page */
-  constructor(name) {
+  constructor() {
     this.number = 0;
-    this.name = name;
     this.#connect();
   }
 
   #connect() {
-    this.socket = new WebSocket(`${address("input")}?name=${encodeURIComponent(this.name)}`);
+    this.socket = new WebSocket(address("input"));
     this.socket.onclose = () => setTimeout(() => this.#connect(), RETRY);
   }
 

@@ -1,18 +1,21 @@
 // Starts the page: session, connections, pictures. State that tests read is on document.body.dataset.
 
 import {Bird} from "./bird.js";
+import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
 import {Panel} from "./panel.js";
 import {ReplayBar} from "./replay.js";
 import {Strips} from "./strips.js";
+import {TeachDialogue} from "./teach.js";
 
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
 Space: full brake; Shift: hold the wheel without doing anything
 Q: reverse; P: autonomy alone, and back; R: record
-Tab or 1 2 3: view; H: this; Esc: STOP, any page may
+V or 1 2 3: view; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
+Wheel, or a pad that you want otherwise: press teach device once
 Let go of everything, and autonomy takes over, or the vehicle brakes.
 This page is no safety device: with a real vehicle its own emergency stop counts.`;
 const STEP = 10;  // ticks of a simulator that publishes 100 times a second
@@ -22,7 +25,7 @@ const element = id => /** @type {any} */ (document.getElementById(id));
 const options = new URLSearchParams(location.search);
 const model = new Model(), data = document.body.dataset;
 let picture = 0;  // number of the newest state that has been drawn
-let trouble = "", framed = 0;
+let trouble = "", fault = "", framed = 0;
 
 /** The view in 3-D, or the bird's view where there is no WebGL. */
 async function makeView() {
@@ -47,14 +50,13 @@ function choose(view) {
   element("view").value = view;
 }
 
-function onKey(code, event, input) {
-  const stopped = element("stop").getAttribute("aria-pressed") === "true";
-  if (code === "Escape" && !stopped) link.request("stop", true);
+function onKey(code, input) {
+  if (code === "Escape") link.request("stop", true);
   else if (code === "KeyH") element("help").click();
   else if (code === "KeyR") element("record").click();
-  else if (code === "KeyQ") notify(input.toggleReverse() ? "reverse" : "");
+  else if (code === "KeyQ") notify(input.toggleReverse());
   else if (code === "KeyP" && model.texts.sharing) link.request("mode", model.texts.sharing.mode === "autonomy" ? "blend" : "autonomy");
-  else if (code === "Tab" && document.activeElement === document.body) choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]), event.preventDefault();
+  else if (code === "KeyV") choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]);
   else if (/^Digit[123]$/.test(code)) choose(VIEWS[Number(code.at(-1)) - 1]);
 }
 
@@ -76,11 +78,11 @@ async function start() {
     data[kind.replaceAll(/\W/g, "")] = String(1 + Number(data[kind.replaceAll(/\W/g, "")] ?? 0));
     if (kind === "replay") {
       document.body.classList.add("replaying");
-      replay.show(model.texts.replay);
+      replay.show(model.texts.replay, model.texts.events?.events ?? []);
       data.time = model.texts.replay.time;
     }
     // A page of a replay has no seat; which it is, it knows before the first word on the seat.
-    if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink(model.texts.seat.you);
+    if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink();
     if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * ({"km/h": 3.6, "m/s": 1, mph: 2.236936})[element("unit").value]]);
     if (kind === "sharing values" && model.sharing) {
       const {stamp, k, threat, operator, autonomy, applied} = model.sharing;
@@ -95,8 +97,11 @@ async function start() {
     if (model.texts.replay && !typing && replay.key(event.code)) event.preventDefault();
   });
   const input = new Input({touchSteer: element("touch-steer"), touchPedals: element("touch-pedals")},
-    intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, (code, event) => onKey(code, event, input), notify);
-  element("stop").onclick = () => viewLink.request(element("stop").getAttribute("aria-pressed") === "true" ? "resume" : "stop", true);
+    intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, code => onKey(code, input), notify);
+  const dialogue = new TeachDialogue(element("teach-dialogue"), input, notify);
+  element("teach").onclick = () => dialogue.open();
+  element("stop").onclick = () => viewLink.request("stop", true);
+  element("resume").onclick = () => viewLink.request("resume", true);
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
   element("latency").onchange = event => { viewLink.request("latency", Number(event.target.value)); event.target.blur(); };
   element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);
@@ -112,13 +117,33 @@ async function start() {
   };
 
   function frame(now) {
+    requestAnimationFrame(frame);  // first: an error of this frame must not be the last picture
+    try {
+      draw(now);
+    } catch (error) {
+      fault = `error of this page: ${error.message}`;
+      element("stale").textContent = fault;
+      element("stale").hidden = false;
+      data.stale = "true";
+      console.error(error);
+    }
+  }
+
+  function draw(now) {
+    if (!model.texts.replay) model.forget(now);
     const age = (performance.now() - model.receivedAt) / 1000, dt = Math.min((now - framed) / 1000, 0.2);
     framed = now;
     const shown = model.state?.number ?? 0;
     view.draw(model, element("view").value, dt);
-    panel.show(model, input.intent, age, element("unit").value, trouble);
+    fault = view.dead ? "the graphics processor has failed: no picture" : "";
+    panel.show(model, input.intent, age, element("unit").value, viewLink.stopWanted ? "STOP NOT SENT: no connection" : trouble || fault,
+      input.keyboard.reverse);
     strips.draw(now);
-    picture = shown;
+    element("teach").hidden = !connectedPads().length;
+    // A threat that is no longer said is none, nor is that of a recording.
+    const {sharing, state} = model, fresh = sharing && state && age < 0.5 && state.stamp - sharing.stamp < 0.5;
+    if (fresh && !model.texts.replay) input.rumble(sharing.threat);
+    if (!view.dead) picture = shown;  // what nobody sees does not count
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!element("stale").hidden);
     [data.stamp, data.speed] = [String(model.state?.stamp ?? ""), String(model.state?.vx ?? "")];
@@ -126,7 +151,6 @@ async function start() {
     data.x = String(model.state?.x ?? "");
     data.ghost = String(model.ghost?.[0] ?? "");
     data.held = String(input.intent.held);
-    requestAnimationFrame(frame);
   }
   requestAnimationFrame(frame);
   return viewLink;

@@ -2,6 +2,9 @@
 
 import {GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
+const LASTS = 1500;  // ms
+/** @type {number[][]} */
+const NONE = [];
 const NO_SHAPES = {discs: [], lines: []};
 
 export class Model {
@@ -19,9 +22,12 @@ export class Model {
     this.sharing = null;
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
-      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null};
+      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null};
     /** @type {number[] | null} */
     this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
+    this.initial = {...this.texts};
+    /** @type {Record<string, number>} */
+    this.heardAt = {};  // ms of performance.now, by kind
     this.spin = [0, 0, 0, 0];  // angle of each wheel, rad
   }
 
@@ -34,11 +40,14 @@ export class Model {
   take(data, now) {
     if (typeof data === "string") {
       const text = JSON.parse(data);
-      this.texts[text.kind] = text;
+      this.texts[text.kind] = text.none ? this.initial[text.kind] : text;
+      this.heardAt[text.kind] = now;
       return text.kind;
     }
-    const message = unpack(data);
-    if (message.kind === STATE) {
+    const message = unpack(data), none = !message.values.length;
+    this.heardAt[message.kind] = now;
+    if (message.kind === STATE && none) this.state = null;
+    else if (message.kind === STATE) {
       const state = readState(message), step = this.state ? state.stamp - this.state.stamp : 0;
       if (step > 0 && step < 1) this.spin = this.spin.map((angle, i) => (angle + step * (state.wheelSpeeds[i] || 0)) % (2 * Math.PI));
       this.state = state;
@@ -49,8 +58,22 @@ export class Model {
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
     if (message.kind === GHOST) this.ghost = Array.from(message.values);
-    if (message.kind === SHARING) this.sharing = readSharing(message);
+    if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
     return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost"}[message.kind] ?? "unknown";
+  }
+
+  /**
+   * Forgets what is repeated several times a second and has not been heard for a while: it is not so any more.
+   * @param {number} now ms
+   */
+  forget(now) {
+    const old = kind => now - (this.heardAt[kind] ?? -Infinity) > LASTS;
+    if (old(SHARING)) [this.sharing, this.texts.sharing] = [null, null];
+    if (old(SCAN)) this.points = new Float32Array();
+    if (old(PLAN)) this.plan = [];
+    if (old(OBSTACLES)) this.obstacles = NONE;
+    if (old("controller")) this.texts.controller = null;
+    if (old(GHOST)) this.ghost = null;
   }
 
   /** Loads of the wheels as shares of the weight on each at rest; NaN where the vehicle's weight is not known. */

@@ -9,12 +9,15 @@ const LIFTED = 0.05;  // of the load at rest
 const byId = id => /** @type {HTMLElement} */ (document.getElementById(id));
 const set = (id, text) => { const element = byId(id); if (element.textContent !== text) element.textContent = text; };
 const clock = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
-const number = (value, digits = 1) => Number.isFinite(value) ? value.toFixed(digits) : "-";
+const number = (value, digits = 1) => typeof value === "number" && Number.isFinite(value) ? value.toFixed(digits) : "-";
 
 /** Names the driver in words. @param {import("./model.js").Model} model */
 export function driver(model) {
   const {sharing, simulator, replay} = model.texts, values = model.sharing, seat = replay ? null : model.texts.seat;
-  if (seat?.stopped || sharing?.emergency_stop) return "STOPPED: press resume to go on";
+  if (seat?.stopped || sharing?.emergency_stop) {
+    const stands = sharing ? sharing.emergency_stop : !model.state || Math.abs(model.state.vx) < 0.1;
+    return stands ? "STOPPED: the driver's resume ends it" : "STOP asked for, not yet confirmed";
+  }
   if (simulator?.paused) return "paused";
   if (sharing && values) {
     const name = DRIVERS[sharing.state] ?? (values.k < 0.01 ? "operator" : values.k > 0.99 ? "autonomy"
@@ -61,13 +64,15 @@ export class Panel {
    * @param {number} age of the state, s
    * @param {string} unit of speeds
    * @param {string} trouble in one line; empty: none
+   * @param {boolean} reverse the keys drive backwards
    */
-  show(model, intent, age, unit, trouble) {
+  show(model, intent, age, unit, trouble, reverse) {
     const {state, sharing} = model, texts = model.texts, seat = texts.seat;
     set("drives", driver(model));
     set("speed-value", state ? number(Math.abs(state.vx) * UNITS[unit], unit === "m/s" ? 1 : 0) : "-");
     set("speed-unit", unit);
     set("gear", state?.gear ? (state.gear < 0 ? "R" : `gear ${state.gear}`) : "");
+    set("direction", reverse ? "KEYS IN REVERSE (Q)" : "");
     const stale = trouble || (age > 0.5 && !texts.replay ? (Number.isFinite(age) ? `no picture for ${age.toFixed(1)} s` : "no picture yet") : "");
     set("stale", stale);
     byId("stale").hidden = !stale;
@@ -82,8 +87,7 @@ export class Panel {
       + "To drive hold Shift, and use W A S D or the arrows; or hold a pad's shoulder button; or touch.");
     byId("seat").className = yours ? "yours" : "";
     const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
-    byId("stop").setAttribute("aria-pressed", String(stopped));
-    set("stop", stopped ? "resume" : "STOP (Esc)");
+    byId("resume").hidden = !stopped;
     set("pause", texts.simulator?.paused ? "go on" : "pause");
     const mode = /** @type {HTMLSelectElement} */ (byId("mode"));
     mode.disabled = !texts.sharing;
@@ -171,9 +175,12 @@ export class Panel {
     const facts = {
       ...(model.texts.recording ? {[model.texts.recording.records ? "records to" : "recorded"]: model.texts.recording.bag} : {}),
       "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
-      ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * controller.cycle_time)} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
+      ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * (controller.cycle_time ?? NaN))} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
       ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),
-      ...Object.fromEntries((sharing?.risks ?? []).slice(0, 6).map(([name, p, lower, upper]) => [`risk: ${name}`, `${number(100 * p)} % (${number(100 * lower)} to ${number(100 * upper)})`])),
+      ...Object.fromEntries((sharing?.risks ?? []).slice(0, 6).map(([name, ...values]) => {
+        const [p, lower, upper] = values.map(value => number(100 * (value ?? NaN)));
+        return [`risk: ${name}`, `${p} % (${lower} to ${upper})`];
+      })),
       ...(simulator ? {"pace": `${number(simulator.pace, 2)} x ${simulator.slowed_by}`, "model": simulator.model} : {}),
       ...(seat ? {"pages": String(seat.pages), "inputs refused": String(seat.refused)} : {})};
     const text = Object.entries(facts).flat().join("|");

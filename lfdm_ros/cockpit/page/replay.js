@@ -49,9 +49,10 @@ export class ReplayBar {
 
   /**
    * Shows the state of the replay.
-   * @param {{time: number, duration: number, playing: boolean, rate: number, loaded: number, events: [number, string][], name: string}} status
+   * @param {{time: number, duration: number, playing: boolean, rate: number, loaded: number, name: string}} status
+   * @param {[number, string][]} events
    */
-  show(status) {
+  show(status, events) {
     const first = !this.status;
     this.status = status;
     this.place.hidden = false;
@@ -60,10 +61,10 @@ export class ReplayBar {
     this.slider.max = String(status.duration);
     if (!this.dragging) this.slider.value = String(status.time);
     this.time.textContent = `${clock(status.time)} of ${clock(status.duration)}${status.loaded < 1 ? `, ${Math.round(100 * status.loaded)} % read` : ""}`;
-    const events = JSON.stringify([status.events, status.duration]);
-    if (events !== this.events) {
-      this.events = events;
-      this.marks.replaceChildren(...status.events.map(([time, text]) => {
+    const key = `${events.length} ${status.duration}`;
+    if (key !== this.events) {
+      this.events = key;
+      this.marks.replaceChildren(...events.map(([time, text]) => {
         const mark = document.createElement("button");
         mark.type = "button";
         mark.title = `${clock(time)} ${text}`;
@@ -73,7 +74,7 @@ export class ReplayBar {
         return mark;
       }));
     }
-    const last = status.events.filter(([time]) => time <= status.time && status.time - time < FADE).at(-1);
+    const last = events.filter(([time]) => time <= status.time && status.time - time < FADE).at(-1);
     this.event.textContent = last ? last[1] : "";
     if (first) this.seekAddress();
   }

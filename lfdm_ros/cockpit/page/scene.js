@@ -15,6 +15,9 @@ export class Scene {
   constructor(canvas, scale) {
     this.renderer = new THREE.WebGLRenderer({canvas, antialias: scale >= 1});
     this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2) * scale);
+    this.dead = false;
+    canvas.addEventListener("webglcontextlost", event => { event.preventDefault(); this.dead = true; });
+    canvas.addEventListener("webglcontextrestored", () => { this.dead = false; });
     this.scene = new THREE.Scene();
     this.scene.background = new THREE.Color(0x22303c);
     this.scene.fog = new THREE.Fog(0x22303c, 80, 220);
@@ -166,7 +169,7 @@ export class Scene {
       for (const child of make()) this.groups[name].add(child);
     };
     fill("world", model.texts.world, () => [...model.texts.world.discs.map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.world, 1)),
-      ...model.texts.world.lines.map(points => this.#wall(points))]);
+      ...model.texts.world.lines.filter(points => points.length > 2).map(points => this.#wall(points))]);
     fill("tracked", model.obstacles, () => model.obstacles.flatMap(([x, y, r, vx, vy]) => [
       this.#cylinder(x, y, r, COLOURS.tracked, 0.35), ...(vx || vy ? [this.#arrow(x, y, vx, vy)] : [])]));
     fill("goal", model.texts.route, () => (model.texts.route.goal?.discs ?? []).map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.goal, 0.3, 0.1)));

@@ -1,0 +1,65 @@
+// Which axes and buttons of a device do what: as taught, kept by this browser under the device's id; else the standard layout; else unknown.
+
+import {STANDARD} from "./hands.js";
+
+const key = id => `lfdm mapping ${id}`;
+
+/** Of this session, so that a browser that keeps nothing can be taught, too. @type {Map<string, import("./hands.js").Mapping>} */
+const taught = new Map();
+
+/** Says whether what was kept can be used: another release, or a person, may have written it. */
+function isMapping(mapping) {
+  const {steering, throttle, brake, hold} = mapping ?? {};
+  const isPedal = pedal => Number.isInteger(pedal?.axis ?? pedal?.button) && Number.isFinite(1 / (pedal.full - pedal.rest));
+  return Number.isInteger(steering?.axis) && Number.isFinite(1 / (steering.left - steering.centre))
+    && Number.isFinite(1 / (steering.right - steering.centre)) && isPedal(throttle) && isPedal(brake)
+    && Array.isArray(hold) && hold.length > 0 && hold.every(Number.isInteger);
+}
+
+/**
+ * Returns the mapping that was taught for a device; null: none.
+ * @param {string} id
+ * @returns {import("./hands.js").Mapping | null}
+ */
+export function taughtMapping(id) {
+  if (taught.has(id)) return taught.get(id);
+  try {
+    const mapping = JSON.parse(localStorage.getItem(key(id)) ?? "null");
+    if (!isMapping(mapping)) return null;
+    taught.set(id, mapping);
+    return mapping;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns the mapping of a pad; null: it must be taught first, none is guessed.
+ * @param {{id: string, mapping: string}} pad
+ */
+export function mappingOf(pad) {
+  return taughtMapping(pad.id) ?? (pad.mapping === "standard" ? STANDARD : null);
+}
+
+/**
+ * Keeps the mapping of a device; null: forgets it.
+ * @param {string} id
+ * @param {import("./hands.js").Mapping | null} mapping
+ * @returns {boolean} whether it outlasts this page
+ */
+export function keepMapping(id, mapping) {
+  if (mapping) taught.set(id, mapping);
+  else taught.delete(id);
+  try {
+    if (mapping) localStorage.setItem(key(id), JSON.stringify(mapping));
+    else localStorage.removeItem(key(id));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns the pads that are connected. @returns {Gamepad[]} */
+export function connectedPads() {
+  return [...(navigator.getGamepads?.() ?? [])].filter(pad => pad?.connected);
+}

@@ -1,0 +1,267 @@
+// Teaches a device by "turn, press": which axis steers, which axes or buttons are the pedals, which button must be held to drive.
+
+import {connectedPads, keepMapping, mappingOf, taughtMapping} from "./devices.js";
+import {pressed} from "./hands.js";
+
+const MOVED = 0.3;  // from its rest, and an axis or button is an answer
+const STILL = 0.05, STAY = 0.3;  // an answer stays within this, for so long, s
+const PATIENCE = 2;  // s that a pedal may read as pressed while everything is let go
+
+/** @type {Record<string, string>} */
+const PROMPTS = {
+  rest: "Let everything go, with the wheel straight.",
+  left: "Turn fully left and stay there for a moment.",
+  right: "Turn fully right and stay there for a moment.",
+  throttle: "Press the throttle fully for a moment, then release it.",
+  brake: "Press the brake fully for a moment, then release it.",
+  hold: "Press the button or paddle that must be held to drive.",
+  check: "Let everything go once more."};
+const STEPS = Object.keys(PROMPTS);
+
+const numberOf = name => Number(name.split(" ")[1]);
+const nameOf = ({axis, button}) => axis === undefined ? `button ${button}` : `axis ${axis}`;
+const isAxis = name => name.startsWith("axis");
+
+/** Time for which values stay where they are. */
+class Stillness {
+  /** Returns it in s, of a map of values by name. */
+  seconds(values, now) {
+    const before = this.values;
+    const moving = [...values.keys()].find(name => !(Math.abs(values.get(name) - (before?.get(name) ?? NaN)) <= STILL));
+    if (moving || before?.size !== values.size) [this.values, this.since, this.moving] = [new Map(values), now, before && moving];
+    return now - this.since;
+  }
+}
+
+/** Learns a mapping from a person who does what each prompt says. Knows neither page nor clock. */
+export class Teacher {
+  constructor() {
+    this.error = "";
+    /** Values at rest, by name, "axis 0" or "button 4". @type {Map<string, number>} */
+    this.rest = new Map();
+    /** @type {any} */
+    this.mapping = {};
+    this.#begin("rest", new Map());
+  }
+
+  /**
+   * Takes the state of the device.
+   * @param {import("./hands.js").PadState} pad
+   * @param {number} now s, of any clock that only goes forwards
+   * @returns {{prompt: string, number: number, of: number, reads: string, done: boolean, error: string,
+   *   mapping: import("./hands.js").Mapping | null}} error: why the last answer was refused. mapping: once done.
+   */
+  step(pad, now) {
+    const values = new Map([...[...pad.axes].map((value, k) => [`axis ${k}`, value]),
+      ...[...pad.buttons].map((button, k) => [`button ${k}`, button.value])]
+      .filter(([, value]) => Number.isFinite(value)));
+    this.#widen(values);
+    if (this.at === "rest") this.#rest(values, now);
+    else if (this.at === "check") this.#check(pad, values, now);
+    else if (this.press) this.#release(values, now);
+    else if (this.at !== "done") this.#answer(pad, values, now);
+    const done = this.at === "done", strongest = this.#strongest(values, () => true);
+    return {prompt: done ? "Done." : this.press ? `Now release the ${this.at}.` : PROMPTS[this.at], number: STEPS.indexOf(this.at) + 1,
+      of: STEPS.length, reads: strongest ? `${strongest} reads ${values.get(strongest).toFixed(2)}`
+        : this.at === "rest" && this.still.moving ? `${this.still.moving} moves` : "nothing moves",
+      done, error: this.error, mapping: done ? this.mapping : null};
+  }
+
+  /** Begins a step. What is away from its rest now is no answer before it has been back there. */
+  #begin(step, values, error = "") {
+    const again = step === this.at;
+    this.at = step;
+    this.error = error;
+    this.still = new Stillness();
+    this.candidate = this.press = null;
+    this.before = values;
+    this.ready = new Set();
+    // Pedals that have moved meanwhile rest where they are now. The wheel may still be turned, and after a wrong answer that is still pressed.
+    if (!again && !["rest", "left", "right"].includes(step)) {
+      for (const [name, value] of values) if (name !== this.steers) this.rest.set(name, value);
+    }
+  }
+
+  #offset(name, values) {
+    return Math.abs(values.get(name) - (this.rest.get(name) ?? NaN));
+  }
+
+  #isAway(name, values) {
+    return this.#offset(name, values) >= MOVED;
+  }
+
+  /** Returns the name of what is furthest from its rest; null: all is there. */
+  #strongest(values, among) {
+    const [first] = [...values.keys()].filter(name => this.#isAway(name, values) && among(name))
+      .sort((a, b) => this.#offset(b, values) - this.#offset(a, values));
+    return first ?? null;
+  }
+
+  #rest(values, now) {
+    if (this.still.seconds(values, now) < STAY) return;
+    this.rest = new Map(values);
+    this.#begin("left", values, this.error);
+  }
+
+  /** Waits until one axis or button is away from its rest and stays. */
+  #answer(pad, values, now) {
+    for (const [name, value] of values) {
+      const offset = value - this.rest.get(name), before = this.before.get(name) - this.rest.get(name);
+      if (!this.#isAway(name, values) || Math.sign(offset) !== Math.sign(before)) this.ready.add(name);
+    }
+    const among = test => this.#strongest(values, name => this.ready.has(name) && test(name));
+    // What holds is a button that is pressed, however far the wheel is turned meanwhile.
+    const name = this.at !== "hold" ? among(() => true)
+      : among(name => !isAxis(name) && pad.buttons[numberOf(name)]?.pressed) ?? among(name => isAxis(name) && name !== this.steers);
+    if (name !== this.candidate) [this.candidate, this.still] = [name, new Stillness()];
+    if (!name || this.still.seconds(new Map([[name, values.get(name)]]), now) < STAY) return;
+    this.#take(name, values);
+  }
+
+  /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. */
+  #take(name, values) {
+    const value = values.get(name), rest = this.rest.get(name), {steering} = this.mapping;
+    const again = (error, step = this.at) => this.#begin(step, values, error);
+    if (this.at === "left") {
+      if (!isAxis(name)) return again(`${name} is no axis: turn the wheel, or push a stick.`);
+      this.steers = name;
+      this.mapping.steering = {axis: numberOf(name), left: value, centre: rest, right: rest};
+      return this.#begin("right", values);
+    }
+    if (this.at === "right") {
+      if (name !== this.steers) return again(`Left was ${this.steers}, right ${name}: turn the same wheel to both sides.`, "left");
+      const toLeft = steering.left - rest, toRight = value - rest;
+      if (toLeft * toRight > 0) return again("That is the same side as left: turn to the other one.");
+      const share = Math.abs(toRight / toLeft);
+      if (share < 0.5 || share > 2) return again("One side is much shorter than the other: begin with the wheel straight, and turn it fully.", "rest");
+      steering.right = value;
+      return this.#begin("throttle", values);
+    }
+    if (this.at === "hold") {
+      const pedal = ["throttle", "brake"].find(pedal => this.#isAway(nameOf(this.mapping[pedal]), values));
+      if (pedal) return again(`${name} moves with the ${pedal}: to drive, hold something else.`);
+      if (isAxis(name)) return again(`${name} is no button: press a button or paddle.`);
+      this.mapping.hold = [numberOf(name)];
+      return this.#begin("check", values);
+    }
+    if (name === this.steers) return again(`${name} steers: it cannot be the ${this.at} as well.`);
+    const {throttle} = this.mapping;
+    // Both pedals on one axis, to either side of its rest, is how old wheels are made.
+    if (this.at === "brake" && name === nameOf(throttle) && (value - throttle.rest) * (throttle.full - throttle.rest) > 0) {
+      return again(`${name} is the throttle already: press the brake.`);
+    }
+    this.press = {name, rest, full: value};
+    this.still = new Stillness();
+    this.error = "";
+  }
+
+  /** Waits until a pedal is back. Its rest is read only then: before a pedal first moves, browsers may show 0, half of its travel. */
+  #release(values, now) {
+    const {name, rest, full} = this.press, value = values.get(name) ?? rest;
+    if ((value - full) * (full - rest) > 0) this.press.full = value;  // it was not pressed fully at first
+    const unmoved = isAxis(name) && rest === 0;
+    const back = Math.abs(value - this.press.full) >= MOVED && (unmoved || !this.#isAway(name, values));
+    if (this.still.seconds(new Map([[name, value]]), now) < STAY || !back) return;
+    this.mapping[this.at] = {[isAxis(name) ? "axis" : "button"]: numberOf(name), rest: value, full: this.press.full};
+    this.#begin(this.at === "throttle" ? "brake" : "hold", values);
+  }
+
+  /** Ends when all is let go and reads so. A pedal taught the wrong way round would be fully open now. */
+  #check(pad, values, now) {
+    const wrong = ["throttle", "brake"].find(pedal => pressed(this.mapping[pedal], pad) !== 0)
+      ?? (this.mapping.hold.some(button => pad.buttons[button]?.pressed) ? "hold" : "");
+    const own = [this.mapping.throttle, this.mapping.brake].map(nameOf).map(name => [name, values.get(name) ?? NaN]);
+    const seconds = this.still.seconds(new Map([...own, ["wrong", wrong ? 1 : 0]]), now);
+    if (!wrong && seconds >= STAY) this.at = "done";
+    else if (wrong && seconds >= PATIENCE) {
+      const what = wrong === "hold" ? "The button that is held to drive stays pressed: press another one."
+        : `The ${wrong} reads as pressed while it is let go: once more.`;
+      this.#begin(wrong, values, what);
+    }
+  }
+
+  /** Takes the furthest that the wheel has been turned. */
+  #widen(values) {
+    const {steering} = this.mapping, value = values.get(this.steers ?? "");
+    if (!steering || value === undefined) return;
+    const toLeft = Math.sign(steering.left - steering.centre);
+    if ((value - steering.left) * toLeft > 0) steering.left = value;
+    if (steering.right !== steering.centre && (steering.right - value) * toLeft > 0) steering.right = value;
+  }
+}
+
+/** Asks in a dialogue. It is not modal: STOP can be pressed meanwhile. */
+export class TeachDialogue {
+  /**
+   * @param {HTMLDialogElement} place
+   * @param {import("./input.js").Input} input gives its pads to the dialogue while it is open, and drives nothing
+   * @param {(text: string) => void} notify
+   */
+  constructor(place, input, notify) {
+    this.place = place;
+    this.input = input;
+    this.notify = notify;
+    const part = name => /** @type {any} */ (place.querySelector(`#teach-${name}`));
+    [this.title, this.device, this.count, this.prompt, this.reads, this.error, this.forget] =
+      ["title", "device", "count", "prompt", "reads", "error", "forget"].map(part);
+    part("cancel").onclick = () => this.close();
+    this.cancel = part("cancel");
+    this.device.onchange = () => this.#choose(Number(this.device.value));
+    this.forget.onclick = () => {
+      keepMapping(this.pad.id, null);
+      this.close();
+      this.notify(this.pad.mapping === "standard" ? `${this.pad.id}: standard layout again` : "");
+    };
+    // Esc in here closes this, nothing else: a second one is STOP. Other keys mean nothing to the page, either.
+    place.addEventListener("keydown", event => {
+      event.stopPropagation();
+      if (event.code === "Escape") event.preventDefault(), this.close();
+    });
+  }
+
+  /** Begins with the device that is not known yet, or else the first. */
+  open() {
+    const pads = connectedPads();
+    if (this.place.open || !pads.length) return;
+    this.device.replaceChildren(...pads.map(pad => Object.assign(document.createElement("option"), {value: String(pad.index), textContent: pad.id})));
+    this.device.parentElement.hidden = pads.length < 2;
+    this.device.value = String((pads.find(pad => !mappingOf(pad)) ?? pads[0]).index);
+    this.place.show();
+    this.#choose(Number(this.device.value));
+    this.cancel.focus();
+  }
+
+  /** Ends without a mapping. */
+  close() {
+    this.place.close();
+    this.input.lend(null);
+    // Not back on the button that opened this: there the space bar would press it, instead of the brake.
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+  }
+
+  #choose(index) {
+    this.pad = connectedPads().find(pad => pad.index === index);
+    this.teacher = new Teacher();
+    this.title.textContent = `Teach ${this.pad?.id ?? "device"}`;
+    this.forget.hidden = !this.pad || !taughtMapping(this.pad.id);
+    this.input.lend(pads => this.#step(pads.find(pad => pad.index === index)));
+  }
+
+  #step(pad) {
+    if (!pad) {
+      this.close();
+      this.notify("The device that was to be taught is gone.");
+      return;
+    }
+    const {prompt, number, of, reads, done, error, mapping} = this.teacher.step(pad, performance.now() / 1000);
+    const set = (part, text) => { if (part.textContent !== text) part.textContent = text; };  // else readers for the blind would repeat it
+    set(this.count, `${number} of ${of}`);
+    set(this.prompt, prompt);
+    set(this.reads, reads);
+    set(this.error, error);
+    if (!done || !mapping) return;
+    const kept = keepMapping(pad.id, mapping);
+    this.close();
+    this.notify(kept ? "" : "This browser keeps nothing: teach the device anew after the page is loaded again.");
+  }
+}
