@@ -5,6 +5,7 @@ import {pressed} from "./hands.js";
 
 const MOVED = 0.3;  // from its rest, and an axis or button is an answer
 const STILL = 0.05, STAY = 0.3;  // an answer stays within this, for so long, s
+const STAY_UNKNOWN = 0.8;  // s, where the rest of a pedal is not known yet: a foot may hesitate on its way back
 const PATIENCE = 2;  // s that a pedal may read as pressed while everything is let go
 
 /** @type {Record<string, string>} */
@@ -150,19 +151,21 @@ export class Teacher {
     if (this.at === "brake" && name === nameOf(throttle) && (value - throttle.rest) * (throttle.full - throttle.rest) > 0) {
       return again(`${name} is the throttle already: press the brake.`);
     }
-    this.press = {name, rest, full: value};
+    this.press = {name, rest, least: value, most: value};
     this.still = new Stillness();
     this.error = "";
   }
 
   /** Waits until a pedal is back. Its rest is read only then: before a pedal first moves, browsers may show 0, half of its travel. */
   #release(values, now) {
-    const {name, rest, full} = this.press, value = values.get(name) ?? rest;
-    if ((value - full) * (full - rest) > 0) this.press.full = value;  // it was not pressed fully at first
-    const unmoved = isAxis(name) && rest === 0;
-    const back = Math.abs(value - this.press.full) >= MOVED && (unmoved || !this.#isAway(name, values));
-    if (this.still.seconds(new Map([[name, value]]), now) < STAY || !back) return;
-    this.mapping[this.at] = {[isAxis(name) ? "axis" : "button"]: numberOf(name), rest: value, full: this.press.full};
+    const press = this.press, {name, rest} = press, value = values.get(name) ?? rest;
+    press.least = Math.min(press.least, value);
+    press.most = Math.max(press.most, value);
+    const full = value - press.least > press.most - value ? press.least : press.most;  // the furthest from here
+    const unknown = isAxis(name) && rest === 0;
+    const back = Math.abs(value - full) >= MOVED && (unknown || !this.#isAway(name, values));
+    if (this.still.seconds(new Map([[name, value]]), now) < (unknown ? STAY_UNKNOWN : STAY) || !back) return;
+    this.mapping[this.at] = {[isAxis(name) ? "axis" : "button"]: numberOf(name), rest: value, full};
     this.#begin(this.at === "throttle" ? "brake" : "hold", values);
   }
 
