@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ EPILOG = """examples:
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
 _STACK = "shared_human"
+_PORT = 8733
 _REMOTE = "teleop/remote_command"  # of the page, before the link
 # Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
 _PERSON = {"wait_for_operator": False}
@@ -33,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="stack file, or the name of one that ships with the package (default %(default)s)")
     parser.add_argument("--attach", action="store_true", help="only the page, for a stack that is running")
     parser.add_argument("--bag", metavar="DIR", help="replay a recording instead")
-    parser.add_argument("--port", type=int, default=0, help="port of the page (default: a free one)")
+    parser.add_argument("--port", type=int, metavar="N",
+                        help=f"port of the page (default: {_PORT}, or a free one if it is taken; 0: a free one); browsers keep by it what "
+                             "devices were taught")
     parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
     parser.add_argument("--latency", type=float, metavar="S",
                         help="drive over a link with this delay, there and back; the page shows what arrives and changes the delay")
@@ -55,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.processes import run_processes
     from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
 
-    page: dict[str, Any] = {"executable": "cockpit", "parameters": {"port": args.port}, "remappings": {"teleop/command": args.topic}}
+    page: dict[str, Any] = {"executable": "cockpit", "parameters": {"port": _port(args.port)}, "remappings": {"teleop/command": args.topic}}
     nodes: list[dict[str, Any]] = [page]
     if not args.attach and args.record is None:
         nodes.insert(0, {"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}})
@@ -84,6 +88,18 @@ def run(args: argparse.Namespace) -> int:
     return exit_status(summary["reason"])
 
 
+def _port(given: int | None) -> int:
+    """Returns the port to listen on: the usual one where it is free."""
+    if given is not None:
+        return given
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", _PORT))
+        except OSError:
+            return 0
+    return _PORT
+
+
 def _replay(args: argparse.Namespace) -> int:
     """Plays a bag on the page until Ctrl-C."""
     from lfdm_ros.cockpit.replay import ReplayTracks, serve
@@ -95,7 +111,7 @@ def _replay(args: argparse.Namespace) -> int:
     if given:
         raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")
     try:
-        serve(ReplayTracks(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=args.port),
+        serve(ReplayTracks(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=_port(args.port)),
               announce=lambda url: print(f"open {url}   (Ctrl-C ends)", flush=True))
     except KeyboardInterrupt:
         return 130

@@ -73,7 +73,7 @@ class Cockpit(ManualControl):
         COMMAND,
         subscribes("vehicle/state", VehicleState, qos.NEWEST, "motion of the vehicle"),
         subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
-        subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points"),
+        subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points", when=given("behind_link", False)),
         subscribes("teleop/state", VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
         subscribes("teleop/scan", LaserScan, qos.SENSOR, "points as they come over a link", when=given("behind_link")),
         subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),

@@ -26,7 +26,7 @@ from lfdm_ros.hil.link import SIGNALS, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import ACTS, PUBLISHES, SERVES, SUBSCRIBES
+from lfdm_ros.ros.endpoints import ACTS, CALLS, PUBLISHES, SERVES, SUBSCRIBES
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
@@ -216,6 +216,7 @@ def test_a_stack_has_what_it_declares(graph: Any, name: str, namespaces: tuple[s
 
 @pytest.mark.parametrize(("executable", "parameters"), [
     ("command_adapter", {"odometry": True, "cmd_vel_type": "twist_stamped"}), ("joystick", {}), ("keyboard", {}), ("dashboard", {}),
+    ("cockpit", {}), ("cockpit", {"behind_link": True}),
     ("operator_model", {"odometry": True}), ("mpc_controller", {"take_posterior": False, "state_topic": "measured/state"}),
     ("teleop_link", {"stepping": "lockstep"}), ("ground_learner", {"odometry": True}), ("ground_learner", {"learn_ground": False}),
     ("mpc_controller", {"learn_ground": True}), ("shared_control", {"learn_ground": True}),
@@ -233,7 +234,9 @@ def test_a_node_has_what_it_declares_until_it_is_cleaned_up(graph: Any, executab
         graph.runtime.add(node)
         bare = found(graph.node, executable, "/")
         node.bring_up("configure")
-        assert {(c.direction, c.name): c.type_name for c in connections(stack)} == found(graph.node, executable, "/")
+        declared = {(c.direction, c.name): c.type_name for c in connections(stack)}
+        asked = {(CALLS, name): kind for name, (kind,) in graph.node.get_client_names_and_types_by_node(executable, "/")}
+        assert declared == {**found(graph.node, executable, "/"), **asked}
         node.trigger_cleanup()
         assert node.state == "unconfigured" and found(graph.node, executable, "/") == bare
     os.close(leader)

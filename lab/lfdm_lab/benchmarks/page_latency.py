@@ -107,8 +107,9 @@ async def _run() -> dict[str, float]:
             more = [] if name == "direct" else ["--set", "mode=operator"]
             log = Path(folder, name)
             with log.open("w") as output:
-                process = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "cockpit", stack, "--set", "released=brake", *more],
-                                           stdout=output, stderr=output, cwd=folder)
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "lfdm_ros.cli", "cockpit", stack, "--port", "0", "--set", "released=brake", *more],
+                    stdout=output, stderr=output, cwd=folder)
             commands: list[tuple[float, float]] = []
             ended = threading.Event()
             listener = threading.Thread(target=_listen, args=(commands, ended))

@@ -61,6 +61,7 @@ _PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("input_player", "input_player", {}),
     ("joystick", "joystick", {}),
     ("dashboard", "dashboard", {}),
+    ("cockpit", "cockpit", {}),
     ("vehicle_simulator", "vehicle_simulator", {"stepping": "lockstep", "speed_factor": 0.0, "publish_rate": _STATES}),
     ("hil_bridge", "hil_bridge", {"link": "ros", "mode": "lockstep", "rate": _STATES, "publish_rate": _STATES, "wait_limit": 0.05}))
 _ANSWERED_BY_THREAD = (("vehicle_simulator", "/control/command"), ("hil_bridge", "/control/command"))

@@ -90,7 +90,7 @@ def test_the_stack_has_all_nodes() -> None:
 
     assert {entry.executable for entry in load_stack("soak").nodes} == NODES
     # Drivers of other kinds are not there: a person's and what he is shown, a scenario's, and hardware's.
-    assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "dashboard", "hil_bridge"}
+    assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "dashboard", "cockpit", "hil_bridge"}
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
