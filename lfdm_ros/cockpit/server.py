@@ -18,6 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -82,6 +83,7 @@ class CockpitServer:
         self._lock = threading.Lock()
         self._address, self._port, self._names = address, port, tuple(hosts)
         self.page_names: dict[str, str] = {}
+        self._page_numbers = count(1)
         self.inputs = 0
         self._pending: dict[int | str, bytes | str] = {}
         self._tls = _tls(address, certificate, key, insecure)
@@ -205,7 +207,9 @@ class CockpitServer:
         """Returns the short name of a page, by the number that it has chosen for itself."""
         if page not in self.page_names and len(self.page_names) >= _MAX_NAMES:
             self.page_names.pop(next(iter(self.page_names)))
-        return self.page_names.setdefault(page, f"page {len(self.page_names) + 1}")
+        if page not in self.page_names:
+            self.page_names[page] = f"page {next(self._page_numbers)}"
+        return self.page_names[page]
 
     def _flush(self) -> None:
         with self._lock:
