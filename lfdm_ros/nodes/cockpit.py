@@ -101,12 +101,12 @@ class Cockpit(ManualControl):
         self._publishing = threading.Lock()
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
-        self._stop_confirmed, self._ask_for_stop = False, 0.0
+        self._stops, self._stop_confirmed, self._ask_for_stop = 0, False, 0.0
         self._warnings: dict[str, tuple[float, int, str]] = {}
         self._mounts = page_messages.Mounts()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
-            Seat(SEAT.record(self.value)), self._on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
+            Seat(SEAT.record(self.value)), self.on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
             **{name: self.value(name) for name in ("address", "port", "certificate", "key", "insecure", "hosts")})
         self.server.start()
         self._taken_at = dict.fromkeys(page_messages.PERIODS, -math.inf)
@@ -200,27 +200,26 @@ class Cockpit(ManualControl):
             if (client := self._callers["shared_control/emergency_stop"]).service_is_ready():
                 client.call_async(Trigger.Request())
 
-    def _on_request(self, name: str, value: Any, page: str) -> None:
+    def on_request(self, name: str, value: Any, page: str) -> None:
         if name not in _REQUESTS:
             raise Refused(f"request {name[:30]!r} is unknown", UNUSABLE)
         if not _REQUESTS[name](value):
             raise Refused(f"request {name}: a wrong value", OUT_OF_RANGE)
         if name == "stop":
-            # Never refused, and never undone by what was asked for before it.
+            # Never refused, and not undone by a resume that waits: that has the number of an earlier stop.
             self.server.stop_seat()
-            self._requests = deque((one for one in self._requests if one[0] != "resume"), maxlen=_MAX_REQUESTS)
-            self._ask_for_stop = 0.0
+            self._stops, self._stop_confirmed, self._ask_for_stop = self._stops + 1, False, 0.0
             return
         if len(self._requests) == _MAX_REQUESTS:
             raise Refused("too many requests", UNUSABLE)
         if name == "resume":
             self.server.resume(page)
-        self._requests.append((name, value))
+        self._requests.append((name, self._stops if name == "resume" else value))
 
     def _act(self, name: str, value: Any) -> None:
         if name == "resume":
-            self._stop_confirmed = False
-            self._call("shared_control/reset_emergency_stop", Trigger.Request(), quiet=True)
+            if value == self._stops:
+                self._call("shared_control/reset_emergency_stop", Trigger.Request(), quiet=True)
         elif name == "reset":
             self.server.disarm()
             self._call("vehicle_simulator/reset", Reset.Request())

@@ -35,6 +35,8 @@ export class Keyboard {
   /** @param {string} code */
   release(code) {
     this.down.delete(code);
+    // Of both Shift keys down, some systems report the release of one only.
+    if (code.startsWith("Shift")) ["ShiftLeft", "ShiftRight"].forEach(other => this.down.delete(other));
   }
 
   /** Forgets all keys: what happens to them out of sight is not reported. */
