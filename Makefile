@@ -35,8 +35,15 @@ WORKERS = -n $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope
 
 .PHONY: test
 test: lint  ## linters, types, import direction, names, all tests, and those again that the last bit could decide
-	@$(ISOLATED) $(VENV)/bin/python -m pytest $(WORKERS)
+	@$(ISOLATED) $(VENV)/bin/python -m pytest $(WORKERS) $(addprefix --ignore=,$(BROWSER))
+	@$(MAKE) --no-print-directory browser
 	@$(MAKE) --no-print-directory rounding
+
+# A browser that draws without a GPU takes a core, and its tests press keys in real time: alone, and what fails once more.
+BROWSER := test/system/test_cockpit.py test/system/test_cockpit_devices.py
+.PHONY: browser
+browser: $(PACKAGE)  ## the tests of the cockpit's page in Chromium; skipped where there is none
+	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(BROWSER) || $(ISOLATED) $(VENV)/bin/python -m pytest -q --lf $(BROWSER)
 
 # What loops and samplers make of the last bit must not decide a test. Their tests run a second time with the kernels of OpenBLAS for
 # another processor, without NumPy's code for AVX-512, and compiled for the other target: what drives for this processor, whose default is
