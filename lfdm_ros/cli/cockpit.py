@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
         shared = any(entry.executable == "shared_control" for entry in stack.nodes)
         late = {} if args.latency is None else {"operator_timeout" if shared else "command_timeout": 0.5 + MAX_LATENCY}
         for name, value in {**_PERSON, **late}.items():
-            stack = replace(stack, nodes=tuple(
-                entry.with_parameter(name, value, name) if name in entry.table else entry for entry in stack.nodes))
+            if stack.declares(name):
+                stack = stack.with_override(name, value, name)
     stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record,
                                    overrides=dict(parse_override(text) for text in args.overrides))
     summary = run_processes(stack, timeout) if stack.processes else run_stack(stack, timeout=timeout)

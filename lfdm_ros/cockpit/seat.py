@@ -164,13 +164,10 @@ class Seat:
         """Returns the command at a time [s]; None: none, others drive."""
         if self.stopped:
             return 0.0, 0.0, 1.0
-        if self._drives(self.driver, time):
-            assert self.driver is not None
-            intent = self._clients[self.driver].intent
-            assert intent is not None
-            return intent.steering, intent.throttle, intent.brake
-        own = self._clients.get(self.driver) if self.driver is not None else None
-        if own is not None and own.armed and own.intent is not None and own.intent.held:
+        own = self._holding(self.driver)
+        if own is not None and own.intent is not None and self._drives(self.driver, time):
+            return own.intent.steering, own.intent.throttle, own.intent.brake
+        if own is not None and own.armed:
             self._lose(self.driver, f"no input of the driver for {time - own.received_at:.1f} s")
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
@@ -193,16 +190,19 @@ class Seat:
         """Checks that a client drives at a time [s]."""
         return not self.stopped and self._drives(self.driver, time)
 
-    def _drives(self, client: int | None, time: float) -> bool:
+    def _holding(self, client: int | None) -> _Client | None:
+        """Returns a client whose last input held its switch, however old; None: it did not, or there is no such client."""
         own = self._clients.get(client) if client is not None else None
-        return (own is not None and own.armed and own.intent is not None and own.intent.held
-                and time - own.received_at <= self.settings.input_timeout)
+        return own if own is not None and own.intent is not None and own.intent.held else None
+
+    def _drives(self, client: int | None, time: float) -> bool:
+        own = self._holding(client)
+        return own is not None and own.armed and time - own.received_at <= self.settings.input_timeout
 
     def _waits_for(self, client: int | None, time: float) -> bool:
         """Checks that a driver that has not let go has been silent for less than the lease's time."""
-        own = self._clients.get(client) if client is not None else None
-        return (own is not None and own.intent is not None and own.intent.held
-                and time - own.received_at <= self.settings.lease_timeout)
+        own = self._holding(client)
+        return own is not None and time - own.received_at <= self.settings.lease_timeout
 
     def _lose(self, client: int | None, reason: str) -> None:
         assert client is not None

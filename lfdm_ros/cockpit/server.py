@@ -224,8 +224,8 @@ class CockpitServer:
             name, drives = self.seat.name(driver), self.seat.drives(time.monotonic())
         for view in self.views:
             view.offer("seat", pack_json("seat", {
-                "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "you": view.name, "yours": name == view.name,
-                "pages": len(self.views), "refused": sum(self.refused.values()), "released": self.seat.settings.released}))
+                "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "yours": name == view.name,
+                "pages": len(self.views), "refused": sum(self.refused.values())}))
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

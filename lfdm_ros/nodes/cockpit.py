@@ -30,7 +30,7 @@ from lfdm_ros.msg import LinkStatus, MpcStatus, Plan, SharedControlStatus, Simul
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import calls, given, subscribes
+from lfdm_ros.ros.endpoints import CALLS, calls, given, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -118,7 +118,7 @@ class Cockpit(ManualControl):
             self.subscription("vehicle/state", lambda message: self.server.publish(GHOST, page_messages.ghost(message)))
         self.subscription("tf_static", self._mounts.take)
         self.subscription("/diagnostics", self._on_diagnostics)
-        self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == "calls"}
+        self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)

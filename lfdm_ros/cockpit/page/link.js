@@ -65,15 +65,14 @@ export class ViewLink {
   }
 
   /**
-   * Sends a request; says whether it could.
+   * Sends a request; a stop as soon as there is a connection.
    * @param {string} name
    * @param {unknown} value
    */
   request(name, value) {
     const open = this.socket.readyState === WebSocket.OPEN;
-    if (name === "stop") this.stopWanted = !open;  // sent as soon as there is a connection again
+    if (name === "stop") this.stopWanted = !open;
     if (open) this.socket.send(JSON.stringify({[name]: value}));
-    return open;
   }
 }
 

@@ -5,7 +5,7 @@ import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
-import {Panel} from "./panel.js";
+import {Panel, UNITS} from "./panel.js";
 import {ReplayBar} from "./replay.js";
 import {Strips} from "./strips.js";
 import {TeachDialogue} from "./teach.js";
@@ -83,7 +83,7 @@ async function start() {
     }
     // A page of a replay has no seat; which it is, it knows before the first word on the seat.
     if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink();
-    if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * ({"km/h": 3.6, "m/s": 1, mph: 2.236936})[element("unit").value]]);
+    if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * UNITS[element("unit").value]]);
     if (kind === "sharing values" && model.sharing) {
       const {stamp, k, threat, operator, autonomy, applied} = model.sharing;
       strips.add(1, stamp, [operator[0], autonomy[0], applied[0]]);

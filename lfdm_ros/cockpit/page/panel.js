@@ -1,6 +1,7 @@
 // Words and bars beside the view.
 
-const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
+/** Of speeds, by m/s. */
+export const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
 const DRIVERS = {waiting: "nobody yet", operator_alone: "operator", autonomy_lost: "operator", state_lost: "operator", autonomy_alone: "autonomy",
   operator_lost: "autonomy", stopping: "nobody, stopping", emergency_stop: "nobody, emergency stop"};
 const WHEELS = ["front left", "front right", "rear left", "rear right"];
