@@ -143,6 +143,7 @@ def teach(page: Page) -> None:
                 time.sleep(0.1)
             done, since = words, time.monotonic()
         time.sleep(0.05)
+    time.sleep(0.3)  # until the page has seen the switch let go: held from the beginning, it would not count
 
 
 def stored(page: Page) -> Any:
