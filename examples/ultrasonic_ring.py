@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.parameters import Declared, setting
-from lfdm_ros.sensors import Lidar, LidarSettings, SensorType, register_sensor
+from lfdm_ros.sensors import Lidar, LidarSettings, SensorMessage, SensorType, register_sensor
 
 RAYS = 9  # per cone: an echo comes from the nearest surface in it
 
@@ -47,5 +47,6 @@ def fields(ranges):
             "ranges": ranges}
 
 
-RING = SensorType("ultrasonic_ring", "ring of ultrasonic range finders", RingSettings, UltrasonicRing, "sensor_msgs/msg/LaserScan", fields)
+RING = SensorType("ultrasonic_ring", "ring of ultrasonic range finders", RingSettings, UltrasonicRing,
+                  (SensorMessage("sensor_msgs/msg/LaserScan", fields),))
 register_sensor(RING)

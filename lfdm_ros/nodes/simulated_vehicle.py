@@ -113,34 +113,38 @@ class GroundWatch:
 
 
 class SensorTopics:
-    """The sensors of a vehicle's file, each on the topic sensors/NAME in the frame NAME; false without any."""
+    """The sensors of a vehicle's file, each on the topics below sensors/NAME in the frame NAME; false without any."""
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
         self._names, self._sensors = tuple(names), []
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
-            message = interface_class(kind.message)
             feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
-            self._sensors.append((name, kind, message, feed, node.make_publisher(f"sensors/{name}", message, qos.STATE)))
+            outlets = []
+            for message in kind.messages:
+                of_class = interface_class(message.type)
+                outlets.append((message, of_class, node.make_publisher(f"sensors/{name}{message.suffix}", of_class, qos.STATE)))
+            self._sensors.append((name, feed, outlets))
 
     def __bool__(self) -> bool:
         return bool(self._sensors)
 
     def reset(self, origin_ns: int) -> None:
         """Discards measurements under way; the world begins anew at `origin_ns`."""
-        for _, _, _, feed, _ in self._sensors:
+        for _, feed, _ in self._sensors:
             feed.reset(origin_ns)
 
     def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float) -> None:
         """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then."""
         by_name = dict(zip(self._names, outputs))
-        for name, kind, message_class, feed, publisher in self._sensors:
+        for name, feed, outlets in self._sensors:
             for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name):
-                message = filled(message_class, kind.fields(measurement), name)
-                if hasattr(message, "header"):
-                    message.header.frame_id = name
-                    set_stamp(message.header.stamp, stamp_ns)
-                publisher.publish(message)
+                for outlet, of_class, publisher in outlets:
+                    message = filled(of_class, outlet.fields(measurement), name)
+                    if hasattr(message, "header"):
+                        message.header.frame_id = name
+                        set_stamp(message.header.stamp, stamp_ns)
+                    publisher.publish(message)
 
 
 class VehicleTopics:

@@ -2,7 +2,7 @@
 
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
-from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
+from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorMessage, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
 from lfdm_ros.sensors.standard import Datum, specific_force
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
            "Scan",
            "ScanSchedule",
            "Sensor",
+           "SensorMessage",
            "SensorScene",
            "SensorType",
            "VehicleView",

@@ -55,20 +55,33 @@ class Sensor(Protocol[T_co]):
 
 
 @dataclass(frozen=True)
+class SensorMessage:
+    """A message that a sensor publishes.
+
+    Attributes:
+        type: its type, as sensor_msgs/msg/LaserScan; its header is filled with stamp and frame where it has one.
+        fields: `fields(measurement)` gives its fields.
+        suffix: of the topic sensors/NAME, as /camera_info.
+    """
+
+    type: str
+    fields: Callable[[Any], Mapping[str, Any]]
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
 class SensorType:
-    """A kind of sensor: `make(settings, mount, surroundings, seed)` gives the sensor, `fields(measurement)` the fields of a message.
+    """A kind of sensor: `make(settings, mount, surroundings, seed)` gives the sensor, `messages` how its measurements are published.
 
     Attributes:
         settings: a `Declared` record, whose fields are keys of a vehicle's file.
-        message: type of the message, as sensor_msgs/msg/LaserScan; its header is filled with stamp and frame where it has one.
     """
 
     name: str
     description: str
     settings: type[Declared]
     make: Callable[[Any, Mount, SensorScene, int], Sensor[Any]]
-    message: str
-    fields: Callable[[Any], Mapping[str, Any]]
+    messages: tuple[SensorMessage, ...]
 
 
 SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", SensorType, "make")

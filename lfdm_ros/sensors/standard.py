@@ -13,7 +13,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
-from lfdm_ros.sensors.sensor import SensorScene, SensorType, VehicleView, register_sensor
+from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
 from lfdm_ros.vehicles import Mount
 
 _A, _F = 6378137.0, 1.0 / 298.257223563  # semi-major axis [m], flattening
@@ -139,10 +139,10 @@ class Imu(_Instrument):
 
 LIDAR_TYPE = SensorType("lidar", "planar LIDAR", LidarSettings,
                         lambda settings, mount, around, seed: Lidar(around.world, settings, seed, mount, around.ground),
-                        "sensor_msgs/msg/LaserScan", _scan_fields)
-GNSS_TYPE = SensorType("gnss", "GNSS receiver", GnssSettings, Gnss, "sensor_msgs/msg/NavSatFix",
-                       lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix))))
-IMU_TYPE = SensorType("imu", "inertial measurement unit", ImuSettings, Imu, "sensor_msgs/msg/Imu",
-                      lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()})
+                        (SensorMessage("sensor_msgs/msg/LaserScan", _scan_fields),))
+GNSS_TYPE = SensorType("gnss", "GNSS receiver", GnssSettings, Gnss, (
+    SensorMessage("sensor_msgs/msg/NavSatFix", lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix)))),))
+IMU_TYPE = SensorType("imu", "inertial measurement unit", ImuSettings, Imu, (
+    SensorMessage("sensor_msgs/msg/Imu", lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()}),))
 for _kind in (LIDAR_TYPE, GNSS_TYPE, IMU_TYPE):
     register_sensor(_kind)

@@ -160,14 +160,15 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
     found: list[Circle | Polygon] = []
     for k, entry in enumerate(node):
         here = f"{where}[{k}]"
-        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "name"))
+        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "name", "kind"))
         if ("circle" in values) == ("polygon" in values):
             raise InputError(f"{here}: give either circle or polygon")
         velocity = values.get("velocity", [0.0, 0.0])
         if not isinstance(velocity, list) or len(velocity) != 2:
             raise InputError(f"{here}: velocity: give [vx, vy], found {quote(velocity)}")
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
-        rest: dict[str, Any] = {"vx": vx, "vy": vy, "name": documents.text(values["name"], f"{here}: name") if "name" in values else ""}
+        words = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
+        rest: dict[str, Any] = {"vx": vx, "vy": vy, **words}
         if "circle" in values:
             here = f"{here}: circle"
             found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))

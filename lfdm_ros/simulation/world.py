@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lfdm_ros.bounds import require, require_array
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.numerics import dot, matmul
+from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
 from lfdm_ros.vehicles.body import Footprint
 
 
@@ -46,7 +47,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Circle:
-    """An obstacle: centre [m] at time 0, radius [m] and velocity [m/s]. Raises InputError for what is not finite or has no radius."""
+    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s] and its kind of `OBSTACLE_KINDS`. Raises InputError for what is not
+    finite, has no radius or is of no such kind."""
 
     x: float
     y: float
@@ -54,8 +56,10 @@ class Circle:
     vx: float = 0.0
     vy: float = 0.0
     name: str = ""
+    kind: str = ""
 
     def __post_init__(self) -> None:
+        _require_kind(self.kind)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -63,18 +67,21 @@ class Circle:
 
 @dataclass(frozen=True, eq=False)
 class Polygon:
-    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, and velocity [m/s]; need not be convex.
+    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s] and its kind of
+    `OBSTACLE_KINDS`; need not be convex.
 
     Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, or edges that cross or touch.
+        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, or an unknown kind.
     """
 
     vertices: np.ndarray
     vx: float = 0.0
     vy: float = 0.0
     name: str = ""
+    kind: str = ""
 
     def __post_init__(self) -> None:
+        _require_kind(self.kind)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -267,6 +274,11 @@ def require_finite(record: object, *names: str, where: str = "") -> None:
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
             raise InputError(f"{where}{name} is {quote(value)}; give a finite number")
+
+
+def _require_kind(kind: str) -> None:
+    if kind not in OBSTACLE_KINDS:
+        raise InputError(f"kind {quote(kind)} is unknown{suggest(kind, tuple(filter(None, OBSTACLE_KINDS)), 'there are: ')}")
 
 
 def require_possible(record: object, *names: str) -> None:
