@@ -167,7 +167,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
         if not isinstance(velocity, list) or len(velocity) != 2:
             raise InputError(f"{here}: velocity: give [vx, vy], found {quote(velocity)}")
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
-        words = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
+        words: dict[str, Any] = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
         rest: dict[str, Any] = {"vx": vx, "vy": vy, **words}
         if "circle" in values:
             here = f"{here}: circle"
