@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import ACTS, CALLS, OF_COMPONENTS, PUBLISHES, SERVES, SUBSCRIBES, Endpoint
+from lfdm_ros.ros.endpoints import ACTS, CALLS, OF_COMPONENTS, PUBLISHES, SERVES, STARTS, SUBSCRIBES, Endpoint
 from lfdm_ros.stacks.stack import EXECUTABLES, node_class
 
 _HEAD = """# Topics, services and actions
@@ -17,7 +17,7 @@ Layouts for RViz, Lichtblick and PlotJuggler and the security policy of a stack 
 
 Names are relative to the node's namespace, those with `/` to the graph, those with `~/` to the node; `remappings` of a stack change them.
 """
-_TITLES = {SUBSCRIBES: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS: "action", CALLS: "calls"}
+_TITLES = {SUBSCRIBES: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS: "action", CALLS: "calls", STARTS: "starts"}
 
 
 def markdown() -> str:

@@ -91,15 +91,17 @@ def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
     return _text(rows)
 
 
-def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> str:
-    """Writes measurement, response and the 90 % interval of draws with their noise, at every sample of every piece."""
-    names = datasets[0].channels
-    rows = [["piece", "time", *(f"{name}{what}" for name in names for what in ("_measured", "", "_5%", "_95%"))]]
+def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predictive], before: Sequence[np.ndarray]) -> str:
+    """Writes measurement, response, the 90 % interval of draws with their noise, and the response of the vehicle as it was, at every sample
+    of every piece. before: responses (K, C) by data set; empty: there are none."""
+    names, kinds = datasets[0].channels, ("_measured", "", "_5%", "_95%", *(["_before"] if before else []))
+    rows = [["piece", "time", *(f"{name}{what}" for name in names for what in kinds)]]
     for number, (data, found) in enumerate(zip(datasets, predictives)):
         flat = found.noisy.reshape(-1, *found.noisy.shape[2:])
         with np.errstate(all="ignore"):
             low, high = np.quantile(flat, [0.05, 0.95], axis=0)
-        stacked = np.stack([found.observed, found.response, low, high], axis=2).reshape(len(found.times), -1)
+        then = [before[number][np.isfinite(data.observed).any(axis=1)]] if before else []
+        stacked = np.stack([found.observed, found.response, low, high, *then], axis=2).reshape(len(found.times), -1)
         label = data.name or str(number)
         rows += [[label, f"{time:.4f}", *map(_number, row)] for time, row in zip(found.times, stacked)]
     return _text(rows)

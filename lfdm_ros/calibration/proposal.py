@@ -44,21 +44,23 @@ class Proposal:
 
 
 def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, called: Sequence[str] = (),
-            before: Sequence[str] = ()) -> Proposal:
+            before: Sequence[str] = (), *, model: str = "", sampler: str = "") -> Proposal:
     """Proposes a recipe for the lateral dynamics of a vehicle, from all of the bags together.
 
     Args:
         vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
         called: how the bags are called in the recipe's comments, where they will be elsewhere; before: commands that make them.
+        model, sampler: to be used; empty: as the recordings suggest.
 
     Raises:
-        InputError: a bag has no speed or steering, or the vehicle can be no model.
+        InputError: a bag has no speed or steering, or the vehicle can be no such model.
     """
     surveys = [survey(recording, vehicle) for recording in find_recordings(bags)]
     for one in surveys:
         if "/" in one.recording.name or not one.recording.name.strip():
             raise InputError(f"{one.recording.path}: its recording has no name that a recipe can use; import it with --recording NAME")
-    return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before).proposal()
+    return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before, model,
+                   sampler).proposal()
 
 
 def _written(value: float, digits: int) -> str:
@@ -71,7 +73,8 @@ class _Writer:
     """Decides, and writes down why."""
 
     def __init__(self, surveys: Sequence[RecordingSurvey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
-                 before: Sequence[str]) -> None:
+                 before: Sequence[str], model: str, sampler: str) -> None:
+        self.asked_model, self.asked_sampler = model, sampler
         self.bags, self.before = " ".join(f"--bag {name}" for name in called), before
         self.surveys, self.vehicle, self.name = surveys, vehicle, vehicle_name
         self.p = vehicle.parameters
@@ -108,6 +111,8 @@ class _Writer:
                f"up to {self.share:.0%} of the grip is used, so tyres bend")
         if self.share >= LINEAR and {"roll", "roll_rate"} <= self.measured:
             preferred, why = ["eight_dof", *preferred], f"{why}, and roll was measured"
+        if self.asked_model:
+            preferred, why = [self.asked_model], f"as asked for; up to {self.share:.0%} of the grip is used"
         self.model = next((name for name in preferred if self._can_be(name)), "")
         if not self.model:
             raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(preferred)}; lfdm vehicle show says what it lacks, "
@@ -119,12 +124,13 @@ class _Writer:
         step = float(f"{(2.0 if self.model == 'eight_dof' else 10.0) * min(1.0, self.size):.1g}")
         pieces = self._pieces()
         self.many = pieces > MANY
-        sampler = "least_squares" if self.many else "smc"
+        sampler = self.asked_sampler or ("least_squares" if self.many else "smc")
         self._say(f"model {self.model}: {why}")
         if self.share < GENTLE:
             self._say(f"{self.share:.0%} of the grip tells little of tyres: expect widths near the priors'; drive a ramp or a slalom "
                       "(--check says which)")
         self._say(f"{pieces} pieces of {self.piece:g} s: " + (
+            f"sampler {sampler}, as asked for" if self.asked_sampler else
             "the optimum with Gaussian intervals, in minutes; Pareto k says whether to believe it" if self.many else
             "few enough to sample"))
         return [f"model: {self.model}  # {why}", f"vehicle: {self.name}", f"step: {{value: {step:g}, unit: ms}}", "seed: 1",

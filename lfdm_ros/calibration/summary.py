@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 HDI = 0.94
+PRIOR_QUANTILES = (0.5 - 0.5 * HDI, 0.5, 0.5 + 0.5 * HDI)
 R_HAT_LIMIT = 1.01
 CONTRACTION_LIMIT = 0.9  # posterior over prior standard deviation: above it, the data said next to nothing
 CORRELATION_LIMIT = 0.95
@@ -257,7 +258,8 @@ def parameter_rows(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray],
         row["mcse_between_chains"] = float(own.mean(axis=1).std(ddof=1) / math.sqrt(len(own))) if len(own) > 1 else math.nan
         row["sd_over_prior_sd"] = float(prior.relative(own).std(ddof=1))
         row["prior_deviations"] = prior.distance((point or {}).get(name, row["mean"]))
-        out[name] = {**row, "unit": prior.unit, "prior": str(prior)}
+        quantiles = [float(value) for value in prior.frozen().ppf(PRIOR_QUANTILES)]
+        out[name] = {**row, "unit": prior.unit, "prior": str(prior), "prior_quantiles": quantiles}
     return out
 
 

@@ -128,7 +128,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         directory.mkdir(parents=True, exist_ok=True)
         write_json(directory / "summary.json", summary)
         write_text(directory / "pieces.csv", pieces_csv(found.pieces, found.use))
-        write_text(directory / "trajectories.csv", trajectories_csv(found.datasets, found.predictives))
+        write_text(directory / "trajectories.csv", trajectories_csv(found.datasets, found.predictives, found.responses_before))
         page = report.prediction_report(summary, found.datasets, found.predictives, scale, found.pieces)
         write_text(directory / "report.html", page)
         if figure is not None:
@@ -162,6 +162,7 @@ class _Found:
     predictives: Sequence[Predictive]
     pieces: Sequence[Piece]
     compared: Mapping[str, Compared]
+    responses_before: Sequence[np.ndarray]  # (K, C) by data set; empty: of a vehicle as it is
     before: Mapping[str, float]
     kinematic: Mapping[str, float]
     sigma: Mapping[int, float]
@@ -205,10 +206,10 @@ def _compare(recording: Recording, source: PredictionSource, topic: str, window:
                                 sensors=sensors)
     motions = likelihood.motion(point)
     pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
-    before: dict[str, float] = {}
+    before: list[np.ndarray] = []
     if source.before is not None:
         # The vehicle as it was, measured and driven in the same way.
-        before = _errors(datasets, [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])])
+        before = [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])]
     simple: dict[str, float] = {}
     own_nuisances = {name: source.point[name] for name in nuisances}
     bicycle, *bicycles = (baselines.baseline_nuisances(own_nuisances, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
@@ -217,7 +218,8 @@ def _compare(recording: Recording, source: PredictionSource, topic: str, window:
         if all(run is not None for run in runs):
             simple = {name: value for name, value in _errors(datasets, [run for run in runs if run is not None]).items()
                       if name in baselines.CHANNELS}
-    return _Found(channels, (start, end), datasets, predictives, pieces, compare([(names, one) for one in predictives]), before, simple,
+    return _Found(channels, (start, end), datasets, predictives, pieces, compare([(names, one) for one in predictives]), before,
+                  _errors(datasets, before) if before else {}, simple,
                   {i: float(own.sigma.mean()) for i, own in noise.items()}, told, use,
                   [*start_notes((data, ()) for data in datasets),
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "

@@ -8,11 +8,11 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import calibrate_new
+from lfdm_ros.cli.calibrate_check import check, print_notes
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 
@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
     calibrate_new.add_arguments(parser)
     parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
-                        "sampled")
+                        "sampled; with --new, of the recipe that is proposed")
+    parser.add_argument("--json", action="store_true", help="with --check: the report as JSON, by stage")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
@@ -90,12 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--bag BAG is missing: a recording that the recipe names")
     recipe = load_recipe(args.recipe, errors=args.errors, ground=args.ground)
     if args.check:
-        print_notes(args.bag)
-        from lfdm_ros.calibration.scoring import score_recordings
-
-        scores = score_recordings(recipe, args.bag)
-        _print_scores(scores)
-        return int(any("error" in score for score in scores.values()))
+        return check(recipe, args.bag, as_json=args.json)
     if args.out is None:
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     if args.progress_json:
@@ -124,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.progress_json:
         _print_table(summary, args.out)
     return 0
+
 
 
 def _run_field(args: argparse.Namespace) -> int:
@@ -156,15 +153,6 @@ def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
             shown = "continue" if name == "continued" else name
             raise InputError(f"--{shown}: a recipe of a friction field has no use for it; leave it out")
 
-
-def print_notes(bags: Sequence[str]) -> None:
-    """Prints on stderr how bags were recovered and which of their values may be wrong, before minutes are spent on them."""
-    from lfdm_ros.bags import bags_in, open_bag
-
-    for path in (path for given in bags for path in bags_in(Path(given))):
-        with open_bag(path) as bag:
-            if bag.note:
-                print(f"warning: {path}: {bag.note}", file=sys.stderr)
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
@@ -225,22 +213,6 @@ class HumanLine:
             sys.stderr.write("\n")
             self._open = False
 
-
-def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
-    for name, score in scores.items():
-        if "error" in score:
-            print(*score["text"], sep="\n")
-            continue
-        print(f"{name}: the recordings tell {score['informed_directions']} of {score['unknowns']} directions (posterior over prior sd, "
-              f"expected over {score['points']} points)")
-        for line in score["counted"]:
-            print(f"  {line}")
-        width = max(map(len, score["expected"]))
-        for unknown, share in score["expected"].items():
-            told = "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
-            print(f"  {unknown:{width}}  {share:6.3f}  {told}")
-        for group in score["untold"]:
-            print(f"  {group['text']}")
 
 
 def _print_table(summary: dict[str, Any], out: str) -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lfdm_ros.cli.calibrate_check import check
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
 
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new", action="append", default=[], metavar="BAG", help="propose a recipe from this bag, or with --mapping from "
                         "any other recording, and say why; repeat")
     parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
+    parser.add_argument("--model", metavar="NAME", help="with --new: the model to calibrate (default: as the recordings suggest)")
     parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
 
 
@@ -27,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.recipe is not None or args.bag:
         raise InputError("--new proposes a recipe; leave out RECIPE and --bag")
+    if args.check and args.mapping:
+        raise InputError("--check needs bags: leave out --mapping, or import the recordings first")
     if args.vehicle is None:
         raise InputError("--vehicle NAME is missing: which vehicle was driven (lfdm vehicle new writes one)")
     if args.out is None or Path(args.out).suffix not in (".yaml", ".yml"):
@@ -40,9 +44,10 @@ def run(args: argparse.Namespace) -> int:
         if args.mapping:
             called = [f"bags/{Path(source).stem}" for source in args.new]
             before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
-        proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before)
-        for line in proposal.reasons:
-            print(line)
+        proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before,
+                           model=args.model or "", sampler=args.sampler or "")
+        if not args.json:
+            print(*proposal.reasons, sep="\n")
         draft = Path(folder) / out.name
         write_text(draft, proposal.text)
         load_recipe(draft)  # nothing that cannot be read is left at --out
@@ -50,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         write_text(out, proposal.text)
     except OSError as error:
         raise InputError(f"--out {out}: {error.strerror}") from None
+    if args.check:
+        return check(load_recipe(out), called, as_json=args.json, reasons=proposal.reasons)
     print(f"wrote {out}; edit it, then:")
     for line in (*before, f"lfdm calibrate {out} --check " + " ".join(f"--bag {bag}" for bag in called)):
         print(f"  {line}")

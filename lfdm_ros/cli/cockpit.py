@@ -9,9 +9,12 @@ import argparse
 import os
 import socket
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.errors import InputError
+
+if TYPE_CHECKING:
+    from lfdm_ros.stacks.stack import Stack
 
 EPILOG = """examples:
   lfdm cockpit                                              a person and autonomy share a vehicle among obstacles
@@ -19,12 +22,14 @@ EPILOG = """examples:
   lfdm cockpit --set scenario=nato_lane_change --record drive
   lfdm cockpit --latency 0.3                                over a link: the picture is late, a ghost shows the vehicle now
   lfdm cockpit --attach                                     a page for a graph that is running already
+  lfdm cockpit --hidden 7                                   a vehicle with unknown tyres: record a drive, calibrate, drive again
   lfdm cockpit --bag drive                                  the same page plays a recording; no ROS needed
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
 _STACK = "shared_human"
 _PORT = 8733
 _REMOTE = "teleop/remote_command"  # of the page, before the link
+_HIDDEN_SPREAD = 0.3  # of the logarithm of a hidden cornering stiffness
 # Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
 _PERSON = {"wait_for_operator": False}
 
@@ -46,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--recordings", default="drive_{}", metavar="BAG",
                         help="folders that the page's record button writes to; {}: the first number that is free (default %(default)s)")
+    parser.add_argument("--hidden", type=int, metavar="SEED", help="simulate a vehicle with other tyres than its file says, drawn by "
+                        "this seed, which a calibration from the page is to find")
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds")
 
 
@@ -62,7 +69,10 @@ def run(args: argparse.Namespace) -> int:
     page: dict[str, Any] = {"executable": "cockpit", "parameters": {"port": _port(args.port)}, "remappings": {"teleop/command": args.topic}}
     nodes: list[dict[str, Any]] = [page]
     if not args.attach and args.record is None:
-        nodes.insert(0, {"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}})
+        store = "posteriors" if args.hidden is None else f"posteriors_hidden_{args.hidden}"
+        nodes[:0] = [{"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}},
+                     # The simulator's states are exact: intervals that hold all of them are no fault.
+                     {"executable": "calibrator", "parameters": {"store": os.path.abspath(store), "gate_coverage_upper": 1.0}}]
     if args.latency is not None:
         if args.attach or not 0.0 <= args.latency <= MAX_LATENCY:
             raise InputError(f"--latency {args.latency:g}: give 0 to {MAX_LATENCY:g} s, and not with --attach")
@@ -82,10 +92,43 @@ def run(args: argparse.Namespace) -> int:
         for name, value in {**_PERSON, **late}.items():
             if stack.declares(name):
                 stack = stack.with_override(name, value, name)
-    stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record,
-                                   overrides=dict(parse_override(text) for text in args.overrides))
+    overrides = dict(parse_override(text) for text in args.overrides)
+    if not args.attach and stack.declares("vehicle"):
+        driven = next(entry.value("vehicle") for entry in below.nodes if entry.takes("vehicle"))
+        stack = stack.with_override("cockpit.vehicle", driven, "vehicle")
+    if args.hidden is not None:
+        stack = _with_hidden_vehicle(stack, str(overrides.get("vehicle", "")), args.hidden)
+    stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record, overrides=overrides)
     summary = run_processes(stack, timeout) if stack.processes else run_stack(stack, timeout=timeout)
     return exit_status(summary["reason"])
+
+
+def _with_hidden_vehicle(stack: Stack, name: str, seed: int) -> Stack:
+    """Returns the stack with a simulated vehicle of other cornering stiffnesses, which understeers; writes its file beside the recordings.
+
+    Raises:
+        InputError: a negative seed, no simulated vehicle, or one without cornering stiffnesses.
+    """
+    import numpy as np
+
+    from lfdm_ros.vehicles import load_vehicle, save_vehicle
+
+    simulated = next((entry for entry in stack.nodes if entry.executable == "vehicle_simulator"), None)
+    if seed < 0 or simulated is None:
+        raise InputError(f"--hidden {seed}: give 0 or more, and a stack with a simulated vehicle")
+    vehicle, random = load_vehicle(name or str(simulated.value("vehicle"))), np.random.default_rng(seed)
+    stiffnesses = "cornering_stiffness_front", "cornering_stiffness_rear"
+    p = vehicle.parameters
+    if not set(stiffnesses) <= set(p):
+        raise InputError(f"--hidden: vehicle '{vehicle.name}' has no cornering_stiffness_front and _rear; choose another one")
+    while True:
+        front, rear = (p[one] * float(np.exp(_HIDDEN_SPREAD * random.standard_normal())) for one in stiffnesses)
+        if front * p["cg_to_front_axle"] < rear * p["cg_to_rear_axle"]:
+            break
+    path = os.path.abspath(f"hidden_{seed}.yaml")
+    save_vehicle(vehicle.replace(source=f"drawn by --hidden {seed}", **dict(zip(stiffnesses, (front, rear)))), path)
+    stack = stack.with_override(f"{simulated.name}.vehicle", path, "--hidden")
+    return stack.with_override(f"{simulated.name}.take_posterior", False, "--hidden")
 
 
 def _port(given: int | None) -> int:
@@ -107,7 +150,8 @@ def _replay(args: argparse.Namespace) -> int:
     from lfdm_ros.cockpit.server import CockpitServer
 
     given = [name for name, value in (("STACK.yaml", args.stack != _STACK), ("--attach", args.attach), ("--record", args.record),
-                                      ("--duration", args.duration), ("--set", args.overrides)) if value]
+                                      ("--duration", args.duration), ("--set", args.overrides),
+                                      ("--hidden", args.hidden is not None)) if value]
     if given:
         raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")
     try:

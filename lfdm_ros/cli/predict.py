@@ -15,7 +15,8 @@ EPILOG = """example:
   lfdm predict --vehicle hmmwv --bag test_1 --out prediction
   lfdm predict --vehicle mine.yaml --like result --bag test_1 --out compared    (driven, measured and cut into pieces as result was)
 
-The directory then holds summary.json, report.html, pieces.csv (errors by piece) and trajectories.csv (measured, response, interval)."""
+The directory then holds summary.json, report.html, pieces.csv (errors by piece) and trajectories.csv (measured, response, interval, and
+the response before)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm predict`; returns the exit status."""
-    from lfdm_ros.cli.calibrate import print_notes
+    from lfdm_ros.cli.calibrate_check import print_notes
 
     require_figure(args.figure)
     if args.like is not None and args.vehicle is None:

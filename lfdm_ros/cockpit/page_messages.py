@@ -60,7 +60,8 @@ def sharing_text(message: Any) -> dict[str, Any]:
     """Returns mode, state, reasons, threats by component and probabilities with their 95 % intervals."""
     m = message
     return {"mode": m.mode, "state": m.state, "reason": m.reason, "reasons": list(m.reasons), "limits": list(m.active_limits),
-            "emergency_stop": m.emergency_stop, "threats": list(zip(m.component_names, m.component_threats)),
+            "emergency_stop": m.emergency_stop, "posterior": m.posterior_version,
+            "threats": list(zip(m.component_names, m.component_threats)),
             "risks": list(zip(m.probability_names, m.probabilities, m.probabilities_lower, m.probabilities_upper))}
 
 
@@ -80,6 +81,14 @@ def controller(message: Any) -> dict[str, Any]:
     m = message
     return {"task": m.task, "outcome": m.outcome_name, "reason": m.reason, "cycle_time": m.cycle_time, "done": m.done,
             "speed_limit": m.speed_limit, "distance_to_go": m.distance_to_go, "active": list(m.active_constraints)}
+
+
+def calibrator(message: Any) -> dict[str, Any]:
+    """Returns state and progress of a calibration, the gates' verdicts, and the versions in force and newest."""
+    m = message
+    return {"state": m.state, "stage": m.stage, "progress": m.progress, "time_left": m.time_left, "message": m.message,
+            "gates": [[gate.name, gate.passed, gate.reason] for gate in m.gates], "in_force": m.version_in_force,
+            "newest": m.newest_version}
 
 
 def simulator(message: Any) -> dict[str, Any]:
@@ -165,20 +174,23 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "autonomy/status": ("controller", controller),
     "shared_control/status": ("sharing", sharing_text),
     "simulator/status": ("simulator", simulator),
+    "calibrator/status": ("calibrator", calibrator),
     "teleop/link": ("link", link),
 }
 
 # Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0}
+    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0,
+    "calibrator/status": TEXT_PERIOD}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
     "vehicle/state": "lfdm_ros/msg/VehicleState", "scan": "sensor_msgs/msg/LaserScan", "autonomy/plan": "lfdm_ros/msg/Plan",
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
-    "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
+    "calibrator/status": "lfdm_ros/msg/CalibratorStatus", "teleop/link": "lfdm_ros/msg/LinkStatus",
+    "vehicle/description": "lfdm_ros/msg/VehicleDescription",
     "world": "visualization_msgs/msg/MarkerArray", "tf_static": "tf2_msgs/msg/TFMessage"}
 
 

@@ -118,7 +118,7 @@ def describe(out: str, share: Share) -> None:
     posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
     if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
         return
-    _output_of([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
+    output_of([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
 
 
 def examine(bag: str, share: Share) -> dict[str, Any]:
@@ -127,11 +127,12 @@ def examine(bag: str, share: Share) -> dict[str, Any]:
     Raises:
         InputError: nothing in it can be read.
     """
-    info: dict[str, Any] = json.loads(_output_of([*LFDM, "bag", "info", bag, "--json"], share))
+    info: dict[str, Any] = json.loads(output_of([*LFDM, "bag", "info", bag, "--json"], share))
     return info
 
 
-def _output_of(program: Sequence[str], share: Share) -> str:
+def output_of(program: Sequence[str], share: Share) -> str:
+    """Returns what a program in a child wrote on its output. Raises InputError, with the last line of its errors, where it failed."""
     run = subprocess.run(share.command(program), capture_output=True, text=True, encoding="utf-8", errors="replace",
                          stdin=subprocess.DEVNULL, start_new_session=True, check=False)
     if run.returncode:

@@ -21,21 +21,35 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from lfdm_ros.action import Calibrate
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.cockpit.wire import GHOST, pack_json
-from lfdm_ros.msg import LinkStatus, MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
+from lfdm_ros.engine.background import LOWEST, NORMAL, Share
+from lfdm_ros.engine.drive_calibration import DriveCalibration
+from lfdm_ros.models import model_names
+from lfdm_ros.msg import (
+    CalibratorStatus,
+    LinkStatus,
+    MpcStatus,
+    Plan,
+    SharedControlStatus,
+    SimulatorStatus,
+    VehicleDescription,
+    VehicleState,
+)
+from lfdm_ros.nodes.cockpit_calibration import CalibrationCard
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import CALLS, calls, given, subscribes
+from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.sharing_settings import MODES
-from lfdm_ros.srv import Reset, Step
+from lfdm_ros.srv import ApplyPosterior, Reset, RollBack, Step
 from lfdm_ros.teleop.hands_on import Command
 
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
@@ -45,9 +59,10 @@ _MAX_STEPS = 1000  # ticks
 _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
+_CARD = ("calibrate", "cancel", "apply", "rollback")  # requests of its card of a calibration
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
-    "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
+    **dict.fromkeys(("stop", "resume", "reset", *_CARD), lambda value: value is True),
     "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
     "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
     "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
@@ -67,6 +82,10 @@ class Cockpit(ManualControl):
         Parameter("hosts", [], "names by which browsers may call this machine, besides its addresses"),
         Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
         Parameter("behind_link", False, "show `teleop/state` and `teleop/scan`, as they come over a link, and `vehicle/state` as a ghost"),
+        Parameter("vehicle", "", "vehicle that a drive calibrates, a name in config/vehicles or a file; empty: the simulator's"),
+        Parameter("calibrated_model", "eight_dof", "model that a drive calibrates", choices=tuple(model_names())),
+        Parameter("priority", LOWEST, "of the processes that look at a drive: lowest, SCHED_IDLE and nice 19; normal, as other programs",
+                  choices=(LOWEST, NORMAL)),
         *SEAT.parameters,
     )
     ENDPOINTS = (
@@ -84,6 +103,7 @@ class Cockpit(ManualControl):
         subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
         subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "the driver in control, and the reason"),
         subscribes("simulator/status", SimulatorStatus, qos.STATUS, "pace, collisions"),
+        subscribes("calibrator/status", CalibratorStatus, qos.STATUS, "progress, gates, the version in force"),
         subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
@@ -91,6 +111,10 @@ class Cockpit(ManualControl):
         calls("teleop_link/set_parameters", SetParameters, "delay of the link"),
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
+        starts("calibrate", Calibrate, "a calibration from the drive that was recorded"),
+        calls("calibrator/cancel", Trigger, "its end"),
+        calls("calibrator/apply_posterior", ApplyPosterior, "its result in force"),
+        calls("calibrator/rollback", RollBack, "the version before"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
         calls("vehicle_simulator/step", Step, "some ticks while it is paused"),
         calls("vehicle_simulator/set_parameters", SetParameters, "pace of simulated time"),
@@ -119,6 +143,9 @@ class Cockpit(ManualControl):
         self.subscription("tf_static", self._mounts.take)
         self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
+        self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
+                                     lambda service, text: self._text("answer", {"service": service, "text": text}))
+        self._vehicle = self.value("vehicle")
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
@@ -167,6 +194,8 @@ class Cockpit(ManualControl):
         number = self.server.next_number() if topic == "vehicle/state" else 0
         for packed, content in page_messages.packed(topic, message, self._mounts, number):
             self.server.publish(packed, content)
+        if topic == "simulator/status" and not self._vehicle:
+            self._vehicle = message.vehicle
         if topic == "shared_control/status":
             self._stop_confirmed = message.emergency_stop
         if topic in page_messages.TEXTS:
@@ -225,6 +254,8 @@ class Cockpit(ManualControl):
             self._call("vehicle_simulator/reset", Reset.Request())
         elif name == "record":
             self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
+        elif name in _CARD:
+            self._card.act(name)
         elif name == "pause":
             self._call("vehicle_simulator/pause", SetBool.Request(data=value))
         elif name == "step":
@@ -262,6 +293,9 @@ class Cockpit(ManualControl):
 
     def _tell_recording(self, records: bool, bag: str) -> None:
         self._text("recording", {"records": records, "bag": bag}, keep=True)
+        if bag and not records and self._vehicle:
+            self._card.take(DriveCalibration(bag, self._vehicle, self.value("calibrated_model"),
+                                             Share(priority=self.value("priority"))))
 
 
 def main() -> int:

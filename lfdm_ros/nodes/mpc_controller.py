@@ -187,8 +187,12 @@ class MpcController(PilotedComponent):
             self._cycle_times.append(seconds)
         # Driving on by an earlier plan is only counted in the diagnostics: on a busy machine it occurs every other second.
         if cycle.outcome != before and not cycle.outcome.planned:
-            log = self.get_logger().info if cycle.done or self.finished else self.get_logger().warning
-            log(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}", throttle_duration_sec=1.0)
+            news = f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}"
+            # rclpy wants one severity for each line of the source that is throttled.
+            if cycle.done or self.finished:
+                self.get_logger().info(news, throttle_duration_sec=1.0)
+            else:
+                self.get_logger().warning(news, throttle_duration_sec=1.0)
         elif cycle.outcome.planned and not before.planned:
             self.get_logger().info("planning again", throttle_duration_sec=1.0)
         # In lockstep shared control waits for the plan of each cycle, even an empty one.

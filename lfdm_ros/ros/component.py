@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
 from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
@@ -24,7 +24,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.ros.endpoints import ACTS, CALLS, DIAGNOSTICS, PUBLISHES, SERVES, SUBSCRIBES, Endpoint, in_force
+from lfdm_ros.ros.endpoints import ACTS, CALLS, DIAGNOSTICS, PUBLISHES, SERVES, STARTS, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.guarding import LONGEST, CallbackGuard, checked_clock, checked_request
 from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
 from lfdm_ros.ros.parameters import Declarations, Parameter
@@ -235,6 +235,10 @@ class Component(LifecycleNode):
         """Creates the action server, likewise, with coroutine `execute`."""
         return self._make(ACTS, name, lambda e: self.create_action(e.kind, e.name, execute, accept, cancel))
 
+    def action_client(self, name: str) -> Any:
+        """Creates the client of an action of another node, likewise."""
+        return self._make(STARTS, name, lambda e: ActionClient(self, e.kind, e.name))
+
     def _make(self, direction: str, name: str, make: Callable[[Endpoint], Any]) -> Any:
         """Makes the first endpoint of a name whose condition holds."""
         declared = [endpoint for endpoint in self.ENDPOINTS if (endpoint.direction, endpoint.name) == (direction, name)]
@@ -302,7 +306,8 @@ class Component(LifecycleNode):
         next(destroy for kind, destroy in (
             (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
             (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
-            (Client, self.destroy_client), (ActionServer, self.destroy_action)) if isinstance(entity, kind))(entity)
+            (Client, self.destroy_client), (ActionServer, self.destroy_action),
+            (ActionClient, ActionClient.destroy)) if isinstance(entity, kind))(entity)
 
     # ---- exceptions ----------------------------------------------------------------------------------------------------
 

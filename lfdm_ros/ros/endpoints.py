@@ -17,7 +17,7 @@ from type_description_interfaces.srv import GetTypeDescription
 
 from lfdm_ros.ros import qos
 
-PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS = "publishes", "hears", "serves", "acts", "calls"
+PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS, STARTS = "publishes", "hears", "serves", "acts", "calls", "starts"
 # The value of a parameter, by its name: of a node, or of a node's entry in a stack.
 Value = Callable[[str], Any]
 
@@ -104,6 +104,11 @@ def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
 def calls(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
     """Declares a service of another node that a node calls."""
     return Endpoint(CALLS, name, kind, text, **more)
+
+
+def starts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
+    """Declares an action of another node that a node starts."""
+    return Endpoint(STARTS, name, kind, text, **more)
 
 
 def in_force(endpoints: Iterable[Endpoint], value: Value) -> list[Endpoint]:

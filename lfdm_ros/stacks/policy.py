@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from lfdm_ros.ros.endpoints import ACTS, CALLS, OF_NODES, PUBLISHES, SERVES, SUBSCRIBES
+from lfdm_ros.ros.endpoints import ACTS, CALLS, OF_NODES, PUBLISHES, SERVES, STARTS, SUBSCRIBES
 from lfdm_ros.stacks.bring_up import MANAGER
 from lfdm_ros.stacks.remote import SIMULATOR_STATUS
 from lfdm_ros.stacks.stack import NodeEntry, Stack, connections
@@ -14,7 +14,7 @@ VERSION = "0.2.0"
 _ROOT = "/"  # the default enclave: of the process that is started by hand
 # Elements of a profile: direction of the endpoints, list, one of it, attribute.
 _RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
-          (CALLS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
+          (CALLS, "services", "service", "request"), (ACTS, "actions", "action", "execute"), (STARTS, "actions", "action", "call"))
 
 
 def policy(stack: Stack, *, processes: bool) -> str:

@@ -1,6 +1,7 @@
 // Starts the page: session, connections, pictures. State that tests read is on document.body.dataset.
 
 import {Bird} from "./bird.js";
+import {CalibrationCard} from "./calibration.js";
 import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
@@ -99,6 +100,7 @@ async function start() {
   const input = new Input({touchSteer: element("touch-steer"), touchPedals: element("touch-pedals")},
     intent => inputLink?.send(intent, picture), () => model.state?.vx ?? 0, code => onKey(code, input), notify);
   const dialogue = new TeachDialogue(element("teach-dialogue"), input, notify);
+  const card = new CalibrationCard(element("calibration"), element("calibration-open"), name => viewLink.request(name, true));
   element("teach").onclick = () => dialogue.open();
   element("stop").onclick = () => viewLink.request("stop", true);
   element("resume").onclick = () => viewLink.request("resume", true);
@@ -139,6 +141,7 @@ async function start() {
     panel.show(model, input.intent, age, element("unit").value, viewLink.stopWanted ? "STOP NOT SENT: no connection" : trouble || fault,
       input.keyboard.reverse);
     strips.draw(now);
+    card.show(model.texts);
     element("teach").hidden = !connectedPads().length;
     // A threat that is no longer said is none, nor is that of a recording.
     const {sharing, state} = model, fresh = sharing && state && age < 0.5 && state.stamp - sharing.stamp < 0.5;

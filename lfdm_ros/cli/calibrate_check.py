@@ -1,0 +1,52 @@
+"""`lfdm calibrate --check`: what bags can teach a recipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.recipe import Recipe
+
+
+def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, **more: Any) -> int:
+    """Prints what bags can teach a recipe, as JSON with what is in `more`; returns the exit status."""
+    from lfdm_ros.calibration.scoring import score_recordings
+
+    print_notes(bags)
+    scores = score_recordings(recipe, bags)
+    if as_json:
+        print(json.dumps({**more, "stages": scores}))
+    else:
+        _print_scores(scores)
+    return int(any("error" in score for score in scores.values()))
+
+
+def print_notes(bags: Sequence[str]) -> None:
+    """Prints on stderr how bags were recovered and which of their values may be wrong, before minutes are spent on them."""
+    from lfdm_ros.bags import bags_in, open_bag
+
+    for path in (path for given in bags for path in bags_in(Path(given))):
+        with open_bag(path) as bag:
+            if bag.note:
+                print(f"warning: {path}: {bag.note}", file=sys.stderr)
+
+
+def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
+    for name, score in scores.items():
+        if "error" in score:
+            print(*score["text"], sep="\n")
+            continue
+        print(f"{name}: the recordings tell {score['informed_directions']} of {score['unknowns']} directions (posterior over prior sd, "
+              f"expected over {score['points']} points)")
+        for line in score["counted"]:
+            print(f"  {line}")
+        width = max(map(len, score["expected"]))
+        for unknown, share in score["expected"].items():
+            told = "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
+            print(f"  {unknown:{width}}  {share:6.3f}  {told}")
+        for group in score["untold"]:
+            print(f"  {group['text']}")

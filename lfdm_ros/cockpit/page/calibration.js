@@ -1,0 +1,113 @@
+// The card of a calibration from a drive: what the drive can teach, progress, prior and posterior, gates, and the drive before and after.
+
+import uPlot from "./vendor/uPlot.esm.js";
+
+const MEASURED = "#ffffff", BEFORE = "#e69f00", AFTER = "#56b4e9", BAND = "rgba(86, 180, 233, 0.25)", PRIOR = "#59636e";
+const UNITS = {yaw_rate: "rad/s", vy: "m/s", vx: "m/s", roll: "rad", roll_rate: "rad/s", position: "m"};
+/** @type {Record<string, string>} */
+const STAGES = {surveying: "Looks at what this drive can teach.", surveyed: "This drive can teach:", calibrating: "Calibrates.",
+  comparing: "Calibrated. Drives the recorded inputs again, before and after.", done: "Calibrated.", failed: "Failed:"};
+
+const make = (tag, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+};
+const short = value => typeof value === "number" ? Number(value.toPrecision(3)).toString() : "-";
+const told = share => share < 0.1 ? "well known" : share < 0.5 ? "known" : share < 0.9 ? "hardly known" : "not told";
+
+export class CalibrationCard {
+  /**
+   * @param {HTMLElement} place
+   * @param {HTMLButtonElement} opener shows the card again
+   * @param {(name: string) => void} request of this page to the server
+   */
+  constructor(place, opener, request) {
+    this.place = place;
+    this.opener = opener;
+    const part = name => /** @type {any} */ (place.querySelector(`#calibration-${name}`));
+    [this.stage, this.progress, this.survey, this.learned, this.gates, this.comparison, this.force] =
+      ["stage", "progress", "survey", "learned", "gates", "comparison", "force"].map(part);
+    /** @type {Record<string, HTMLButtonElement>} */
+    this.buttons = Object.fromEntries(["calibrate", "cancel", "apply", "rollback"].map(name => [name, part(name)]));
+    for (const [name, button] of Object.entries(this.buttons)) button.onclick = () => { request(name); button.blur(); };
+    part("close").onclick = () => { place.hidden = true; };
+    opener.onclick = () => { place.hidden = !place.hidden; opener.blur(); };
+    /** @type {any} */
+    this.card = null;
+    this.gatesShown = "";
+  }
+
+  /**
+   * Shows what has changed.
+   * @param {Record<string, any>} texts of the model
+   */
+  show({calibration: card, calibrator, sharing}) {
+    this.opener.hidden = !card;
+    if (!card) return;
+    if (card !== this.card) this.#build(card);
+    const runs = card.stage === "calibrating", ready = Boolean(card.survey) && !["surveying", "calibrating", "comparing"].includes(card.stage);
+    this.progress.hidden = !runs;
+    this.progress.value = calibrator?.progress ?? 0;
+    this.buttons.calibrate.disabled = !ready;
+    this.buttons.cancel.hidden = !runs;
+    this.buttons.apply.disabled = !card.version || !calibrator || calibrator.in_force === card.version;
+    this.buttons.rollback.disabled = !calibrator?.in_force;
+    const version = number => number ? `posterior ${number}` : "the vehicle file";
+    this.force.textContent = calibrator ? `In force: ${version(calibrator.in_force)}`
+      + (sharing ? `; shared control goes by ${version(sharing.posterior)}.` : ".") : "";
+    const gates = card.version ? calibrator?.gates ?? [] : [], words = JSON.stringify(gates);
+    if (words !== this.gatesShown) {
+      this.gatesShown = words;
+      this.gates.replaceChildren(...gates.map(([name, passed, reason]) =>
+        make("li", {className: passed ? "" : "refused", textContent: `${passed ? "passes" : "REFUSED"}: ${name}, ${reason}`})));
+    }
+  }
+
+  #build(card) {
+    if (card.bag !== this.card?.bag) this.place.hidden = false;
+    this.card = card;
+    this.place.dataset.stage = card.stage;
+    this.stage.textContent = `${STAGES[card.stage] ?? ""} ${card.text ?? ""}`;
+    const {survey, learned, comparison} = card;
+    this.survey.replaceChildren(...!survey || learned ? [] : [
+      make("table", {}, ...Object.entries(survey.expected).map(([name, share]) => make("tr", {},
+        make("th", {textContent: name}), make("td", {}, make("meter", {max: 1, value: 1 - share})),
+        make("td", {textContent: `${told(share)}: width ${short(share)} of the prior's`})))),
+      ...survey.missing.map(text => make("p", {textContent: text})),
+      make("details", {}, make("summary", {textContent: "why this recipe"}), ...survey.reasons.map(text => make("p", {textContent: text})))]);
+    this.learned.replaceChildren(...(learned ?? []).map(row => make("div", {className: "learned"},
+      make("span", {textContent: `${row.name}: ${short(row.posterior[1])} ${row.unit} (${short(row.posterior[0])} to ${short(row.posterior[2])}),`
+        + ` before ${short(row.prior[1])} (${short(row.prior[0])} to ${short(row.prior[2])})`}), intervals(row))));
+    this.comparison.replaceChildren();
+    if (!comparison) return;
+    const errors = Object.entries(comparison.errors).map(([name, [before, after]]) =>
+      `${name} ${short(before)} to ${short(after)} ${UNITS[name] ?? ""}`);
+    this.comparison.append(make("p", {textContent: `RMSE before and after, ${comparison.split}: ${errors.join("; ")}`}));
+    for (const [name, curves] of Object.entries(comparison.channels)) this.#chart(name, curves);
+  }
+
+  #chart(name, curves) {
+    const line = (label, stroke, dash = []) => ({label, stroke, dash, width: label === "measured" ? 3 : 1.5, points: {show: false}});
+    const axis = {stroke: "#a7b0ba", grid: {stroke: "#2f363d"}};
+    new uPlot({
+      title: `${name} [${UNITS[name] ?? ""}]`, width: 460, height: 170, cursor: {show: false}, legend: {live: false},
+      scales: {x: {time: false}}, axes: [{...axis, size: 28}, {...axis, size: 52}],
+      series: [{}, line("measured", MEASURED), line("before", BEFORE, [6, 4]), line("after", AFTER), line("90 %", BAND), line("", BAND)],
+      bands: [{series: [5, 4], fill: BAND}],
+    }, ["time", "measured", "before", "after", "lower", "upper"].map(key => curves[key]), this.comparison);
+  }
+}
+
+/** Draws the 94 % intervals of prior and posterior on a common axis. */
+function intervals({prior, posterior}) {
+  const canvas = /** @type {HTMLCanvasElement} */ (make("canvas", {width: 440, height: 22})), c = canvas.getContext("2d");
+  const least = Math.min(prior[0], posterior[0]), most = Math.max(prior[2], posterior[2]);
+  const x = value => 4 + (canvas.width - 8) * (value - least) / (most - least || 1);
+  for (const [row, [lower, middle, upper], colour] of [[3, prior, PRIOR], [13, posterior, AFTER]]) {
+    c.fillStyle = colour;
+    c.fillRect(x(lower), row + 2, Math.max(2, x(upper) - x(lower)), 3);
+    c.fillRect(x(middle) - 2, row, 4, 7);
+  }
+  return canvas;
+}
