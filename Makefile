@@ -40,7 +40,7 @@ test: lint  ## linters, types, import direction, names, all tests, and those aga
 	@$(MAKE) --no-print-directory rounding
 
 # A browser that draws without a GPU takes a core, and its tests press keys in real time: alone, and what fails once more.
-BROWSER := test/system/test_cockpit.py test/system/test_cockpit_devices.py
+BROWSER := $(addprefix test/system/test_cockpit,.py _devices.py _tour.py)
 .PHONY: browser
 browser: $(PACKAGE)  ## the tests of the cockpit's page in Chromium; skipped where there is none
 	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(BROWSER) || $(ISOLATED) $(VENV)/bin/python -m pytest -q --lf $(BROWSER)

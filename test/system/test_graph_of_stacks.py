@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from ports import free_port
-from rclpy.action import get_action_server_names_and_types_by_node
+from rclpy.action import get_action_client_names_and_types_by_node, get_action_server_names_and_types_by_node
 from rclpy.node import Node
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
@@ -26,7 +26,7 @@ from lfdm_ros.hil.link import SIGNALS, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import ACTS, CALLS, PUBLISHES, SERVES, SUBSCRIBES
+from lfdm_ros.ros.endpoints import ACTS, CALLS, PUBLISHES, SERVES, STARTS, SUBSCRIBES
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
@@ -65,7 +65,7 @@ def allowed(text: str) -> dict[str, Endpoints]:
     """The rules of a policy by the node's full name, as the schema (policy.xsd 0.2.0 of sros2) has them; anything else in it fails."""
     kinds = {"topics": ("topic", {"publish": PUBLISHES, "subscribe": SUBSCRIBES}),
              "services": ("service", {"reply": SERVES, "request": "asks"}),
-             "actions": ("action", {"execute": ACTS, "call": "calls"})}
+             "actions": ("action", {"execute": ACTS, "call": STARTS})}
     rules: dict[str, Endpoints] = {}
     root = ElementTree.fromstring(text.encode())
     assert (root.tag, root.attrib) == ("policy", {"version": "0.2.0"})
@@ -235,7 +235,9 @@ def test_a_node_has_what_it_declares_until_it_is_cleaned_up(graph: Any, executab
         bare = found(graph.node, executable, "/")
         node.bring_up("configure")
         declared = {(c.direction, c.name): c.type_name for c in connections(stack)}
-        asked = {(CALLS, name): kind for name, (kind,) in graph.node.get_client_names_and_types_by_node(executable, "/")}
+        asked = {(CALLS, name): kind for name, (kind,) in graph.node.get_client_names_and_types_by_node(executable, "/")
+                 if "/_action/" not in name}
+        asked |= {(STARTS, name): kind for name, (kind,) in get_action_client_names_and_types_by_node(graph.node, executable, "/")}
         assert declared == {**found(graph.node, executable, "/"), **asked}
         node.trigger_cleanup()
         assert node.state == "unconfigured" and found(graph.node, executable, "/") == bare
