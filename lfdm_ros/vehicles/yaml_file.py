@@ -33,7 +33,7 @@ from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
-_PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}  # of a sensor
+_PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad", "pitch": "rad"}  # of a sensor
 _TYRE_SOURCES = ("size", "tir")  # keys of the tyre that values are derived or read from
 
 
