@@ -57,7 +57,7 @@ class Endpoint:
     qos: QoSProfile | None = None  # of topics; None: rclpy's own
     in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
     when: When = ALWAYS
-    named_by: str = ""  # the parameter whose value is the name instead
+    named_by: str = ""  # the parameter whose value is the name instead, or what stands for {} in it
     sole: bool = False  # of a topic that is published: a graph has one publisher, as two would drive the same vehicle or clock
 
     @property
@@ -70,6 +70,8 @@ class Endpoint:
 
     def name_for(self, value: Value) -> str:
         """Returns the name, given the node's parameters."""
+        if "{}" in self.name:
+            return self.name.format(value(self.named_by))
         return value(self.named_by) if self.named_by else self.name
 
     def profile(self, value: Value) -> QoSProfile:

@@ -23,7 +23,7 @@ from lfdm_ros.simulation.world import Circle
 from lfdm_ros.vehicles import Mount
 
 OPTICAL = "_optical"  # end of the frame of pictures, by REP 103: z ahead, x to the right, y down
-_SKY = np.array([[196.0, 208.0, 218.0], [110.0, 150.0, 205.0]])  # at the horizon, at the zenith
+_SKY = np.array([[196, 208, 218], [110, 150, 205]], np.int64)  # at the horizon, at the zenith
 _REACH = 400.0  # [m] of the profiles of heights; beyond, the ground is level
 _WIDENS = 0.01  # share of a range that the next one is farther, beside the spacing of the heights
 _NOISE_SD = math.sqrt(4.0 * (256.0**2 - 1.0) / 12.0)  # of the sum of four random bytes
@@ -31,7 +31,7 @@ _NOWHERE = np.zeros((0, 0)), np.zeros(4), np.zeros(0)  # heights, their grid, ra
 _SOURCES = ("lfdm_ros.sensors.rasteriser",)
 _PICTURE = (*[POINTER] * 5, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, *[POINTER] * 4, INTEGER, INTEGER, POINTER, POINTER, INTEGER,
             *[POINTER] * 3, INTEGER, *[POINTER, INTEGER] * 3, POINTER, POINTER)  # of `rasteriser_native.entry`
-_NOISE = (POINTER, INTEGER, INTEGER, REAL, REAL, POINTER, INTEGER)
+_NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Camera:
             ranges = [self._ground.spacing]
             while ranges[-1] < _REACH:
                 ranges.append(ranges[-1] + max(self._ground.spacing, _WIDENS * ranges[-1]))
-            self._ranges, bearings = np.array(ranges), 4 * math.ceil(3.0 * settings.focal_length)
+            self._ranges, bearings = np.array(ranges), 4 * math.ceil(2.0 * settings.focal_length)
         self._profiles = np.empty((2, bearings, len(self._ranges)))  # only the lines of bearings in view are ever touched
         self._known = np.zeros(bearings, np.uint8)
         self._depths = np.empty((settings.height, settings.width))
@@ -182,7 +182,7 @@ class Camera:
             source = np.random.PCG64((self.seed, round(view.time * self.rate) % 2**63))
             gain = 1.0 + s.exposure_sd * np.random.Generator(source).standard_normal()
             random = source.random_raw(-(-4 * pixels.size // 8)).view(np.uint8) if s.noise_sd else np.empty(0, np.uint8)
-            self._add_noise(*addresses(pixels, s.height, s.width, gain, s.noise_sd / _NOISE_SD, random, len(random)))
+            self._add_noise(*addresses(pixels, pixels.size, gain, s.noise_sd / _NOISE_SD, random, len(random)))
         return CameraImage(pixels, s)
 
     def _height(self, x: float, y: float) -> float:
