@@ -179,7 +179,8 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 # Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, CAMERA: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0}
+    "shared_control/status": 0.03, CAMERA: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0,
+    "world": 0.0}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
@@ -187,7 +188,8 @@ TYPES: Mapping[str, str] = {
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
     "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
-    "world": "visualization_msgs/msg/MarkerArray", CAMERA: "sensor_msgs/msg/CompressedImage", "tf_static": "tf2_msgs/msg/TFMessage"}
+    "world": "visualization_msgs/msg/MarkerArray", CAMERA: "sensor_msgs/msg/CompressedImage",
+    "tf_static": "tf2_msgs/msg/TFMessage"}
 
 
 def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:

@@ -66,7 +66,8 @@ class Cockpit(ManualControl):
         Parameter("key", "", "file of its key in PEM; empty: in the same file"),
         Parameter("hosts", [], "names by which browsers may call this machine, besides its addresses"),
         Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
-        Parameter("behind_link", False, "show `teleop/state`, `teleop/scan` and `teleop/image`, as they come over a link, and `vehicle/state` as a ghost"),
+        Parameter("behind_link", False, "show `teleop/state`, `teleop/scan` and `teleop/image`, as they come over a link, and "
+                                         "`vehicle/state` as a ghost"),
         CAMERA,
         *SEAT.parameters,
     )

@@ -116,8 +116,8 @@ class Recorder(Component):
         Parameter("storage", "mcap", "storage of the bag", choices=("mcap", "sqlite3")),
         Parameter("recording", "", "name of the recording; empty: the folder's name"),
         Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
-        Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded; /image_raw of a camera is left out as well, "
-                                                                 "as its JPEG has it"),
+        Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded; as well as raw "
+                                                                 "images, /image_raw, which a camera publishes as JPEG too"),
         Parameter("waits", False, "record between `~/start` and `~/stop` only, each time into a bag of its own; `bag` then has {}"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )

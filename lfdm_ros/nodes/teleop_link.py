@@ -1,4 +1,4 @@
-"""The link node: delays or loses states, scans and a camera's pictures on their way to the operator, and the commands on theirs to the vehicle."""
+"""The link node: delays or loses states, scans and pictures on their way to the operator, and the commands on theirs to the vehicle."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, setting
-from lfdm_ros.sensors import ground_paint, rasteriser
+from lfdm_ros.sensors import ground_paint
 from lfdm_ros.sensors.ground_rays import height, turned
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
 from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
@@ -28,7 +28,7 @@ _REACH = 400.0  # [m] of the profiles of heights; beyond, the ground is level
 _WIDENS = 0.01  # share of a range that the next one is farther, beside the spacing of the heights
 _NOISE_SD = math.sqrt(4.0 * (256.0**2 - 1.0) / 12.0)  # of the sum of four random bytes
 _NOWHERE = np.zeros((0, 0)), np.zeros(4), np.zeros(0)  # heights, their grid, ranges of level ground
-_SOURCES = ("lfdm_ros.sensors.rasteriser",)
+_SOURCES = ("lfdm_ros.sensors.rasteriser", "lfdm_ros.sensors.ground_rays")
 _PICTURE = (*[POINTER] * 5, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, *[POINTER] * 4, INTEGER, INTEGER, POINTER, POINTER, INTEGER,
             *[POINTER] * 3, INTEGER, *[POINTER, INTEGER] * 3, POINTER, POINTER)  # of `rasteriser_native.entry`
 _NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
@@ -130,8 +130,10 @@ class Camera:
         """Sets the camera up; paints the scene's ground once.
 
         Raises:
-            InputError: as `CameraSettings.rays`.
+            InputError: as `CameraSettings.rays`, or a mount that is not above the ground.
         """
+        if mount.z <= 0.0:
+            raise InputError(f"camera: z is {mount.z:g} m; give more than 0, above the ground")
         self.settings, self.mount, self.seed = settings, mount, seed
         self.rate, self.latency = settings.rate, settings.latency
         self._world, self._ground, rays = scene.world, scene.ground, settings.rays
@@ -196,7 +198,7 @@ class Camera:
         return np.column_stack([centres, radii, bottom, base + self._circles[:, 0], self._circles[:, 1:]])
 
     def _walls_at(self, time: float) -> np.ndarray:
-        """Returns the rasteriser's rows of the polygons' edges at a time [s]; a polygon stands as high as the ground at its corners' mean."""
+        """Returns the rasteriser's rows of the polygons' edges at a time [s]; a polygon stands on the ground at its corners' mean."""
         starts, ends = self._world.edges_at(time)
         base = bottom = np.zeros(len(starts))
         if self._heights.size and len(starts):

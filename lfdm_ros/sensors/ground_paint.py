@@ -1,4 +1,4 @@
-"""Colours of a scene's ground for a camera: friction from dry, grey, to ice, white; soils in browns; painted lines; hills by their slope."""
+"""Colours of a scene's ground for a camera: friction from dry, grey, to ice, white; soils in browns; lines; hills by their slope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lfdm_ros.sensors.sensor import SensorScene
 _DRY, _ICE, _LINE = np.array([104.0, 104.0, 102.0]), np.array([212.0, 222.0, 232.0]), np.array([232.0, 230.0, 220.0])
 _SOILS = np.array([[140.0, 107.0, 64.0], [186.0, 160.0, 104.0], [104.0, 78.0, 52.0], [152.0, 138.0, 114.0]])
 _WIDTH = 0.15  # [m] of a painted line
-_FINEST, _MOST_CELLS = 0.05, 4_000_000  # [m] of a cell; of all
+_FINEST, _MOST_CELLS = 0.04, 4_000_000  # [m] of a cell; of all
 _PLACES = 400_000  # at which friction and soil are looked up, at most
 _SUN = 0.6, 0.8  # as of the obstacles
 _MARGIN = 2.0  # [m] about the lines

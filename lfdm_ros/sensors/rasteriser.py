@@ -20,7 +20,7 @@ _SHADE, _SUN, _SUN_X, _SUN_Y = 0.72, 0.28, 0.6, 0.8
 _HAZE, _MOST_HAZE = 256.0 / 800.0, 154.0  # parts in 256 of a metre, and of all that is far
 _OFFSET = 2.0**40  # a multiple of SIDE that makes positions positive, so that to cut is to round down
 _BACKGROUND = 1e-4  # fall of a ray for a metre, below which it meets no ground
-_GRAIN_FADES = 256.0 * 3.0  # parts in 256 times [m] along the optical axis: farther on the grain's contrast is less, as the pixels are larger than its cells
+_GRAIN_FADES = 256.0 * 3.0  # parts in 256 times [m]: farther on the grain's contrast is less, as pixels are larger than its cells
 
 
 def haze(image: np.ndarray, row: int, column: int, red: int, green: int, blue: int, depth: float, air: np.ndarray) -> None:
@@ -73,7 +73,7 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
     return 0
 
 
-def meet_heights(profile: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, heights: np.ndarray, grid: np.ndarray,
+def meet_heights(profile: Any, height: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, heights: np.ndarray, grid: np.ndarray,
                  ranges: np.ndarray, known: np.ndarray, slopes: np.ndarray, peaks: np.ndarray, depths: np.ndarray) -> int:
     """Fills the depths at which rays meet ground with heights; FAR: they do not.
 
@@ -81,7 +81,7 @@ def meet_heights(profile: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarr
     ray's own slope is looked up. Bearings and ranges are measured on a square about the eye, not a circle: no angles.
 
     Args:
-        profile: the function of this module, or what numba made of it.
+        profile, height: the function of this module and that of `ground_rays`, or what numba made of them.
         heights: (ny, nx) [m] at nodes; grid: x, y of the first, spacing, height below the eye [m]; ranges: (k,) [m] that rise from above 0.
         known, slopes, peaks: room for the profiles, (4 m,), (4 m, k), (4 m, k), of 4 sides with m bearings each; `known` is all 0. The
             rest as of `draw_ground`.
@@ -105,7 +105,7 @@ def meet_heights(profile: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarr
             bearing = side * bearings + min(int((part / most + 1.0) * 0.5 * bearings), bearings - 1)
             if not known[bearing]:
                 known[bearing] = 1
-                profile(bearing, eye, heights, grid, ranges, slopes, peaks)
+                profile(height, bearing, eye, heights, grid, ranges, slopes, peaks)
             slope = dz / most
             while k > 0 and peaks[bearing, k - 1] >= slope:
                 k -= 1
@@ -129,10 +129,9 @@ def meet_heights(profile: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarr
     return 0
 
 
-def profile(bearing: int, eye: np.ndarray, heights: np.ndarray, grid: np.ndarray, ranges: np.ndarray, slopes: np.ndarray,
+def profile(height: Any, bearing: int, eye: np.ndarray, heights: np.ndarray, grid: np.ndarray, ranges: np.ndarray, slopes: np.ndarray,
             peaks: np.ndarray) -> None:
     """Fills the slopes at which the eye sees the ground along a bearing, and the largest so far; the rest as of `meet_heights`."""
-    ny, nx = heights.shape
     bearings = len(slopes) // 4
     side = bearing // bearings
     part = (bearing - side * bearings + 0.5) * 2.0 / bearings - 1.0
@@ -140,11 +139,7 @@ def profile(bearing: int, eye: np.ndarray, heights: np.ndarray, grid: np.ndarray
     dx, dy = (along, part) if side < 2 else (part, along)
     peak = -np.inf
     for k in range(len(ranges)):
-        column = min(max((eye[0] + ranges[k] * dx - grid[0]) / grid[2], 0.0), nx - 1.0)
-        row = min(max((eye[1] + ranges[k] * dy - grid[1]) / grid[2], 0.0), ny - 1.0)
-        i, j = min(int(column), nx - 2), min(int(row), ny - 2)
-        t, s = column - i, row - j
-        z = (1.0 - s) * ((1.0 - t) * heights[j, i] + t * heights[j, i + 1]) + s * ((1.0 - t) * heights[j + 1, i] + t * heights[j + 1, i + 1])
+        z = height(heights, grid, eye[0] + ranges[k] * dx, eye[1] + ranges[k] * dy)
         slopes[bearing, k] = (z - eye[2]) / ranges[k]
         peak = max(peak, slopes[bearing, k])
         peaks[bearing, k] = peak

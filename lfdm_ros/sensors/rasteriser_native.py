@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from lfdm_ros.sensors import rasteriser
+from lfdm_ros.sensors import ground_rays, rasteriser
 
 haze, profile, extend, pixels, draw_ground, meet_heights, draw_circles, draw_walls, add_noise = (
     njit(getattr(rasteriser, name), error_model="numpy")
     for name in ("haze", "profile", "extend", "pixels", "draw_ground", "meet_heights", "draw_circles", "draw_walls", "add_noise"))
+height = njit(ground_rays.height, error_model="numpy")
 
 
 def entry(eye, axes, rays, across, along, rows, columns, paint, paint_rows, paint_columns, place, grain, sky, heights, lines, nodes, grid,
@@ -20,9 +21,10 @@ def entry(eye, axes, rays, across, along, rows, columns, paint, paint_rows, pain
     across, along = carray(across, (columns, 2), dtype=np.float64), carray(along, (rows, 2), dtype=np.float64)
     image, depths = carray(image, (rows, columns, 3), dtype=np.uint8), carray(depths, (rows, columns), dtype=np.float64)
     if count:
-        meet_heights(profile, eye, axes, rays, carray(heights, (lines, nodes), dtype=np.float64), carray(grid, (4,), dtype=np.float64),
-                     carray(ranges, (count,), dtype=np.float64), carray(known, (bearings,), dtype=np.uint8),
-                     carray(slopes, (bearings, count), dtype=np.float64), carray(peaks, (bearings, count), dtype=np.float64), depths)
+        meet_heights(profile, height, eye, axes, rays, carray(heights, (lines, nodes), dtype=np.float64),
+                     carray(grid, (4,), dtype=np.float64), carray(ranges, (count,), dtype=np.float64),
+                     carray(known, (bearings,), dtype=np.uint8), carray(slopes, (bearings, count), dtype=np.float64),
+                     carray(peaks, (bearings, count), dtype=np.float64), depths)
     draw_ground(haze, eye, axes, rays, carray(paint, (paint_rows, paint_columns, 3), dtype=np.uint8), carray(place, (3,), dtype=np.float64),
                 carray(grain, (rasteriser.SIDE, rasteriser.SIDE), dtype=np.uint8), sky, count == 0, image, depths)
     draw_circles(haze, extend, pixels, eye, axes, rays, across, along, carray(circles, (circle_count, 8), dtype=np.float64), sky[0], image,

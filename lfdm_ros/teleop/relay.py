@@ -1,4 +1,4 @@
-"""A node's use of a link: states, scans and pictures of a camera go up, commands come down, free running or in lockstep. Independent of ROS.
+"""A node's use of a link: states, scans and images go up, commands come down, free running or in lockstep. Independent of ROS.
 
 Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
 answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, waits until the

@@ -31,7 +31,7 @@ STEERING_JOINTS = tuple(f"steering_{wheel}" for wheel in _FRONT)
 
 @dataclass(frozen=True)
 class Joint:
-    """Place of a link in its parent [m], its heading, then pitch, then roll [rad], and the axis about which it moves; `limit`: largest angle
+    """Place of a link in its parent [m], yaw, then pitch, then roll [rad], and the axis about which it moves; `limit`: largest angle
     [rad]."""
 
     name: str
@@ -49,8 +49,8 @@ class Joint:
 
 
 def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
-    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`. A sensor whose type ends
-    in `camera` has a frame NAME_optical as well: z ahead, x to the right, y down (REP 103)."""
+    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`. A sensor whose
+    type ends in `camera` has a frame NAME_optical as well: z ahead, x to the right, y down (REP 103)."""
     p = vehicle.parameters
     radius, half = _radius(p), {"f": 0.5 * _track(p, "front"), "r": 0.5 * _track(p, "rear")}
     joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw, mount.pitch)

@@ -56,7 +56,8 @@ class Vehicle:
         sources: where the value of a parameter comes from.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
         default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
-        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see lfdm_ros.sensors.
+        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see
+            lfdm_ros.sensors.
     """
 
     name: str
