@@ -124,8 +124,8 @@ def scene_of(world: World, ground: GroundDescription | None, scenario: Scenario 
 
 
 class SensorTopics:
-    """The sensors of a vehicle's file, each on the topics below sensors/NAME in the frame NAME; false without any. A topic without
-    subscribers gets nothing, and a sensor none of whose topics has some does not measure."""
+    """The sensors of a vehicle's file, each on the topics below sensors/NAME in the frame NAME; false without any. Without subscribers
+    a topic gets no messages, and a sensor does not measure."""
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""

@@ -212,7 +212,7 @@ class Camera:
 def _image_fields(image: CameraImage) -> dict[str, Any]:
     height, width, _ = image.pixels.shape
     data = array("B")
-    data.frombytes(image.pixels)
+    data.frombytes(image.pixels.data)
     return {"height": height, "width": width, "encoding": "rgb8", "step": 3 * width, "data": data}
 
 
