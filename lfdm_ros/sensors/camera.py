@@ -124,6 +124,9 @@ class Camera:
     distance it may be overlooked.
 
     A picture is a function of the view, the settings, the seed and its number round(time * rate) alone.
+
+    Attributes:
+        depths: of the last picture (height, width), along the optical axis [m]; `rasteriser.FAR`: sky.
     """
 
     def __init__(self, settings: CameraSettings, mount: Mount, scene: SensorScene, seed: int = 1):
@@ -153,7 +156,7 @@ class Camera:
             self._ranges, bearings = np.array(ranges), 4 * math.ceil(2.0 * settings.focal_length)
         self._profiles = np.empty((2, bearings, len(self._ranges)))  # only the lines of bearings in view are ever touched
         self._known = np.zeros(bearings, np.uint8)
-        self._depths = np.empty((settings.height, settings.width))
+        self.depths = np.empty((settings.height, settings.width))
         obstacles = self._world.obstacles
         looks = {kind: (look.height, *look.colour) for kind, look in OBSTACLE_KINDS.items()}
         circles = [o for o in obstacles if isinstance(o, Circle)]
@@ -179,7 +182,7 @@ class Camera:
         self._draw(*addresses(
             eye, axes, self._rays, self._across, self._along, s.height, s.width, self._paint, *self._paint.shape[:2], self._place,
             self._grain, _SKY, self._heights, *self._heights.shape, grid, self._ranges, len(self._ranges), self._known, *self._profiles,
-            len(self._known), circles, len(circles), walls, len(walls), self._firsts, len(self._firsts), pixels, self._depths))
+            len(self._known), circles, len(circles), walls, len(walls), self._firsts, len(self._firsts), pixels, self.depths))
         if s.noise_sd or s.exposure_sd:
             source = np.random.PCG64((self.seed, round(view.time * self.rate) % 2**63))
             gain = 1.0 + s.exposure_sd * np.random.Generator(source).standard_normal()

@@ -140,7 +140,7 @@ def test_hills_are_met_where_marched_rays_meet_them() -> None:
     ways = optical.apply(np.column_stack([settings.rays.reshape(-1, 2)[picked], np.ones(len(picked))]))
     expected = np.empty(len(picked))
     march(height, surface.heights, np.array([-40.0, -60.0, 0.5, 60.0]), np.array([*eye, view.x, view.y]), ways, expected)
-    found = camera._depths.reshape(-1)[picked]
+    found = camera.depths.reshape(-1)[picked]
     met = np.isfinite(expected)
     assert 80 < met.sum() < 240 and (found[~met] > 55.0).mean() > 0.97
     # A pixel at a hill's edge may fall to either side of it.
