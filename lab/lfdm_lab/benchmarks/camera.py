@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -21,14 +22,16 @@ VIEW = VehicleView(1.0, 0.0, 0.0, 0.0, 0.02, 0.01)
 
 def field(count: int) -> World:
     """Returns circles of all kinds, 8 to 120 m ahead."""
-    random, kinds = np.random.default_rng(3), list(OBSTACLE_KINDS)
-    return World(tuple(Circle(*random.uniform((8.0, -40.0, 0.3), (120.0, 40.0, 2.0)), kind=kinds[k % len(kinds)]) for k in range(count)))
+    kinds = list(OBSTACLE_KINDS)
+    places = np.random.default_rng(3).uniform((8.0, -40.0, 0.3), (120.0, 40.0, 2.0), (count, 3))
+    return World(tuple(Circle(x, y, radius, kind=kinds[k % len(kinds)]) for k, (x, y, radius) in enumerate(places)))
 
 
 def hills() -> Surface:
     """Returns 280 x 120 m of hills some metres high, in steps of 0.5 m."""
     x, y = np.meshgrid(np.arange(-30.0, 250.5, 0.5), np.arange(-60.0, 60.5, 0.5))
-    return Surface(4.0 * np.exp(-((x - 50.0) / 12.0) ** 2 - ((y - 5.0) / 15.0) ** 2) + np.sin(0.05 * x) * np.cos(0.07 * y), -30.0, -60.0, 0.5)
+    heights = 4.0 * np.exp(-((x - 50.0) / 12.0) ** 2 - ((y - 5.0) / 15.0) ** 2) + np.sin(0.05 * x) * np.cos(0.07 * y)
+    return Surface(heights, -30.0, -60.0, 0.5)
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -52,7 +55,7 @@ def measure(runs: int) -> list[Measurement]:
         "ground, 60 cylinders, distortion": Camera(CameraSettings(k1=-0.25, k2=0.06), MOUNT, many),
         "ground, 60 cylinders, noise": Camera(CameraSettings(noise_sd=4.0), MOUNT, many),
         "hills, 60 cylinders": Camera(CameraSettings(), MOUNT, SensorScene(field(60), hills()))}
-    records = [Measurement.of(name, [1e3 * seconds(lambda camera=camera: camera.measure(VIEW)) for _ in range(runs)], "ms")
+    records = [Measurement.of(name, [1e3 * seconds(partial(camera.measure, VIEW)) for _ in range(runs)], "ms")
                for name, camera in cameras.items()]
     picture = cameras["ground, 60 cylinders"].measure(VIEW)
     return [*records, Measurement.of("JPEG", [1e3 * seconds(lambda: picture.jpeg) for _ in range(runs)], "ms"),
