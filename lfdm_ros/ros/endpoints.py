@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock
 from type_description_interfaces.srv import GetTypeDescription
 
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros import qos
 
 PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS = "publishes", "hears", "serves", "acts", "calls"
@@ -69,9 +70,12 @@ class Endpoint:
         return f"{package}/{room}/{self.kind.__name__}"
 
     def name_for(self, value: Value) -> str:
-        """Returns the name, given the node's parameters."""
+        """Returns the name, given the node's parameters. Raises InputError for one that cannot be part of a name."""
         if "{}" in self.name:
-            return self.name.format(value(self.named_by))
+            word = value(self.named_by)
+            if not word.isidentifier():
+                raise InputError(f"{self.named_by} is {quote(word)}; give letters, digits and _, beginning with a letter")
+            return self.name.format(word)
         return value(self.named_by) if self.named_by else self.name
 
     def profile(self, value: Value) -> QoSProfile:
