@@ -24,7 +24,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag = tmp_path_factory.mktemp("replay") / "bag"
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
-              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "vehicle": "sedan"})
+              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "vehicle": "hmmwv_camera"})
     recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)

@@ -189,7 +189,7 @@ def test_pictures_repeat_to_the_byte_and_their_noise_is_as_asked() -> None:
 def test_a_vehicles_camera_gives_messages_of_ros() -> None:
     from PIL import Image
 
-    kind, camera = make_sensors(load_vehicle("sedan"), SensorScene(World((Circle(12.0, 0.0, 1.0),))))["front"]
+    kind, camera = make_sensors(load_vehicle("hmmwv_camera"), SensorScene(World((Circle(12.0, 0.0, 1.0),))))["front"]
     measured = camera.measure(LEVEL)
     raw, compressed, info = (filled(interface_class(m.type), m.fields(measured)) for m in kind.messages)
     assert (raw.encoding, raw.step, raw.width, raw.height) == ("rgb8", 3 * 640, 640, 360)

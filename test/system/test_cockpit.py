@@ -373,7 +373,7 @@ def test_over_a_link_the_picture_is_late_and_a_ghost_is_not(browser: Any, cockpi
     if cockpit.process.poll() is None:  # two stacks of one graph would refuse each other
         cockpit.close()
     cockpit = Cockpit(tmp_path, "teleop", "--latency", "0.4", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
-                      "input_timeout=1.0", "--set", "vehicle=sedan", "--set", "scenario=yard")
+                      "input_timeout=1.0", "--set", "vehicle=hmmwv_camera", "--set", "scenario=yard")
     page = Page(browser, cockpit.url)
     try:
         hold_until(cockpit, page, lambda: cockpit.states[-1].vx > 3.0, "KeyW")

@@ -50,7 +50,7 @@ def values(diagnosis: Any) -> dict[str, str]:
 def test_a_camera_publishes_to_those_who_listen(graph: Any) -> None:
     infos = graph.listen("sensors/front/camera_info", "sensor_msgs/msg/CameraInfo")
     images = graph.listen("sensors/front/image_raw", "sensor_msgs/msg/Image")
-    graph.add(VehicleSimulator, vehicle="sedan", scenario="yard", timeout_brake=0.0)
+    graph.add(VehicleSimulator, vehicle="hmmwv_camera", scenario="yard", timeout_brake=0.0)
     graph.wait(lambda: len(images) >= 3 and len(infos) >= 3)
     for message in (*images, *infos):
         assert message.header.frame_id == "front_optical" and nanoseconds(message.header.stamp) % 50_000_000 == 0

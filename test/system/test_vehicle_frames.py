@@ -87,9 +87,9 @@ def test_frames_of_vehicle_wheels_and_sensors(graph: Any) -> None:
 def test_a_camera_has_an_optical_frame(graph: Any) -> None:
     """By REP 103: z ahead along the camera's axis, which its pitch lowers, x to the right, y down."""
     fixed = graph.listen("tf_static", "tf2_msgs/msg/TFMessage", qos.LATCHED)
-    graph.add(VehicleFrames, vehicle="sedan")
+    graph.add(VehicleFrames, vehicle="hmmwv_camera")
     graph.wait(lambda: fixed)
-    mount = load_vehicle("sedan").sensor_mounts["front"]
+    mount = load_vehicle("hmmwv_camera").sensor_mounts["front"]
     found, down = Tree(fixed).lookup("front_optical"), mount.pitch
     np.testing.assert_allclose(found[:3, 3], [mount.x, mount.y, mount.z], atol=1e-12)
     np.testing.assert_allclose(found[:3, :3].T, [[0.0, -1.0, 0.0], [-math.sin(down), 0.0, -math.cos(down)],
