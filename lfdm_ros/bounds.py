@@ -86,13 +86,14 @@ BOUNDS: Mapping[str, Bound] = {
     "seed": Bound(0, 2**53, "1", "a double holds it exactly"),
     # Sizes.
     "beams": Bound(1, 40_000, "beams", "a full turn at 0.01 deg"),
+    "image_bytes": Bound(1, 8_000_000, "bytes", "a JPEG of 4096 x 4096 pixels"),
     "points": Bound(0, 500_000, "points", "the longest path, 50 km, at 0.1 m"),
     "obstacles": Bound(0, 10_000, "obstacles", "a scan looks at each"),
     "wheels": Bound(0, 256, "wheels", "a road train of sixty axles"),
 }
 
 
-_SIZES = ("beams", "points", "obstacles", "wheels")
+_SIZES = ("beams", "image_bytes", "points", "obstacles", "wheels")
 
 
 def _entry(name: str) -> str:

@@ -44,7 +44,7 @@ def _table(endpoints: Iterable[Endpoint]) -> list[str]:
 
 def _row(e: Endpoint) -> str:
     profile = qos.name_of(e.qos) + (f"; in lockstep {qos.name_of(e.in_lockstep)}" if e.in_lockstep else "")
-    name = f"`{e.name}`" + (f", or as `{e.named_by}` says" if e.named_by else "")
+    name = f"`{e.name.format(e.named_by.upper())}`" + (f", or as `{e.named_by}` says" if e.named_by and "{}" not in e.name else "")
     package, _, kind = e.type_name.split("/")
     return f"| {_TITLES[e.direction]} | {name} | {package}/{kind} | {profile} | {e.text}{f'. With {e.when.text}' if e.when.text else ''} |"
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.cockpit.wire import GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.bounds import require
+from lfdm_ros.cockpit.wire import GHOST, IMAGE, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
 _MAX_FRAMES = 1000
+CAMERA = "sensors/front/image_raw/compressed"  # the key below, whichever camera it is
 # Types of visualization_msgs/Marker.
 _CYLINDER, _LINE_STRIP = 3, 4
 
@@ -63,6 +65,12 @@ def sharing_text(message: Any) -> dict[str, Any]:
             "emergency_stop": m.emergency_stop, "posterior": m.posterior_version,
             "threats": list(zip(m.component_names, m.component_threats)),
             "risks": list(zip(m.probability_names, m.probabilities, m.probabilities_lower, m.probabilities_upper))}
+
+
+def image(message: Any) -> bytes:
+    """Packs the bytes of a JPEG. Raises Refused for none, or more than a picture has."""
+    require("image_bytes", len(message.data))
+    return pack(IMAGE, stamp_of(message), bytes(message.data))
 
 
 def ghost(message: Any) -> bytes:
@@ -181,17 +189,17 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 # Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0,
-    "calibrator/status": TEXT_PERIOD}
+    "shared_control/status": 0.03, CAMERA: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0,
+    "world": 0.0, "calibrator/status": TEXT_PERIOD}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
     "vehicle/state": "lfdm_ros/msg/VehicleState", "scan": "sensor_msgs/msg/LaserScan", "autonomy/plan": "lfdm_ros/msg/Plan",
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
-    "calibrator/status": "lfdm_ros/msg/CalibratorStatus", "teleop/link": "lfdm_ros/msg/LinkStatus",
-    "vehicle/description": "lfdm_ros/msg/VehicleDescription",
-    "world": "visualization_msgs/msg/MarkerArray", "tf_static": "tf2_msgs/msg/TFMessage"}
+    "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
+    "world": "visualization_msgs/msg/MarkerArray", CAMERA: "sensor_msgs/msg/CompressedImage",
+    "calibrator/status": "lfdm_ros/msg/CalibratorStatus", "tf_static": "tf2_msgs/msg/TFMessage"}
 
 
 def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -205,6 +213,8 @@ def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterato
         content = plan(message)
         if content is not None:
             yield PLAN, content
+    elif topic == CAMERA:
+        yield IMAGE, image(message)
     elif topic == "autonomy/markers":
         yield OBSTACLES, obstacles(message)
     elif topic == "shared_control/status":

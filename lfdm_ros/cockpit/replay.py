@@ -6,6 +6,7 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer, OnRequest
-from lfdm_ros.cockpit.wire import pack, pack_json
+from lfdm_ros.cockpit.wire import IMAGE, pack, pack_json
 from lfdm_ros.errors import InputError
 
 TICK = 0.02  # [s] between two looks at the clock
 RATES = (0.1, 8.0)  # least and most of the replay's speed
 _BINARY_PERIOD = 0.02  # [s] between two messages of a kind, at least: no screen shows more
+_IMAGE_PERIOD = 0.1  # [s] between two pictures: all are kept in memory
 _MAX_EVENTS = 500
 
 
@@ -84,8 +86,9 @@ class ReplayTracks:
     def _take(self, name: str, time: float, message: Any) -> None:
         if name == "tf_static":
             self._mounts.take(message)
-        for kind, packed in page_messages.packed(name, message, self._mounts):
-            self.tracks.setdefault(kind, Track()).add(time, packed, _BINARY_PERIOD)
+        with suppress(Refused):  # a message that the live page would not show either
+            for kind, packed in page_messages.packed(name, message, self._mounts):
+                self.tracks.setdefault(kind, Track()).add(time, packed, _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD)
         if name in page_messages.TEXTS:
             word, text = page_messages.TEXTS[name]
             content = text(message)

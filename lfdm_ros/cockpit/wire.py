@@ -1,7 +1,7 @@
 """Messages to the page: binary ones by kind, and the credit by which a slow page gets the newest of each kind only.
 
 A binary message is a header of 16 bytes, little-endian: kind (uint8), 3 bytes of zeros, number (uint32), stamp [s] (float64); then float32
-values. Others are JSON. `page/wire.js` reads both.
+values, or the bytes of a JPEG. Others are JSON. `page/wire.js` reads both.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 # Kinds of binary messages; the values of each in the order given in `page/wire.js`.
-STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST = 1, 2, 3, 4, 5, 6
+STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST, IMAGE = 1, 2, 3, 4, 5, 6, 7
 CREDIT = 4  # messages that a page may have unacknowledged
 _HEADER = struct.Struct("<B3xId")
 
 
-def pack(kind: int, stamp: float, values: Sequence[float] | np.ndarray, number: int = 0) -> bytes:
-    """Returns a binary message: kind, number, stamp [s] and values as float32."""
-    return _HEADER.pack(kind, number, stamp) + np.asarray(values, "<f4").tobytes()
+def pack(kind: int, stamp: float, values: Sequence[float] | np.ndarray | bytes, number: int = 0) -> bytes:
+    """Returns a binary message: kind, number, stamp [s] and values as float32, or bytes as they are."""
+    content = values if isinstance(values, bytes) else np.asarray(values, "<f4").tobytes()
+    return _HEADER.pack(kind, number, stamp) + content
 
 
 def pack_json(kind: str, data: Mapping[str, Any]) -> str:

@@ -212,9 +212,8 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
     """Draws path, goal and the obstacles of a time [s]; with `trails` also lane, the obstacles' trails and names for a legend."""
     if scenario.path is not None:
         axis.plot(*scenario.path.T, color=OBSTACLE if trails else PATH, lw=1.0, ls="--", label="path" if trails else None)
-        if trails and scenario.corridor is not None:
-            for k, side in enumerate(_edges(scenario.path, scenario.corridor)):
-                axis.plot(*side.T, color=PATH, lw=1.0, label=None if k else "lane")
+        for k, side in enumerate(scenario.lane_edges if trails else ()):
+            axis.plot(*side.T, color=PATH, lw=1.0, label=None if k else "lane")
     named = moved = False
     for obstacle in scenario.world.obstacles:
         dx, dy = time * obstacle.vx, time * obstacle.vy
@@ -233,16 +232,6 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
     if scenario.goal is not None:
         axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5,
                             label="goal" if trails else None))
-
-
-def _edges(path: np.ndarray, corridor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the left and right edge (n, 2) of the corridor (k, 3) of a path (n, 2) [m]."""
-    steps = np.diff(path, axis=0)
-    along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
-    tangents = np.gradient(path, axis=0)
-    normals = np.column_stack([-tangents[:, 1], tangents[:, 0]]) / np.maximum(np.hypot(*tangents.T), 1e-9)[:, None]
-    left, right = (np.interp(along, corridor[:, 0], corridor[:, k])[:, None] for k in (1, 2))
-    return path + left * normals, path - right * normals
 
 
 def _corners(x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from lfdm_ros.errors import InputError
@@ -38,19 +38,23 @@ class SimulatedSensor(Generic[T]):
     def reset(self, origin_ns: int = 0) -> None:
         """Discards measurements under way, which are of another place; the world begins anew at `origin_ns`."""
         self._origin_ns = origin_ns
-        self._under_way: deque[tuple[int, T]] = deque()
+        self._under_way: deque[tuple[int, VehicleView]] = deque()
         self._arrived: tuple[int, list[tuple[int, T]]] = (-1, [])
 
     def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0,
-                 outputs: Mapping[str, float] = _NO_OUTPUTS) -> list[tuple[int, T]]:
-        """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick."""
+                 outputs: Mapping[str, float] = _NO_OUTPUTS, wanted: Callable[[], bool] = lambda: True) -> list[tuple[int, T]]:
+        """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick.
+
+        Args:
+            wanted: asked when some arrive; those that are not wanted are not measured: as a function of the view they cost nothing.
+        """
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:
-            view = VehicleView(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch, outputs)
-            self._under_way.append((time_ns, self._sensor.measure(view)))
-        arrived = []
+            self._under_way.append((time_ns, VehicleView(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch, outputs)))
+        due = []
         while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
-            arrived.append(self._under_way.popleft())
+            due.append(self._under_way.popleft())
+        arrived = [(stamp_ns, self._sensor.measure(view)) for stamp_ns, view in due] if due and wanted() else []
         self._arrived = (time_ns, arrived)
         return arrived

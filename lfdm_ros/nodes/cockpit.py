@@ -16,7 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import CompressedImage, LaserScan
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
@@ -46,7 +46,7 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
-from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.sharing_settings import MODES
 from lfdm_ros.srv import ApplyPosterior, Reset, RollBack, Step
@@ -81,11 +81,13 @@ class Cockpit(ManualControl):
         Parameter("key", "", "file of its key in PEM; empty: in the same file"),
         Parameter("hosts", [], "names by which browsers may call this machine, besides its addresses"),
         Parameter("insecure", False, "http on an address that other machines reach: they can read the token"),
-        Parameter("behind_link", False, "show `teleop/state` and `teleop/scan`, as they come over a link, and `vehicle/state` as a ghost"),
         Parameter("vehicle", "", "vehicle that a drive calibrates, a name in config/vehicles or a file; empty: the simulator's"),
         Parameter("calibrated_model", "eight_dof", "model that a drive calibrates", choices=tuple(model_names())),
         Parameter("priority", LOWEST, "of the processes that look at a drive: lowest, SCHED_IDLE and nice 19; normal, as other programs",
                   choices=(LOWEST, NORMAL)),
+        Parameter("behind_link", False, "show `teleop/state`, `teleop/scan` and `teleop/image`, as they come over a link, and "
+                                         "`vehicle/state` as a ghost"),
+        CAMERA,
         *SEAT.parameters,
     )
     ENDPOINTS = (
@@ -93,6 +95,8 @@ class Cockpit(ManualControl):
         subscribes("vehicle/state", VehicleState, qos.NEWEST, "motion of the vehicle"),
         subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
         subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points", when=given("behind_link", False)),
+        subscribes(CAMERA_TOPIC, CompressedImage, qos.SENSOR, "the camera's picture", when=given("behind_link", False), named_by="camera"),
+        subscribes("teleop/image", CompressedImage, qos.SENSOR, "the picture as it comes over a link", when=given("behind_link")),
         subscribes("teleop/state", VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
         subscribes("teleop/scan", LaserScan, qos.SENSOR, "points as they come over a link", when=given("behind_link")),
         subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),
@@ -135,10 +139,13 @@ class Cockpit(ManualControl):
         self.server.start()
         self._taken_at = dict.fromkeys(page_messages.PERIODS, -math.inf)
         kinds = {endpoint.name: endpoint.kind for endpoint in self.ENDPOINTS}
-        late = {"vehicle/state": "teleop/state", "scan": "teleop/scan"} if self.value("behind_link") else {}
+        behind = self.value("behind_link")
+        named = {"vehicle/state": "teleop/state", "scan": "teleop/scan"} if behind else {}
+        named[page_messages.CAMERA] = "teleop/image" if behind else CAMERA_TOPIC
         for topic in page_messages.PERIODS:
-            self.subscription(late.get(topic, topic), partial(self._on_message, topic, kinds[topic]), raw=True)
-        if late:
+            name = named.get(topic, topic)
+            self.subscription(name, partial(self._on_message, topic, kinds[name]), raw=True)
+        if behind:
             self.subscription("vehicle/state", lambda message: self.server.publish(GHOST, page_messages.ghost(message)))
         self.subscription("tf_static", self._mounts.take)
         self.subscription("/diagnostics", self._on_diagnostics)
@@ -192,8 +199,11 @@ class Cockpit(ManualControl):
         self._taken_at[topic] = now
         message = deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
-        for packed, content in page_messages.packed(topic, message, self._mounts, number):
-            self.server.publish(packed, content)
+        try:
+            for packed, content in page_messages.packed(topic, message, self._mounts, number):
+                self.server.publish(packed, content)
+        except Refused as error:
+            self.refusals.refuse(topic, error)
         if topic == "simulator/status" and not self._vehicle:
             self._vehicle = message.vehicle
         if topic == "shared_control/status":

@@ -116,7 +116,8 @@ class Recorder(Component):
         Parameter("storage", "mcap", "storage of the bag", choices=("mcap", "sqlite3")),
         Parameter("recording", "", "name of the recording; empty: the folder's name"),
         Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
-        Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded"),
+        Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded; as well as raw "
+                                                                 "images, /image_raw, which a camera publishes as JPEG too"),
         Parameter("waits", False, "record between `~/start` and `~/stop` only, each time into a bag of its own; `bag` then has {}"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )
@@ -275,7 +276,7 @@ def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], nam
     if topics:
         return topic in topics
     # Names with a leading underscore are hidden by convention: services and actions.
-    return topic not in exclude and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")
+    return topic not in exclude and not topic.endswith("/image_raw") and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")
 
 
 def _offered(profile: QoSProfile) -> Qos:

@@ -25,7 +25,8 @@ from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.sensors import Scan, SensorScene, make_sensors
-from lfdm_ros.simulation import Pose, Simulator, load_scenario
+from lfdm_ros.sensors.ground_rays import Surface
+from lfdm_ros.simulation import Pose, Simulator, World, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.vehicles import Vehicle
 
@@ -112,8 +113,19 @@ class GroundWatch:
         return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
 
+def scene_of(world: World, ground: GroundDescription | None, scenario: Scenario | None) -> SensorScene:
+    """Returns the surroundings as sensors see them: obstacles, heights, friction or soil, and the edges of the scenario's lane as lines."""
+    lines = scenario.lane_edges if scenario else ()
+    if ground is None:
+        return SensorScene(world, lines=lines)
+    grid, soils = ground.field.grid, ground.soils
+    return SensorScene(world, Surface.of(ground.heights), (grid.x, grid.y, grid.xs[-1], grid.ys[-1]), ground.field.friction_at,
+                       None if soils is None else soils.number_at, lines)
+
+
 class SensorTopics:
-    """The sensors of a vehicle's file, each on the topics below sensors/NAME in the frame NAME; false without any."""
+    """The sensors of a vehicle's file, each on the topics below sensors/NAME in the frame NAME; false without any. Without subscribers
+    a topic gets no messages, and a sensor does not measure."""
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
@@ -123,7 +135,8 @@ class SensorTopics:
             outlets = []
             for message in kind.messages:
                 of_class = interface_class(message.type)
-                outlets.append((message, of_class, node.make_publisher(f"sensors/{name}{message.suffix}", of_class, qos.STATE)))
+                profile = qos.reliable(message.depth)
+                outlets.append((message, of_class, node.make_publisher(f"sensors/{name}{message.suffix}", of_class, profile)))
             self._sensors.append((name, feed, outlets))
 
     def __bool__(self) -> bool:
@@ -138,11 +151,16 @@ class SensorTopics:
         """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then."""
         by_name = dict(zip(self._names, outputs))
         for name, feed, outlets in self._sensors:
-            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name):
+            def wanted(outlets: list[Any] = outlets) -> bool:
+                return any(publisher.get_subscription_count() for _, _, publisher in outlets)
+
+            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, wanted):
                 for outlet, of_class, publisher in outlets:
+                    if not publisher.get_subscription_count():
+                        continue
                     message = filled(of_class, outlet.fields(measurement), name)
                     if hasattr(message, "header"):
-                        message.header.frame_id = name
+                        message.header.frame_id = name + outlet.frame
                         set_stamp(message.header.stamp, stamp_ns)
                     publisher.publish(message)
 

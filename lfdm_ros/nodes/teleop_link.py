@@ -1,4 +1,4 @@
-"""The link node: delays or loses the states and scans on their way to the operator, and the commands on theirs to the vehicle."""
+"""The link node: delays or loses states, scans and pictures on their way to the operator, and the commands on theirs to the vehicle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import CompressedImage, LaserScan
 
 from lfdm_ros.bounds import require
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
@@ -23,17 +23,18 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
-from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
-from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, NEUTRAL, SCAN, STATE, Out, Relay
+from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, IMAGE, NEUTRAL, SCAN, STATE, Out, Relay
 
 _UP, _DOWN = (Exposed(NetworkLinkSettings, f"{direction}_") for direction in DIRECTIONS)
 _INPUTS = ("steering", "throttle", "brake")
 
 
 class TeleopLink(Component):
-    """A link that passes `vehicle/state` and `scan` on as `teleop/state` and `teleop/scan`, and `teleop/command` as `operator/command`.
+    """A link that passes `vehicle/state`, `scan` and a camera's pictures on as `teleop/state`, `teleop/scan` and `teleop/image`, and
+    `teleop/command` as `operator/command`.
 
     Delays are on the node's clock: simulated time with `use_sim_time`. In lockstep each state gets one `operator/command`, stamped as that
     state, once the operator has answered the messages that had reached it by then: teleop/relay.py. `teleop/link` has the age of arrivals.
@@ -49,14 +50,16 @@ class TeleopLink(Component):
         Parameter("status_period", 0.1, "on the node's clock, between two messages on teleop/link", 0.01, 10.0, unit="s"),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come", 0.0,
                   1000.0, unit="Hz"),
-        LIDAR_LATENCY, SCAN_PATIENCE,
+        LIDAR_LATENCY, SCAN_PATIENCE, CAMERA,
     )
     ENDPOINTS = (
         subscribes("vehicle/state", VehicleState, qos.NEWEST, "the state for the operator", in_lockstep=qos.STATE),
         subscribes("scan", LaserScan, qos.SENSOR, "the scan for the operator", in_lockstep=qos.STATE),
+        subscribes(CAMERA_TOPIC, CompressedImage, qos.SENSOR, "the picture for the operator", in_lockstep=qos.STATE, named_by="camera"),
         subscribes("teleop/command", DriverCommand, qos.NEWEST, "the command for the vehicle", in_lockstep=qos.COMMAND),
         publishes("teleop/state", VehicleState, qos.STATE, "vehicle/state as it arrives at the operator", sole=True),
         publishes("teleop/scan", LaserScan, qos.STATE, "scan as it arrives there"),
+        publishes("teleop/image", CompressedImage, qos.STATUS, "the camera's picture as it arrives there"),
         publishes("operator/command", DriverCommand, qos.COMMAND, "teleop/command as it arrives at the vehicle", sole=True),
         publishes("teleop/link", LinkStatus, qos.STATE, "how late, how many lost"),
     )
@@ -68,10 +71,12 @@ class TeleopLink(Component):
                             refused=self.warn_of_refusal)
         self.refusals = self._relay.refusals
         self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
+                           IMAGE: self.publisher("teleop/image"),
                            COMMAND: self.publisher("operator/command")}
         self._status_publisher = self.publisher("teleop/link")
         self.subscription("vehicle/state", self._on_state)
         self.subscription("scan", self._on_scan)
+        self.subscription(CAMERA_TOPIC, self._on_image)
         self.subscription("teleop/command", self._on_command)
         if self._lockstep:
             self._periodic = [self.every(LOOK_FOR_SCAN, self._watch_scan)]
@@ -130,6 +135,17 @@ class TeleopLink(Component):
             self.refusals.refuse(SCAN, error)
             return
         self._publish(self._relay.scan(nanoseconds(scan.header.stamp), scan))
+
+    def _on_image(self, image: CompressedImage) -> None:
+        if self.state != "active":
+            return
+        try:
+            checked_stamp(image.header.stamp)
+            require("image_bytes", len(image.data))
+        except InputError as error:
+            self.refusals.refuse(IMAGE, error)
+            return
+        self._relay.image(nanoseconds(image.header.stamp), image)
 
     def _on_command(self, command: DriverCommand) -> None:
         if self.state != "active":

@@ -133,7 +133,9 @@ def _transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
     transform.header.frame_id = joint.parent
     set_fields(transform.transform.translation, "xyz", (joint.x, joint.y, joint.z))
     if joint.kind == FIXED:
-        set_fields(transform.transform.rotation, "zw", (math.sin(0.5 * joint.yaw), math.cos(0.5 * joint.yaw)))
+        cy, sy, cp, sp, cr, sr = (f(0.5 * angle) for angle in (joint.yaw, joint.pitch, joint.roll) for f in (math.cos, math.sin))
+        set_fields(transform.transform.rotation, "xyzw", (cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr,
+                                                          sy * cp * cr - cy * sp * sr, cy * cp * cr + sy * sp * sr))
     else:
         half = math.sin(0.5 * angle)
         set_fields(transform.transform.rotation, "xyzw", (*(half * part for part in joint.axis), math.cos(0.5 * angle)))

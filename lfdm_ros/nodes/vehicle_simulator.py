@@ -26,6 +26,7 @@ from lfdm_ros.nodes.simulated_vehicle import (
     SensorTopics,
     VehicleTopics,
     gate_of,
+    scene_of,
     simulator_of,
     steps_in_tick,
     vehicle_endpoints,
@@ -39,7 +40,7 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import LIDAR, Lidar, Scan, SensorScene
+from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
@@ -128,7 +129,7 @@ class VehicleSimulator(Component):
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        surroundings = SensorScene(self._world, Surface.of(None if ground is None else ground.heights))
+        surroundings = scene_of(self._world, ground, manoeuvre)
         self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
         self._topics = VehicleTopics(self, simulator, vehicle, ground, self._sensors)
         self._ground = GroundTopics(self, ground)

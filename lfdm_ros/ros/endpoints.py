@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock
 from type_description_interfaces.srv import GetTypeDescription
 
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros import qos
 
 PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS, STARTS = "publishes", "hears", "serves", "acts", "calls", "starts"
@@ -57,7 +58,7 @@ class Endpoint:
     qos: QoSProfile | None = None  # of topics; None: rclpy's own
     in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
     when: When = ALWAYS
-    named_by: str = ""  # the parameter whose value is the name instead
+    named_by: str = ""  # the parameter whose value is the name instead, or what stands for {} in it
     sole: bool = False  # of a topic that is published: a graph has one publisher, as two would drive the same vehicle or clock
 
     @property
@@ -69,7 +70,12 @@ class Endpoint:
         return f"{package}/{room}/{self.kind.__name__}"
 
     def name_for(self, value: Value) -> str:
-        """Returns the name, given the node's parameters."""
+        """Returns the name, given the node's parameters. Raises InputError for one that cannot be part of a name."""
+        if "{}" in self.name:
+            word = value(self.named_by)
+            if not word.isidentifier():
+                raise InputError(f"{self.named_by} is {quote(word)}; give letters, digits and _, beginning with a letter")
+            return self.name.format(word)
         return value(self.named_by) if self.named_by else self.name
 
     def profile(self, value: Value) -> QoSProfile:

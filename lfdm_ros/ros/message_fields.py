@@ -77,6 +77,8 @@ def _converted(present: Any, kind: str, value: Any, where: str) -> Any:
         return filled(type(present), value, where)
     element = kind.removeprefix("sequence<").removesuffix(">").split(",")[0].split("[")[0]
     if element != kind:
+        if isinstance(value, array.array):  # numbers by the thousand, of the message's own type
+            return value
         if not isinstance(value, list):
             raise ValueError(kind)
         package, slash, name = element.partition("/")

@@ -54,6 +54,10 @@ def seed_of(value: int) -> int | None:
     return None if value < 0 else value
 
 
+# The camera that an operator sees, and the topic of its pictures.
+CAMERA = Parameter("camera", "front", "name of the camera in the vehicle's file whose picture the operator sees")
+CAMERA_TOPIC = "sensors/{}/image_raw/compressed"
+
 # rclpy declares this one itself, in every node.
 USE_SIM_TIME = Parameter("use_sim_time", False, "take the time from /clock")
 

@@ -8,7 +8,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 
-def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATILE) -> QoSProfile:
+def reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATILE) -> QoSProfile:
+    """Returns the profile that keeps `depth` messages until they are acknowledged."""
     return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=ReliabilityPolicy.RELIABLE,
                       durability=durability)
 
@@ -16,25 +17,25 @@ def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATI
 # States of the vehicle and commands of its driver, each publishing tick. Deep, so that a recorder in another process that
 # falls behind for seconds at 50 times real time loses nothing: a reliable writer keeps a sample until it is acknowledged or
 # pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
-STATE = _reliable(10_000)
-COMMAND = _reliable(10_000)
+STATE = reliable(10_000)
+COMMAND = reliable(10_000)
 # To hear states and commands where no tick waits for its answer: the newest counts. A busy machine would work off a queue of old ones,
 # late for ever.
-NEWEST = _reliable(1)
+NEWEST = reliable(1)
 # A goal or a path: the newest counts.
-TASK = _reliable(1)
+TASK = reliable(1)
 # To hear drivers of real sensors, which do not send reliably; hears those that do as well.
 SENSOR = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Time: the newest counts.
-CLOCK = _reliable(1)
+CLOCK = reliable(1)
 # Status and diagnostics, once or twice a second.
-STATUS = _reliable(10)
+STATUS = reliable(10)
 # Topics of tf2: transforms of many, each of which counts for a while.
-TRANSFORMS = _reliable(100)
+TRANSFORMS = reliable(100)
 # Kept for those who come later: posterior, what does not move.
-LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
+LATCHED = reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
 # To hear what nodes log, also what they said before we were there.
-LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
+LOG = reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def matching(ends: Sequence[TopicEndpointInfo], depth: int) -> QoSProfile:

@@ -1,5 +1,6 @@
 """Simulated sensors and the measurements of these and of real ones, without ROS."""
 
+from lfdm_ros.sensors.camera import Camera, CameraImage, CameraSettings
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
 from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorMessage, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
@@ -8,6 +9,9 @@ from lfdm_ros.sensors.standard import Datum, specific_force
 __all__ = [
            "LIDAR",
            "SENSORS",
+           "Camera",
+           "CameraImage",
+           "CameraSettings",
            "Datum",
            "Lidar",
            "LidarSettings",

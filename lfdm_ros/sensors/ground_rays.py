@@ -58,8 +58,7 @@ def rays(mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll
         pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad].
     """
     x, y, yaw = pose
-    c, s = math.cos(mount.yaw), math.sin(mount.yaw)
-    ways = np.column_stack([c * beams[:, 0] - s * beams[:, 1], s * beams[:, 0] + c * beams[:, 1], np.zeros(len(beams))])
+    ways = turned(np.column_stack([beams, np.zeros(len(beams))]), mount.yaw, mount.pitch, 0.0)
     return turned(np.array([[mount.x, mount.y, mount.z]]), yaw, pitch, roll)[0] + (x, y, 0.0), turned(ways, yaw, pitch, roll)
 
 

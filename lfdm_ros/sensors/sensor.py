@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote, suggest
@@ -30,12 +32,28 @@ class VehicleView:
     outputs: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+ByPlace = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of places x, y of one shape [m]
+
+
+@dataclass(frozen=True, eq=False)
 class SensorScene:
-    """The world's obstacles, and the ground's heights; None: level."""
+    """Surroundings of a vehicle, as sensors see them.
+
+    Attributes:
+        world: obstacles.
+        ground: heights; None: level.
+        area: x, y of two opposite corners of the map that `friction` and `soil` are of [m]; None: there is no map.
+        friction: over that of the vehicle's own road; None: the same everywhere.
+        soil: number of the soil; None: firm ground.
+        lines: painted on the ground, (n, 2) each [m].
+    """
 
     world: World
     ground: Surface | None = None
+    area: tuple[float, float, float, float] | None = None
+    friction: ByPlace | None = None
+    soil: ByPlace | None = None
+    lines: Sequence[np.ndarray] = ()
 
 
 class Sensor(Protocol[T_co]):
@@ -62,11 +80,15 @@ class SensorMessage:
         type: its type, as sensor_msgs/msg/LaserScan; its header is filled with stamp and frame where it has one.
         fields: `fields(measurement)` gives its fields.
         suffix: of the topic sensors/NAME, as /camera_info.
+        frame: end of the frame's name after that of the sensor, as _optical.
+        depth: number of messages that a slow reader may be behind.
     """
 
     type: str
     fields: Callable[[Any], Mapping[str, Any]]
     suffix: str = ""
+    frame: str = ""
+    depth: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +123,7 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene) -> dict[str, tuple
         units = {f.name: f.metadata["unit"] for f in fields(kind.settings)}  # type: ignore[arg-type]
         values = {}
         for key, value in entry.items():
-            if key in ("type", "seed", "x", "y", "z", "yaw"):
+            if key in ("type", "seed", "x", "y", "z", "yaw", "pitch"):
                 continue
             if key not in units:
                 raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, tuple(units), 'allowed: ')}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.parameters import Declared, setting
+from lfdm_ros.sensors.ground_rays import turned
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
@@ -130,8 +131,7 @@ class Imu(_Instrument):
         noise = self.noise(view.time, 6)
         rates = np.array([out.get(f"{axis}_rate", 0.0) for axis in ("roll", "pitch", "yaw")])
         ax, ay = out.get("ax", 0.0) - rates[2] ** 2 * m.x, out.get("ay", 0.0) - rates[2] ** 2 * m.y
-        cos, sin = math.cos(m.yaw), math.sin(m.yaw)
-        turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
+        turn = turned(np.eye(3), m.yaw, m.pitch, 0.0)  # rows: the sensor's axes in the vehicle's
         force = np.array(specific_force(ax, ay, out.get("roll", 0.0), out.get("pitch", 0.0)))
         return {"angular_velocity": turn @ rates + s.noise_rate * noise[:3],
                 "linear_acceleration": turn @ force + s.noise_acceleration * noise[3:]}

@@ -38,6 +38,18 @@ class Scenario:
     speed: float | None = None
     corridor: np.ndarray | None = None
 
+    @property
+    def lane_edges(self) -> tuple[np.ndarray, ...]:
+        """Left and right edge (n, 2) of the corridor [m]; empty without one."""
+        if self.path is None or self.corridor is None:
+            return ()
+        steps = np.diff(self.path, axis=0)
+        along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
+        tangents = np.gradient(self.path, axis=0)
+        normals = np.column_stack([-tangents[:, 1], tangents[:, 0]]) / np.maximum(np.hypot(*tangents.T), 1e-9)[:, None]
+        left, right = (np.interp(along, self.corridor[:, 0], self.corridor[:, k])[:, None] for k in (1, 2))
+        return self.path + left * normals, self.path - right * normals
+
 
 _MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points
 _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")

@@ -1,4 +1,4 @@
-"""A node's use of a link: states and scans go up, commands come down, free running or in lockstep. Independent of ROS.
+"""A node's use of a link: states, scans and images go up, commands come down, free running or in lockstep. Independent of ROS.
 
 Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
 answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, waits until the
@@ -21,7 +21,7 @@ from lfdm_ros.sensors import ScanSchedule
 from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, clock_set_back
 from lfdm_ros.teleop.network_link import LinkStatistics, NetworkLink, NetworkLinkSettings
 
-STATE, SCAN, COMMAND = "state", "scan", "command"
+STATE, SCAN, IMAGE, COMMAND = "state", "scan", "image", "command"
 DIRECTIONS = ("up", "down")
 NEUTRAL = (0.0, 0.0, 0.0)  # steering, throttle, brake before the first command
 _MAX_SCANS = 4  # that wait for a state to ride with
@@ -40,15 +40,16 @@ class Out:
 
 @dataclass(frozen=True)
 class _Picture:
-    """A state and the scans that ride with it."""
+    """A state, and the scans and the image that ride with it."""
 
     stamp_ns: int
     state: Any
     scans: tuple[Any, ...]
+    image: Any
 
 
 class Relay:
-    """Both directions. Scans ride with the next state that is not lost, so that a picture arrives whole."""
+    """Both directions. Scans and the newest image ride with the next state that is not lost, so that a picture arrives whole."""
 
     def __init__(self, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1, *, lockstep: bool = False,
                  lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
@@ -74,7 +75,7 @@ class Relay:
         self._states, self._clock = StampGate(0), StampGate()  # lockstep: of the states; free running: the node's clock
         self._barrier: LockstepBarrier[list[Out]] = LockstepBarrier(self._scan_due)
         self._report = report
-        self.refusals = Refusals(refused, (STATE, SCAN, COMMAND))
+        self.refusals = Refusals(refused, (STATE, SCAN, IMAGE, COMMAND))
         self.resets = 0
         self._forget()
 
@@ -82,6 +83,7 @@ class Relay:
         self.up.reset()
         self.down.reset()
         self._scans: list[tuple[int, Any]] = []
+        self._image: Any = None
         self._states.last_ns = self._clock.last_ns = None
         self._barrier.forget()
         self._origin_ns: int | None = None  # of the links' seconds, which a wall clock's would be too many for
@@ -138,6 +140,13 @@ class Relay:
         self._newest_scan_ns, self._gave_up = stamp_ns, False
         self._scans = [*self._scans, (stamp_ns, scan)][-_MAX_SCANS:]
         return self._barrier.release() or []
+
+    def image(self, stamp_ns: int, image: Any) -> None:
+        """Takes an image of a camera, which rides up with the next state; no state waits for one."""
+        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
+            self.refusals.refuse(IMAGE, Refused(str(wrong), STAMP))
+            return
+        self._image = image
 
     def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
         """Takes the operator's command; None: an unusable one, which counts as an answer but does not go down."""
@@ -208,9 +217,9 @@ class Relay:
 
     def _send_up(self, stamp_ns: int, state: Any, now_ns: int) -> None:
         now = self._time(now_ns)
-        picture = _Picture(stamp_ns, state, tuple(scan for _, scan in self._scans))
+        picture = _Picture(stamp_ns, state, tuple(scan for _, scan in self._scans), self._image)
         if state is not None and self.up.send(now, picture):
-            self._scans = []
+            self._scans, self._image = [], None
 
     def _time(self, now_ns: int) -> float:
         """Returns now [s] for the links, which does not go back by the little that threads and clocks disagree."""
@@ -236,4 +245,5 @@ class Relay:
 
 
 def _unpacked(picture: _Picture) -> list[Out]:
-    return [*(Out(SCAN, scan) for scan in picture.scans), Out(STATE, picture.state)]
+    image = [] if picture.image is None else [Out(IMAGE, picture.image)]
+    return [*(Out(SCAN, scan) for scan in picture.scans), *image, Out(STATE, picture.state)]

@@ -75,12 +75,14 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Mount:
-    """Place of a sensor, in the vehicle's axes: x ahead of the position point, y to its left, z above the ground [m], yaw + left [rad]."""
+    """Place of a sensor, in the vehicle's axes: x ahead of the position point, y to its left, z above the ground [m], yaw, + left, and then
+    pitch, + nose down [rad]."""
 
     x: float = 0.0
     y: float = 0.0
     yaw: float = 0.0
     z: float = 0.0
+    pitch: float = 0.0
 
 
 @dataclass(frozen=True)

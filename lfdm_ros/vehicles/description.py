@@ -31,7 +31,8 @@ STEERING_JOINTS = tuple(f"steering_{wheel}" for wheel in _FRONT)
 
 @dataclass(frozen=True)
 class Joint:
-    """Place of a link in its parent [m], heading [rad], and the axis about which it moves; `limit`: largest angle [rad]."""
+    """Place of a link in its parent [m], yaw, then pitch, then roll [rad], and the axis about which it moves; `limit`: largest angle
+    [rad]."""
 
     name: str
     kind: str
@@ -41,16 +42,21 @@ class Joint:
     y: float
     z: float
     yaw: float = 0.0
+    pitch: float = 0.0
+    roll: float = 0.0
     axis: tuple[float, float, float] = (0.0, 0.0, 0.0)
     limit: float = 0.0
 
 
 def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
-    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`."""
+    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`. A sensor whose
+    type ends in `camera` has a frame NAME_optical as well: z ahead, x to the right, y down (REP 103)."""
     p = vehicle.parameters
     radius, half = _radius(p), {"f": 0.5 * _track(p, "front"), "r": 0.5 * _track(p, "rear")}
-    joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw)
+    joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw, mount.pitch)
               for name, mount in ((LIDAR, vehicle.lidar), (IMU, vehicle.imu), *vehicle.sensor_mounts.items())]
+    joints += [Joint(f"{name}_optics", FIXED, name, f"{name}_optical", 0.0, 0.0, 0.0, -0.5 * math.pi, 0.0, -0.5 * math.pi)
+               for name, sensor in vehicle.sensors.items() if sensor["type"].endswith("camera")]
     for wheel in WHEELS:
         x = p["cg_to_front_axle"] if wheel in _FRONT else -p["cg_to_rear_axle"]
         parent, place = BASE, (x, half[wheel[0]] if wheel[1] == "l" else -half[wheel[0]], radius)
@@ -84,7 +90,7 @@ def robot_description(vehicle: Vehicle) -> str:
         element = ElementTree.SubElement(robot, "joint", name=joint.name, type=joint.kind)
         ElementTree.SubElement(element, "parent", link=joint.parent)
         ElementTree.SubElement(element, "child", link=joint.child)
-        ElementTree.SubElement(element, "origin", xyz=_text(joint.x, joint.y, joint.z), rpy=_text(0.0, 0.0, joint.yaw))
+        ElementTree.SubElement(element, "origin", xyz=_text(joint.x, joint.y, joint.z), rpy=_text(joint.roll, joint.pitch, joint.yaw))
         if joint.kind != FIXED:
             ElementTree.SubElement(element, "axis", xyz=_text(*joint.axis))
         if joint.kind == STEERED:

@@ -56,7 +56,8 @@ class Vehicle:
         sources: where the value of a parameter comes from.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
         default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
-        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw [rad], seed, settings; see lfdm_ros.sensors.
+        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see
+            lfdm_ros.sensors.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Vehicle:
         """Places of `sensors`, from the position point; at the height of the centre of gravity by default."""
         p = self.parameters
         front, height = p["cg_to_front_axle"], p.get("cg_height", 0.0)
-        return {name: body.Mount(front + s.get("x", 0.0), s.get("y", 0.0), s.get("yaw", 0.0), s.get("z", height))
+        return {name: body.Mount(front + s.get("x", 0.0), s.get("y", 0.0), s.get("yaw", 0.0), s.get("z", height), s.get("pitch", 0.0))
                 for name, s in self.sensors.items()}
 
     @property

@@ -33,7 +33,7 @@ from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
-_PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}  # of a sensor
+_PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad", "pitch": "rad"}  # of a sensor
 _TYRE_SOURCES = ("size", "tir")  # keys of the tyre that values are derived or read from
 
 
@@ -48,8 +48,7 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
             message names file and key.
     """
     path = find_config("vehicles", source)
-    document = documents.read_yaml(path)[0]
-    _known(document, str(path), ("name", "description", "conventions", "default_tyre", *SECTIONS))
+    document = _read_with_base(path)
     documents.mapping(document, str(path), required_sections(), document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
@@ -77,6 +76,21 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return vehicle.replace(source="changed for this run", **dict(_change(text, vehicle) for text in changes)) if changes else vehicle
+
+
+def _read_with_base(path: Path) -> dict[str, Any]:
+    """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file."""
+    keys = ("name", "description", "conventions", "default_tyre", *SECTIONS)
+    document = documents.read_yaml(path)[0]
+    _known(document, str(path), ("base", *keys))
+    if "base" not in document:
+        return document
+    source = find_config("vehicles", documents.text(document.pop("base"), f"{path}: base"))
+    base = documents.read_yaml(source)[0]
+    _known(base, f"{path}: base: {source}", keys)
+    kept = {key: node for key, node in base.items() if key not in ("name", "description")}
+    return {**kept, **document, **{section: {**kept[section], **document[section]} for section in SECTIONS
+                                   if isinstance(kept.get(section), dict) and isinstance(document.get(section), dict)}}
 
 
 def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

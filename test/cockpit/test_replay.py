@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.replay import Player, ReplayTracks
-from lfdm_ros.cockpit.wire import SCAN, STATE
+from lfdm_ros.cockpit.wire import IMAGE, SCAN, STATE
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
 
@@ -23,7 +24,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag = tmp_path_factory.mktemp("replay") / "bag"
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
-              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer"})
+              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "vehicle": "hmmwv_camera"})
     recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)
@@ -62,6 +63,14 @@ def test_playing_sends_what_is_new_and_ends(recording: ReplayTracks) -> None:
 def test_wrong_requests_are_refused(recording: ReplayTracks, name: str, value: Any) -> None:
     with pytest.raises(Refused):
         Player(recording).request(name, value)
+
+
+def test_pictures_of_the_bag_are_shown_ten_a_second_and_raw_ones_are_not_recorded(recording: ReplayTracks) -> None:
+    track = recording.tracks[IMAGE]
+    assert 25 <= len(track.times) <= 31 and all(isinstance(m, bytes) and m[16:18] == b"\xff\xd8" for m in track.messages)
+    with open_bag(recording.path) as bag:
+        topics = {connection.topic for connection in bag.connections}
+    assert "/sensors/front/camera_info" in topics and "/sensors/front/image_raw" not in topics
 
 
 def test_events_are_differences() -> None:

@@ -5,16 +5,30 @@ from __future__ import annotations
 import json
 import math
 import struct
+from array import array
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from lfdm_ros.cockpit.wire import CREDIT, SCAN, STATE, Outbox, pack, pack_json
+from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit import page_messages
+from lfdm_ros.cockpit.wire import CREDIT, IMAGE, SCAN, STATE, Outbox, pack, pack_json
 
 
 def test_a_binary_message_is_kind_number_stamp_and_floats() -> None:
     message = pack(STATE, 12.25, [1.0, math.nan], number=7)
     assert struct.unpack("<B3xId", message[:16]) == (STATE, 7, 12.25)
     np.testing.assert_array_equal(np.frombuffer(message[16:], "<f4"), [1.0, math.nan])
+
+
+def test_an_image_is_its_bytes_and_none_is_refused() -> None:
+    header = SimpleNamespace(stamp=SimpleNamespace(sec=3, nanosec=500_000_000))
+    ((kind, content),) = page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=array("B", b"abcde")),
+                                              page_messages.Mounts())
+    assert kind == IMAGE and struct.unpack("<B3xId", content[:16]) == (IMAGE, 0, 3.5) and content[16:] == b"abcde"
+    with pytest.raises(Refused):
+        list(page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=b""), page_messages.Mounts()))
 
 
 def test_a_text_has_no_values_that_json_has_not() -> None:

@@ -373,7 +373,7 @@ def test_over_a_link_the_picture_is_late_and_a_ghost_is_not(browser: Any, cockpi
     if cockpit.process.poll() is None:  # two stacks of one graph would refuse each other
         cockpit.close()
     cockpit = Cockpit(tmp_path, "teleop", "--latency", "0.4", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
-                      "input_timeout=1.0")
+                      "input_timeout=1.0", "--set", "vehicle=hmmwv_camera", "--set", "scenario=yard")
     page = Page(browser, cockpit.url)
     try:
         hold_until(cockpit, page, lambda: cockpit.states[-1].vx > 3.0, "KeyW")
@@ -381,6 +381,17 @@ def test_over_a_link_the_picture_is_late_and_a_ghost_is_not(browser: Any, cockpi
         assert ahead > behind + 0.3  # 0.2 s at 3 m/s
         page.tab.keyboard.up("KeyW")
         cockpit.until(cockpit.braking)
+        # The camera's picture comes over the link as well: sky above, ground below, obstacles between.
+        page.wait("body[data-pictures]")
+        width, shades, obstacles = page.tab.evaluate("""() => {
+            const canvas = document.querySelector("#camera canvas"), {width, height} = canvas;
+            const values = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+            const pixels = Array.from({length: width * height}, (_, i) => values.slice(4 * i, 4 * i + 3));
+            return [width, new Set(pixels.map(String)).size, pixels.filter(([red, , blue]) => red > blue + 40).length];
+        }""")
+        assert width == 640 and shades > 100 and obstacles > 100
+        page.tab.keyboard.press("KeyC")
+        page.wait("#camera.large")
         page.tab.evaluate("{const slider = document.getElementById('latency'); slider.value = '1'; "
                           "slider.dispatchEvent(new Event('change'));}")
         cockpit.until(lambda: float((page.tab.inner_text("#latency-value") or "0 ms").split()[0]) > 900.0)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import State, Transition
@@ -44,6 +45,18 @@ def stamps(messages: list[Any]) -> list[int]:
 
 def values(diagnosis: Any) -> dict[str, str]:
     return {pair.key: pair.value for pair in diagnosis.values}
+
+
+def test_a_camera_publishes_to_those_who_listen(graph: Any) -> None:
+    infos = graph.listen("sensors/front/camera_info", "sensor_msgs/msg/CameraInfo")
+    images = graph.listen("sensors/front/image_raw", "sensor_msgs/msg/Image")
+    graph.add(VehicleSimulator, vehicle="hmmwv_camera", scenario="yard", timeout_brake=0.0)
+    graph.wait(lambda: len(images) >= 3 and len(infos) >= 3)
+    for message in (*images, *infos):
+        assert message.header.frame_id == "front_optical" and nanoseconds(message.header.stamp) % 50_000_000 == 0
+    assert len(images[0].data) == images[0].height * images[0].step == 360 * 3 * 640
+    pixels = np.frombuffer(images[0].data, np.uint8).reshape(360, 640, 3).astype(int)
+    assert (pixels[..., 0] > pixels[..., 2] + 40).sum() > 100  # obstacles of no kind are orange
 
 
 def test_lifecycle_through_its_services(graph: Any) -> None:

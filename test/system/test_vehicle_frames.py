@@ -84,6 +84,18 @@ def test_frames_of_vehicle_wheels_and_sensors(graph: Any) -> None:
     assert {"base_link", "lidar", "imu", "wheel_rl_link", "knuckle_fl"} <= links & {*tree.frames}
 
 
+def test_a_camera_has_an_optical_frame(graph: Any) -> None:
+    """By REP 103: z ahead along the camera's axis, which its pitch lowers, x to the right, y down."""
+    fixed = graph.listen("tf_static", "tf2_msgs/msg/TFMessage", qos.LATCHED)
+    graph.add(VehicleFrames, vehicle="hmmwv_camera")
+    graph.wait(lambda: fixed)
+    mount = load_vehicle("hmmwv_camera").sensor_mounts["front"]
+    found, down = Tree(fixed).lookup("front_optical"), mount.pitch
+    np.testing.assert_allclose(found[:3, 3], [mount.x, mount.y, mount.z], atol=1e-12)
+    np.testing.assert_allclose(found[:3, :3].T, [[0.0, -1.0, 0.0], [-math.sin(down), 0.0, -math.cos(down)],
+                                                 [math.cos(down), 0.0, -math.sin(down)]], atol=1e-12)
+
+
 def test_half_of_the_odometries_at_half_their_rate_and_none_that_is_none(graph: Any) -> None:
     moving = graph.listen("tf", "tf2_msgs/msg/TFMessage")
     say = graph.node.create_publisher(Odometry, "odom", 100)

@@ -7,7 +7,7 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
-from lfdm_ros.teleop.relay import COMMAND, SCAN, STATE, Out, Relay
+from lfdm_ros.teleop.relay import COMMAND, IMAGE, SCAN, STATE, Out, Relay
 
 MS = 1_000_000
 
@@ -72,6 +72,20 @@ def test_scans_ride_with_their_state_and_a_state_waits_for_the_scan_that_is_due(
     assert relay.command(0, "c0", 0) == [Out(COMMAND, "c0", 20 * MS)]
     assert relay.state(40 * MS, "s3", 0) == [] and relay.waits_for == "the scan that is due"
     assert relay.give_up_on_scan()[-1].kind == STATE and not relay.waits_for_scan
+
+
+def test_the_newest_image_rides_with_the_next_state_and_arrives_as_late():
+    relay = Relay(NetworkLinkSettings(delay=0.1), NetworkLinkSettings())
+    for stamp in (1, 2):
+        relay.image(stamp * MS, f"image{stamp}")
+    assert relay.state(3 * MS, "a", 3 * MS) == [] and relay.state(13 * MS, "b", 13 * MS) == []
+    assert relay.poll(103 * MS) == [Out(IMAGE, "image2"), Out(STATE, "a")]
+    assert relay.poll(113 * MS) == [Out(STATE, "b")]
+    lossy = Relay(NetworkLinkSettings(rate=50.0, waiting=0), NetworkLinkSettings())
+    lossy.state(0, "a", 1 * MS)
+    lossy.image(MS, "image")
+    assert lossy.state(2 * MS, "b", 2 * MS) == []  # lost: the link sends 50 a second
+    assert lossy.state(40 * MS, "c", 40 * MS) == [Out(IMAGE, "image"), Out(STATE, "c")]
 
 
 def test_an_answer_says_how_old_the_command_in_it_is():

@@ -45,6 +45,23 @@ def refused(path, words):
     assert "\n" not in str(error.value)
 
 
+def test_a_base_gives_what_a_file_lacks(tmp_path):
+    path = tmp_path / "laden.yaml"
+    path.write_text("base: hmmwv\nchassis: {sprung_mass: {value: 3.0, unit: t}}\n"
+                    "sensors: {rear: {type: camera, pitch: {value: 5, unit: deg}}}\n")
+    plain, laden = load_vehicle("hmmwv"), load_vehicle(path)
+    assert laden.name == "laden" and laden.default_tyre == plain.default_tyre
+    assert laden.parameters == {**plain.parameters, "sprung_mass": 3000.0}
+    assert laden.sensor_mounts["rear"].pitch == pytest.approx(0.08727, abs=1e-5)
+    save_vehicle(laden, tmp_path / "saved.yaml")
+    assert load_vehicle(tmp_path / "saved.yaml").sensor_mounts == laden.sensor_mounts
+    for text, words in (("base: hmwv", ["hmwv"]), ("base: [1]", ["base"]), (f"base: {path}", ["base", "unknown key"])):
+        (tmp_path / "car.yaml").write_text(text)
+        with pytest.raises(InputError) as error:
+            load_vehicle(tmp_path / "car.yaml")
+        assert all(word in str(error.value) for word in words)
+
+
 # -- The schema ---------------------------------------------------------------------------------------------------
 
 

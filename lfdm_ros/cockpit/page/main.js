@@ -2,6 +2,7 @@
 
 import {Bird} from "./bird.js";
 import {CalibrationCard} from "./calibration.js";
+import {CameraPanel} from "./camera.js";
 import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
@@ -14,7 +15,7 @@ import {TeachDialogue} from "./teach.js";
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
 Space: full brake; Shift: hold the wheel without doing anything
 Q: reverse; P: autonomy alone, and back; R: record
-V or 1 2 3: view; H: this; Esc: STOP, any page may
+V or 1 2 3: view; C: camera, larger or smaller; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
 Wheel, or a pad that you want otherwise: press teach device once
 Let go of everything, and autonomy takes over, or the vehicle brakes.
@@ -55,6 +56,7 @@ function onKey(code, input) {
   if (code === "Escape") link.request("stop", true);
   else if (code === "KeyH") element("help").click();
   else if (code === "KeyR") element("record").click();
+  else if (code === "KeyC") element("camera").click();
   else if (code === "KeyQ") notify(input.toggleReverse());
   else if (code === "KeyP" && model.texts.sharing) link.request("mode", model.texts.sharing.mode === "autonomy" ? "blend" : "autonomy");
   else if (code === "KeyV") choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]);
@@ -71,7 +73,7 @@ async function start() {
     data.trouble = trouble;
     throw new Error(trouble);
   }
-  const view = await makeView(), panel = new Panel(), strips = new Strips(element("strips"));
+  const view = await makeView(), camera = new CameraPanel(element("camera")), panel = new Panel(), strips = new Strips(element("strips"));
   /** @type {InputLink | null} */
   let inputLink = null;
   const viewLink = new ViewLink(message => {
@@ -142,6 +144,7 @@ async function start() {
       input.keyboard.reverse);
     strips.draw(now);
     card.show(model.texts);
+    camera.show(model.image);
     element("teach").hidden = !connectedPads().length;
     // A threat that is no longer said is none, nor is that of a recording.
     const {sharing, state} = model, fresh = sharing && state && age < 0.5 && state.stamp - sharing.stamp < 0.5;

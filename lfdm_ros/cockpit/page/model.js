@@ -1,6 +1,6 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
-import {GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {GHOST, IMAGE, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const LASTS = 1500;  // ms
 /** @type {number[][]} */
@@ -25,6 +25,8 @@ export class Model {
       controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null};
     /** @type {number[] | null} */
     this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
+    /** @type {Uint8Array | null} */
+    this.image = null;  // of the camera, JPEG
     this.initial = {...this.texts};
     /** @type {Record<string, number>} */
     this.heardAt = {};  // ms of performance.now, by kind
@@ -58,8 +60,9 @@ export class Model {
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
     if (message.kind === GHOST) this.ghost = Array.from(message.values);
+    if (message.kind === IMAGE) this.image = none ? null : message.values;
     if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image"}[message.kind] ?? "unknown";
   }
 
   /**
@@ -74,6 +77,7 @@ export class Model {
     if (old(OBSTACLES)) this.obstacles = NONE;
     if (old("controller")) this.texts.controller = null;
     if (old(GHOST)) this.ghost = null;
+    if (old(IMAGE)) this.image = null;
   }
 
   /** Loads of the wheels as shares of the weight on each at rest; NaN where the vehicle's weight is not known. */

@@ -1,17 +1,18 @@
 // Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
-export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6;
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7;
 
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
 /**
  * Splits a binary message.
  * @param {ArrayBuffer} buffer
- * @returns {{kind: number, number: number, stamp: number, values: Float32Array}}
+ * @returns {{kind: number, number: number, stamp: number, values: any}} values: Float32Array, of an image Uint8Array
  */
 export function unpack(buffer) {
   const view = new DataView(buffer);
-  return {kind: view.getUint8(0), number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values: new Float32Array(buffer, HEADER)};
+  const kind = view.getUint8(0), values = kind === IMAGE ? new Uint8Array(buffer, HEADER) : new Float32Array(buffer, HEADER);
+  return {kind, number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values};
 }
 
 /**

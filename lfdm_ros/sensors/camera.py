@@ -1,0 +1,236 @@
+"""A camera: pinhole with the distortion of `plumb_bob`, by the rasteriser; its intrinsics, and the picture as ROS and JPEG have it."""
+
+from __future__ import annotations
+
+import io
+import math
+from array import array
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
+from lfdm_ros.compiler.native import addresses, native
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, setting
+from lfdm_ros.sensors import ground_paint
+from lfdm_ros.sensors.ground_rays import height, turned
+from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
+from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
+from lfdm_ros.simulation.world import Circle
+from lfdm_ros.vehicles import Mount
+
+OPTICAL = "_optical"  # end of the frame of pictures, by REP 103: z ahead, x to the right, y down
+_SKY = np.array([[196, 208, 218], [110, 150, 205]], np.int64)  # at the horizon, at the zenith
+_REACH = 400.0  # [m] of the profiles of heights; beyond, the ground is level
+_WIDENS = 0.01  # share of a range that the next one is farther, beside the spacing of the heights
+_NOISE_SD = math.sqrt(4.0 * (256.0**2 - 1.0) / 12.0)  # of the sum of four random bytes
+_NOWHERE = np.zeros((0, 0)), np.zeros(4), np.zeros(0)  # heights, their grid, ranges of level ground
+_SOURCES = ("lfdm_ros.sensors.rasteriser", "lfdm_ros.sensors.ground_rays")
+_PICTURE = (*[POINTER] * 5, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, *[POINTER] * 4, INTEGER, INTEGER, POINTER, POINTER, INTEGER,
+            *[POINTER] * 3, INTEGER, *[POINTER, INTEGER] * 3, POINTER, POINTER)  # of `rasteriser_native.entry`
+_NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
+
+
+@dataclass(frozen=True)
+class CameraSettings(Declared):
+    """A camera; k1, k2, k3 (radial), p1, p2 (tangential) are those of OpenCV and of `plumb_bob` in CameraInfo.
+
+    Raises:
+        InputError: names the setting that is out of range.
+    """
+
+    ABOUT = "camera: "
+
+    width: int = setting(640, "px", "columns of the picture", 8, 4096)
+    height: int = setting(360, "px", "rows of the picture", 8, 4096)
+    field_of_view: float = setting(1.4, "rad", "horizontal, between the picture's edges without distortion", 0.05, 2.8)
+    k1: float = setting(0.0, "1", "radial distortion", -2.0, 2.0)
+    k2: float = setting(0.0, "1", "radial distortion, of the fourth power", -2.0, 2.0)
+    p1: float = setting(0.0, "1", "tangential distortion", -0.5, 0.5)
+    p2: float = setting(0.0, "1", "tangential distortion, across", -0.5, 0.5)
+    k3: float = setting(0.0, "1", "radial distortion, of the sixth power", -2.0, 2.0)
+    rate: float = setting(20.0, "Hz", "pictures per simulated second; a whole number of ticks apart", 0.1, 1000.0)
+    latency: float = setting(0.0, "s", "from a picture's stamp to its arrival", 0.0, 2.0)
+    noise_sd: float = setting(0.0, "1", "standard deviation of each value, of 255", 0.0, 100.0)
+    exposure_sd: float = setting(0.0, "1", "standard deviation of a picture's brightness, as a share", 0.0, 0.5)
+    jpeg_quality: int = setting(80, "%", "of the compressed picture", 1, 95)
+
+    @property
+    def focal_length(self) -> float:
+        """Focal length [px], along rows and columns alike."""
+        return 0.5 * self.width / math.tan(0.5 * self.field_of_view)
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """Column and row of the optical axis; whole numbers are middles of pixels, as in OpenCV."""
+        return 0.5 * (self.width - 1), 0.5 * (self.height - 1)
+
+    @cached_property
+    def rays(self) -> np.ndarray:
+        """Rays of the pixels (height, width, 2): x to the right and y down at a depth of 1; Newton's method inverts the distortion.
+
+        Raises:
+            InputError: a distortion that folds the picture, so that a pixel has no ray or several.
+        """
+        column, row = np.meshgrid(np.arange(self.width), np.arange(self.height))
+        given = np.stack([column - self.centre[0], row - self.centre[1]], -1) / self.focal_length
+        if not any((self.k1, self.k2, self.p1, self.p2, self.k3)):
+            return given
+        x, y = given[..., 0].copy(), given[..., 1].copy()
+        with np.errstate(all="ignore"):
+            for _ in range(30):
+                r2 = x * x + y * y
+                radial = 1.0 + r2 * (self.k1 + r2 * (self.k2 + r2 * self.k3))
+                slope = 2.0 * (self.k1 + r2 * (2.0 * self.k2 + r2 * 3.0 * self.k3))  # of `radial` by r2, twice
+                error_x = x * radial + 2.0 * self.p1 * x * y + self.p2 * (r2 + 2.0 * x * x) - given[..., 0]
+                error_y = y * radial + self.p1 * (r2 + 2.0 * y * y) + 2.0 * self.p2 * x * y - given[..., 1]
+                xx = radial + slope * x * x + 2.0 * self.p1 * y + 6.0 * self.p2 * x
+                xy = slope * x * y + 2.0 * self.p1 * x + 2.0 * self.p2 * y
+                yy = radial + slope * y * y + 6.0 * self.p1 * y + 2.0 * self.p2 * x
+                area = xx * yy - xy * xy
+                x -= (yy * error_x - xy * error_y) / area
+                y -= (xx * error_y - xy * error_x) / area
+            # Also on the way from the axis to the ray: beyond a fold there are roots that are no rays.
+            least = min(float((1.0 + share * r2 * (3.0 * self.k1 + share * r2 * (5.0 * self.k2 + share * r2 * 7.0 * self.k3))).min())
+                        for share in np.linspace(0.1, 1.0, 10) ** 2)
+        if not (np.maximum(abs(error_x), abs(error_y)).max() < 1e-9 and area.min() > 0.0 and least > 0.0):
+            raise InputError("camera: k1, k2, p1, p2, k3 fold the picture within its edges; give smaller ones or a smaller field_of_view")
+        return np.stack([x, y], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class CameraImage:
+    """A picture: pixels (height, width, 3) of red, green and blue in 0 to 255, and the settings of its camera."""
+
+    pixels: np.ndarray
+    settings: CameraSettings
+
+    @property
+    def jpeg(self) -> bytes:
+        """The picture as JPEG."""
+        from PIL import Image  # of the compressed topic alone
+
+        out = io.BytesIO()
+        Image.fromarray(self.pixels).save(out, "JPEG", quality=self.settings.jpeg_quality)
+        return out.getvalue()
+
+
+class Camera:
+    """Sees ground, painted lines and obstacles from its place on the vehicle, which rolls and pitches with the body; all pixels at one
+    instant. Obstacles are upright, as high and of the colour that `OBSTACLE_KINDS` says; where a hill is narrower than a hundredth of its
+    distance it may be overlooked.
+
+    A picture is a function of the view, the settings, the seed and its number round(time * rate) alone.
+
+    Attributes:
+        depths: of the last picture (height, width), along the optical axis [m]; `rasteriser.FAR`: sky.
+    """
+
+    def __init__(self, settings: CameraSettings, mount: Mount, scene: SensorScene, seed: int = 1):
+        """Sets the camera up; paints the scene's ground once.
+
+        Raises:
+            InputError: as `CameraSettings.rays`, or a mount that is not above the ground.
+        """
+        if mount.z <= 0.0:
+            raise InputError(f"camera: z is {mount.z:g} m; give more than 0, above the ground")
+        self.settings, self.mount, self.seed = settings, mount, seed
+        self.rate, self.latency = settings.rate, settings.latency
+        self._world, self._ground, rays = scene.world, scene.ground, settings.rays
+        self._rays = np.ascontiguousarray(rays)
+        self._across = np.column_stack([rays[..., 0].min(axis=0), rays[..., 0].max(axis=0)])
+        self._along = np.column_stack([rays[..., 1].min(axis=1), rays[..., 1].max(axis=1)])
+        self._paint, self._place = ground_paint.paint(scene)
+        self._grain = ground_paint.grain()
+        self._heights, self._grid, self._ranges = _NOWHERE
+        bearings = 0
+        if self._ground is not None:
+            self._heights = np.ascontiguousarray(self._ground.heights)
+            self._grid = np.array([self._ground.x, self._ground.y, self._ground.spacing, 0.0])
+            ranges = [self._ground.spacing]
+            while ranges[-1] < _REACH:
+                ranges.append(ranges[-1] + max(self._ground.spacing, _WIDENS * ranges[-1]))
+            self._ranges, bearings = np.array(ranges), 4 * math.ceil(2.0 * settings.focal_length)
+        self._profiles = np.empty((2, bearings, len(self._ranges)))  # only the lines of bearings in view are ever touched
+        self._known = np.zeros(bearings, np.uint8)
+        self.depths = np.empty((settings.height, settings.width))
+        obstacles = self._world.obstacles
+        looks = {kind: (look.height, *look.colour) for kind, look in OBSTACLE_KINDS.items()}
+        circles = [o for o in obstacles if isinstance(o, Circle)]
+        polygons = [o for o in obstacles if not isinstance(o, Circle)]
+        self._circles = np.array([looks[o.kind] for o in circles]).reshape(-1, 4)
+        self._walls = np.array([looks[o.kind] for o in polygons for _ in o.vertices]).reshape(-1, 4)
+        self._firsts = np.cumsum([0, *(len(o.vertices) for o in polygons)], dtype=np.int64)
+        self._draw = native("lfdm_ros.sensors.rasteriser_native", _PICTURE, INTEGER, _SOURCES)
+        self._add_noise = native("lfdm_ros.sensors.rasteriser_native", _NOISE, INTEGER, _SOURCES, "noise")
+
+    def measure(self, view: VehicleView) -> CameraImage:
+        """Takes a picture from the view's pose and attitude."""
+        s, mount = self.settings, self.mount
+        optical = turned(np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]]), mount.yaw, mount.pitch, 0.0)
+        axes = np.ascontiguousarray(turned(optical, view.yaw, view.pitch, view.roll))
+        eye = turned(np.array([[mount.x, mount.y, mount.z]]), view.yaw, view.pitch, view.roll)[0] + (
+            view.x, view.y, self._height(view.x, view.y))
+        grid = self._grid.copy()
+        grid[3] = self._height(eye[0], eye[1])
+        self._known[:] = 0
+        pixels = np.empty((s.height, s.width, 3), np.uint8)
+        circles, walls = self._circles_at(view.time), self._walls_at(view.time)
+        self._draw(*addresses(
+            eye, axes, self._rays, self._across, self._along, s.height, s.width, self._paint, *self._paint.shape[:2], self._place,
+            self._grain, _SKY, self._heights, *self._heights.shape, grid, self._ranges, len(self._ranges), self._known, *self._profiles,
+            len(self._known), circles, len(circles), walls, len(walls), self._firsts, len(self._firsts), pixels, self.depths))
+        if s.noise_sd or s.exposure_sd:
+            source = np.random.PCG64((self.seed, round(view.time * self.rate) % 2**63))
+            gain = 1.0 + s.exposure_sd * np.random.Generator(source).standard_normal()
+            random = source.random_raw(-(-4 * pixels.size // 8)).view(np.uint8) if s.noise_sd else np.empty(0, np.uint8)
+            self._add_noise(*addresses(pixels, pixels.size, gain, s.noise_sd / _NOISE_SD, random, len(random)))
+        return CameraImage(pixels, s)
+
+    def _height(self, x: float, y: float) -> float:
+        return height(self._heights, self._grid, x, y) if self._heights.size else 0.0
+
+    def _circles_at(self, time: float) -> np.ndarray:
+        """Returns the rasteriser's rows of the circles at a time [s]; on heights the ground hides what is below it."""
+        centres, radii = self._world.circles_at(time)
+        base = np.array([self._height(x, y) for x, y in centres]) if self._heights.size else np.zeros(len(radii))
+        bottom = base - radii if self._heights.size else base
+        return np.column_stack([centres, radii, bottom, base + self._circles[:, 0], self._circles[:, 1:]])
+
+    def _walls_at(self, time: float) -> np.ndarray:
+        """Returns the rasteriser's rows of the polygons' edges at a time [s]; a polygon stands on the ground at its corners' mean."""
+        starts, ends = self._world.edges_at(time)
+        base = bottom = np.zeros(len(starts))
+        if self._heights.size and len(starts):
+            counts = np.diff(self._firsts)
+            middles = np.add.reduceat(starts, self._firsts[:-1]) / counts[:, None]
+            base = np.repeat([self._height(x, y) for x, y in middles], counts)
+            bottom = base - np.hypot(*(starts - np.repeat(middles, counts, axis=0)).T).max()
+        return np.column_stack([starts, ends, bottom, base + self._walls[:, 0], self._walls[:, 1:]])
+
+
+def _image_fields(image: CameraImage) -> dict[str, Any]:
+    height, width, _ = image.pixels.shape
+    data = array("B")
+    data.frombytes(image.pixels.data)
+    return {"height": height, "width": width, "encoding": "rgb8", "step": 3 * width, "data": data}
+
+
+def _info_fields(image: CameraImage) -> dict[str, Any]:
+    s = image.settings
+    f, (cx, cy) = s.focal_length, s.centre
+    return {"height": s.height, "width": s.width, "distortion_model": "plumb_bob", "d": [s.k1, s.k2, s.p1, s.p2, s.k3],
+            "k": [f, 0.0, cx, 0.0, f, cy, 0.0, 0.0, 1.0], "r": [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+            "p": [f, 0.0, cx, 0.0, 0.0, f, cy, 0.0, 0.0, 0.0, 1.0, 0.0]}
+
+
+# The format is that of image_transport: which pixels became a JPEG of which.
+CAMERA_TYPE = SensorType("camera", "camera", CameraSettings, Camera, (
+    SensorMessage("sensor_msgs/msg/Image", _image_fields, "/image_raw", OPTICAL, 8),
+    SensorMessage("sensor_msgs/msg/CompressedImage", lambda image: {
+        "format": "rgb8; jpeg compressed bgr8", "data": array("B", image.jpeg)}, "/image_raw/compressed", OPTICAL, 8),
+    SensorMessage("sensor_msgs/msg/CameraInfo", _info_fields, "/camera_info", OPTICAL)))
+register_sensor(CAMERA_TYPE)
