@@ -339,9 +339,9 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
                   st: TrackerSettings) -> None:
     """Corrects the velocities of the tracks `which` (k,) in place by a radar's returns.
 
-    A return belongs to the track whose circle it is nearest to. With u the line of sight to a track's middle, v its velocity and w the
-    radar's, the measurement is Doppler + w u = v u, of the radar's variance, what the velocity may have changed by meanwhile, and the
-    error of u times the relative velocity across it.
+    A return belongs to the track whose circle it is nearest to. With u its direction, v the velocity of the track and w the radar's, the
+    measurement is Doppler + w u = v u, of the radar's variance, what the velocity may have changed by meanwhile, and the error of u times
+    the relative velocity across it.
 
     Args:
         motion: of the radar, as `sensor_motion`; elapsed: from the tracks' time to the returns' [s].
@@ -349,24 +349,23 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     x, y, yaw, wx, wy = motion
     drift = tracks[_T.MOVING] * elapsed
     dx, dy = tracks[_T.CX] + drift * tracks[_T.VX] - x, tracks[_T.CY] + drift * tracks[_T.VY] - y
-    distance = np.maximum(np.hypot(dx, dy), 0.1)
-    ux, uy = dx / distance, dy / distance
-    turn = yaw + scan.azimuths - np.arctan2(dy, dx)[:, None]
-    beside = distance[:, None] * (np.remainder(turn + np.pi, 2.0 * np.pi) - np.pi)
-    limits = tracks[_T.RADIUS] + 3.0 * np.array([np.full_like(distance, st.radar_range_sd), st.radar_azimuth_sd * distance])
-    apart = np.hypot((scan.ranges - distance[:, None]) / limits[0][:, None], beside / limits[1][:, None])
+    distance = np.hypot(dx, dy)
+    turn = np.remainder(yaw + scan.azimuths - np.arctan2(dy, dx)[:, None] + np.pi, 2.0 * np.pi) - np.pi
+    apart = np.hypot((scan.ranges - distance[:, None]) / (tracks[_T.RADIUS] + 3.0 * st.radar_range_sd)[:, None],
+                     distance[:, None] * turn / (tracks[_T.RADIUS] + 3.0 * st.radar_azimuth_sd * distance)[:, None])
     own = (np.argmin(apart, axis=0) == np.arange(len(distance))[:, None]) & (apart < 1.0)
 
     hit = which[own[which].any(axis=1) & (tracks[_T.BODY, which] > 0.0)]
-    t, ux, uy, own = tracks[:, hit], ux[hit], uy[hit], own[hit]
-    h = np.array([np.zeros_like(ux), np.zeros_like(ux), ux, uy])
-    variance = (st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed)
-                + ((t[_T.VX] - wx) * uy - (t[_T.VY] - wy) * ux) ** 2 * _mean_variance(t) / distance[hit] ** 2)
-    rates = scan.dopplers + (wx * ux + wy * uy)[:, None]
+    t = tracks[:, hit]
+    ux, uy = np.cos(yaw + scan.azimuths), np.sin(yaw + scan.azimuths)
+    rates = scan.dopplers + wx * ux + wy * uy
     # Of several returns the one that fits best: where one says that it stands, a stray one does not set it in motion.
-    error = np.where(own, rates - (h * t[:4]).sum(axis=0)[:, None], np.inf)
+    error = np.where(own[hit], rates - t[_T.VX][:, None] * ux - t[_T.VY][:, None] * uy, np.inf)
     chosen = np.argmin(np.abs(error), axis=1)
-    error, rate = error[np.arange(len(hit)), chosen], rates[np.arange(len(hit)), chosen]
+    ux, uy, rate, error = ux[chosen], uy[chosen], rates[chosen], error[np.arange(len(hit)), chosen]
+    h = np.array([np.zeros_like(ux), np.zeros_like(ux), ux, uy])
+    across = (t[_T.VX] - wx) * uy - (t[_T.VY] - wy) * ux
+    variance = st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed) + (st.radar_azimuth_sd * across) ** 2
     fits = error ** 2 < 9.0 * ((h[:, None] * _covariance(t) * h).sum(axis=(0, 1)) + variance)
     t[_T.DISSENT] = np.where(fits, 0.0, t[_T.DISSENT] + 1.0)
     # Twice in a row: what was believed is wrong, by a stray return or since it is another thing.

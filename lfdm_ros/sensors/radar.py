@@ -38,9 +38,9 @@ class RadarSettings(Declared):
     range_max: float = setting(200.0, "m", "farthest that it detects", 1.0, 1000.0)
     field_of_view: float = setting(math.radians(100.0), "rad", "angle that it covers, its middle forward", 0.01, 2.0 * math.pi)
     doppler_max: float = setting(60.0, "m/s", "fastest radial velocity that it measures, either way", 1.0, 300.0)
-    range_resolution: float = setting(0.5, "m", "length of a resolution cell", 0.01, 50.0)
-    azimuth_resolution: float = setting(math.radians(3.0), "rad", "width of a resolution cell", 0.001, 1.0)
-    doppler_resolution: float = setting(0.25, "m/s", "velocities that a resolution cell covers", 0.001, 20.0)
+    range_resolution: float = setting(0.5, "m", "two parts less than this apart are one return, unless azimuth or velocity resolves them", 0.01, 50.0)
+    azimuth_resolution: float = setting(math.radians(3.0), "rad", "likewise", 0.001, 1.0)
+    doppler_resolution: float = setting(0.25, "m/s", "likewise", 0.001, 20.0)
     range_sd: float = setting(0.1, "m", "standard deviation of a range", 0.0, 10.0)
     azimuth_sd: float = setting(math.radians(0.3), "rad", "standard deviation of an azimuth", 0.0, 0.5)
     doppler_sd: float = setting(0.1, "m/s", "standard deviation of a radial velocity", 0.0, 10.0)
@@ -86,9 +86,9 @@ class Radar:
     """Detects the outlines of a world's obstacles.
 
     An outline is cut into parts about as long as a resolution cell. An obstacle's cross-section, by its kind, is shared among the parts
-    that face the radar by their widths as seen; parts behind others, or out of view, return nothing. All parts in one cell of range,
-    azimuth and radial velocity make one return, of the sum of their powers: SNR = cross-section (unit_range / range)^4. What stands is
-    detected as what moves is. Heights and the ground do not count, and there are no second reflections.
+    that face the radar by their widths as seen; parts behind others, or out of view, return nothing. The strongest part and all that are
+    not resolved from it, in range, azimuth and radial velocity, make one return, of the sum of their powers: SNR = cross-section
+    (unit_range / range)^4 (radar equation); then the strongest of the rest. What stands is detected as what moves is. Heights and the ground do not count, and there are no second reflections.
 
     A measurement is a function of view, settings and seed alone.
     """
@@ -141,9 +141,13 @@ class Radar:
         seen = seen[~self._hidden(view, azimuths[seen], ranges[seen])]
         values = np.column_stack([ranges, azimuths, dopplers])[seen]
         snr = (parts[:, 7] * width / np.maximum(whole, 1e-12) * (s.unit_range / ranges) ** 4)[seen]
-        _, cell = np.unique(np.floor(values / (s.range_resolution, s.azimuth_resolution, s.doppler_resolution)), axis=0,
-                            return_inverse=True)
-        cell = cell.ravel()
+        scaled = values / (s.range_resolution, s.azimuth_resolution, s.doppler_resolution)
+        cell = np.full(len(snr), -1)
+        count = 0
+        for strongest in np.argsort(-snr, kind="stable").tolist():
+            if cell[strongest] < 0:
+                cell[(cell < 0) & (np.abs(scaled - scaled[strongest]) < 1.0).all(axis=1)] = count
+                count += 1
         total = np.bincount(cell, snr)
         return np.stack([np.bincount(cell, snr * column) for column in values.T], axis=-1) / total[:, None], total
 
