@@ -239,7 +239,8 @@ class ObstacleTracker:
         # The circles of a frame move as it does.
         bodies = np.flatnonzero((tracks[_T.BODY] > 0.0) & (tracks[_T.MOVING] > 0.0))
         rows, parts = np.nonzero((tracks[_T.THING, bodies][:, None] == tracks[_T.THING]) & (tracks[_T.BODY] == 0.0))
-        tracks[np.ix_(_OF_BODY, parts)] = tracks[np.ix_(_OF_BODY, bodies[rows])]
+        for row in _OF_BODY:
+            tracks[row, parts] = tracks[row, bodies[rows]]
 
     def _give_out(self, stamp: float) -> None:
         tracks = self._tracks

@@ -18,7 +18,7 @@ from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
 from lfdm_ros.simulation.world import Circle, Polygon
 from lfdm_ros.vehicles import Mount
 
-_ROUND, _EDGE = 8, 64  # fewest parts of a circle's outline; most of an edge, so that a long wall costs no more than its ends can be told apart
+_ROUND, _EDGE = 8, 64  # fewest parts of a circle's outline; most of an edge, so that the work on a long wall is bounded
 _RAYS, _BESIDE = 16, 0.01  # rays to a cell's width that tell what is hidden: what lies this far [m] behind what they meet
 _FLOAT32 = 7  # sensor_msgs/PointField
 CLOUD = ("x", "y", "z", "doppler_velocity", "amplitude")
@@ -38,7 +38,8 @@ class RadarSettings(Declared):
     range_max: float = setting(200.0, "m", "farthest that it detects", 1.0, 1000.0)
     field_of_view: float = setting(math.radians(100.0), "rad", "angle that it covers, its middle forward", 0.01, 2.0 * math.pi)
     doppler_max: float = setting(60.0, "m/s", "fastest radial velocity that it measures, either way", 1.0, 300.0)
-    range_resolution: float = setting(0.5, "m", "two parts less than this apart are one return, unless azimuth or velocity resolves them", 0.01, 50.0)
+    range_resolution: float = setting(0.5, "m", "parts less than this apart are one return, unless azimuth or velocity resolves them",
+                                      0.01, 50.0)
     azimuth_resolution: float = setting(math.radians(3.0), "rad", "likewise", 0.001, 1.0)
     doppler_resolution: float = setting(0.25, "m/s", "likewise", 0.001, 20.0)
     range_sd: float = setting(0.1, "m", "standard deviation of a range", 0.0, 10.0)
@@ -88,7 +89,8 @@ class Radar:
     An outline is cut into parts about as long as a resolution cell. An obstacle's cross-section, by its kind, is shared among the parts
     that face the radar by their widths as seen; parts behind others, or out of view, return nothing. The strongest part and all that are
     not resolved from it, in range, azimuth and radial velocity, make one return, of the sum of their powers: SNR = cross-section
-    (unit_range / range)^4 (radar equation); then the strongest of the rest. What stands is detected as what moves is. Heights and the ground do not count, and there are no second reflections.
+    (unit_range / range)^4 (radar equation); then the strongest of the rest. Standing obstacles are detected as moving ones are. Heights and
+    the ground do not count, and there are no second reflections.
 
     A measurement is a function of view, settings and seed alone.
     """
@@ -100,7 +102,7 @@ class Radar:
         self.settings, self.mount, self.seed, self.world = settings, mount, seed, surroundings.world
         self.rate, self.latency = settings.rate, settings.latency
         step = min(max(settings.azimuth_resolution / _RAYS, 0.0005), settings.field_of_view)
-        fan = LidarSettings(range_min=0.0, range_max=settings.range_max, field_of_view=settings.field_of_view, resolution=step, noise_sd=0.0)
+        fan = LidarSettings(0.0, settings.range_max, settings.field_of_view, step, noise_sd=0.0)
         self._rays = Lidar(self.world, fan, seed, mount)
         # Rows: place x, y, outward normal x, y, length, velocity x, y, cross-section, number of the obstacle.
         parts = [_outline(obstacle, settings.range_resolution, float(k)) for k, obstacle in enumerate(self.world.obstacles)]
@@ -108,7 +110,7 @@ class Radar:
         self._owners = self._parts[:, 8].astype(np.int64)
 
     def measure(self, view: VehicleView) -> RadarScan:
-        """Measures. Of the view's outputs it needs vx, vy [m/s] and yaw_rate [rad/s] of the position point; 0 where they are not there."""
+        """Measures. The view's outputs have vx, vy [m/s] and yaw_rate [rad/s] of the position point; without them it stands."""
         s = self.settings
         random = np.random.default_rng((self.seed, round(view.time * s.rate) % 2**63))
         cells, snr = self._cells(view)

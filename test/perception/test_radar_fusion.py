@@ -56,8 +56,7 @@ def test_radial_velocity_is_known_after_one_scan_of_each(radar_first, late, rate
 
 
 def test_velocity_errors_are_as_large_as_the_filter_says():
-    """Normalised error squared of the velocity, 2 in the mean of a consistent filter (Bar-Shalom, Estimation with Applications, 5.4.2), where
-    the tracked middle is that of the thing."""
+    """Normalised error squared of the velocity: 2 in the mean of a consistent filter (Bar-Shalom, Li, Kirubarajan, section 5.4)."""
     squared = []
     for seed in range(60):
         random = np.random.default_rng(seed)
@@ -81,7 +80,7 @@ def test_velocity_errors_are_as_large_as_the_filter_says():
 def test_what_stands_is_set_in_motion_neither_by_clutter_nor_by_false_alarms():
     """Passing posts, vans and a wall in a bend, with many false alarms."""
     random = np.random.default_rng(2)
-    field = [Circle(*place, radius) for place, radius in zip(random.uniform([15.0, 5.0], [70.0, 20.0], (12, 2)), random.uniform(0.1, 1.5, 12))]
+    field = [Circle(*place, random.uniform(0.1, 1.5)) for place in random.uniform([15.0, 5.0], [70.0, 20.0], (12, 2))]
     field += [Polygon(np.array([[x, -6.0], [x + 5.0, -6.0], [x + 5.0, -4.0], [x, -4.0]]), kind="van") for x in (15.0, 25.0, 40.0)]
     field.append(Polygon(np.array([[10.0, -9.0], [80.0, -9.0], [80.0, -8.0], [10.0, -8.0]]), kind="wall"))
     for rate in (0.0, 0.1):
@@ -96,8 +95,8 @@ def test_velocity_is_no_worse_for_false_alarms_and_known_sooner_than_without():
         result = []
         for seed in range(10):
             for seen in drive([crossing], 12, settings, seed=seed):
-                moving = seen.velocities[np.argmin(np.hypot(*(seen.centres - np.array([35.0, 12.0]) - seen.time * np.array([-2.0, -5.0])).T))]
-                result.append(np.hypot(*(moving - [crossing.vx, crossing.vy])))
+                place = np.array([35.0 - 2.0 * seen.time, 12.0 - 5.0 * seen.time])
+                result.append(np.hypot(*(seen.velocities[np.argmin(np.hypot(*(seen.centres - place).T))] - [crossing.vx, crossing.vy])))
         return np.mean(np.reshape(result, (10, 12)), axis=0)
 
     alone, quiet, noisy = errors(None), errors(QUIET), errors(RadarSettings(false_alarm=1e-6, rate=10.0))
@@ -111,6 +110,6 @@ def test_returns_that_cannot_be_are_refused_and_change_nothing():
     before = tracker.obstacles()
     one = np.array([19.0])
     for bad in (RadarScan(0.0, one, one * np.nan, one, one), RadarScan(np.nan, one, one, one, one), RadarScan(0.0, one, one, one[:0], one)):
-        with pytest.raises(InputError, match="radar: .* must be finite"):
+        with pytest.raises(InputError, match=r"radar: .* must be finite"):
             tracker.add_radar(bad, MOUNT, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert tracker.obstacles() is before

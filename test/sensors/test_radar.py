@@ -13,7 +13,8 @@ from lfdm_ros.simulation.world import Circle, Polygon, World
 from lfdm_ros.vehicles import Mount
 
 # No noise and no false alarms.
-EXACT = RadarSettings(range_sd=0.0, azimuth_sd=0.0, doppler_sd=0.0, false_alarm=1e-15, unit_range=5000.0, field_of_view=6.0, doppler_max=100.0)
+EXACT = RadarSettings(range_sd=0.0, azimuth_sd=0.0, doppler_sd=0.0, false_alarm=1e-15, unit_range=5000.0, field_of_view=6.0,
+                      doppler_max=100.0)
 POST = 0.02  # [m] radius: all of it in one cell
 
 
