@@ -1,4 +1,4 @@
-"""Study of what a radar adds to the LIDAR: moving obstacles met in closed loop, in the open and from behind a parked van, with and without."""
+"""Study of what a radar adds to the LIDAR: moving obstacles in closed loop, in the open and from behind a parked van."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._controller, name)
 
-    def cycle(self, now: float, measured: Any) -> Any:
+    def cycle(self, now: float, measured: Any = None) -> Any:
         self.now = now
         return self._controller.cycle(now, measured)
 
