@@ -1,13 +1,14 @@
 """Simulated sensors and the measurements of these and of real ones, without ROS."""
 
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
-from lfdm_ros.sensors.radar import Radar, RadarScan, RadarSettings
+from lfdm_ros.sensors.radar import RADAR, Radar, RadarScan, RadarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
 from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorMessage, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
 from lfdm_ros.sensors.standard import Datum, specific_force
 
 __all__ = [
            "LIDAR",
+           "RADAR",
            "SENSORS",
            "Datum",
            "Lidar",

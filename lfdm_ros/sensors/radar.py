@@ -11,7 +11,7 @@ import numpy as np
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import dot
-from lfdm_ros.parameters import Declared, setting
+from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
 from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
@@ -66,6 +66,9 @@ class RadarSettings(Declared):
         """Computes the probability of detection for mean signal-to-noise ratios: Swerling case 1, one look, square law (Richards,
         Fundamentals of Radar Signal Processing, 2nd ed., eq. 6.99 and 6.101): Pfa^(1 / (1 + SNR))."""
         return np.asarray(self.false_alarm ** (1.0 / (1.0 + snr)))
+
+
+RADAR = Exposed(RadarSettings, "radar_")
 
 
 @dataclass(frozen=True, eq=False)
