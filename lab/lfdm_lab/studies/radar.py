@@ -25,7 +25,7 @@ from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
 
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar")
-SPEEDS = {"open": (2.0, 5.0, 8.0, 11.0), "van": (2.0, 4.0, 6.0, 8.0)}  # [m/s] of what crosses
+SPEEDS = {"open": (2.0, 5.0, 8.0, 11.0), "cyclist": (4.0, 8.0), "car": (4.0, 8.0, 12.0)}  # [m/s] of what crosses
 SENSORS = ("lidar", "lidar + radar")
 KNOWN = 1.0  # [m/s] error of a velocity that is known
 
@@ -50,7 +50,8 @@ def meetings(seeds: int, vehicle: str = "hmmwv") -> list[Meeting]:
 def scenario(meeting: Meeting) -> Scenario:
     """Makes the scenario; the first obstacle is the one that crosses.
 
-    open: as the course moving_obstacle. van: at 12 m/s past a van that is parked at the left; a cyclist comes out from behind its front.
+    open: as the course moving_obstacle. cyclist, car: at 12 and 16 m/s past a van that is parked at the left, from behind whose front they
+    come, so that they would be met by a vehicle that drives straight on.
     """
     early = float(np.random.default_rng(meeting.seed).uniform(-0.4, 0.4))  # [s]
     if meeting.place == "open":
@@ -59,16 +60,27 @@ def scenario(meeting: Meeting) -> Scenario:
         assert isinstance(crossing, Circle)
         crossing = Circle(crossing.x, crossing.y - early * meeting.speed, crossing.radius, vy=crossing.vy, name="crossing")
         return Scenario("open", course.initial, None, course.duration, World((crossing, oncoming)), course.goal, speed=course.speed)
-    van = Polygon(np.array([[50.0, 2.2], [56.0, 2.2], [56.0, 4.2], [50.0, 4.2]]), name="van", kind="van")
-    cyclist = Circle(58.5, meeting.speed * (4.9 - early), 0.5, vy=-meeting.speed, name="cyclist", kind="cyclist")
-    return Scenario("van", Pose(speed=12.0), None, 40.0, World((cyclist, van)), Goal(120.0, 0.0), speed=12.0)
+    speed = 12.0 if meeting.place == "cyclist" else 16.0
+    x = 4.0 * speed + 8.5
+    y = meeting.speed * (x / speed - early)
+    van = box(x - 8.5, x - 2.5, 2.2, 4.2, name="van", kind="van")
+    crossing = (Circle(x, y, 0.5, vy=-meeting.speed, name="cyclist", kind="cyclist") if meeting.place == "cyclist"
+                else box(x - 0.9, x + 0.9, y, y + 4.4, vy=-meeting.speed, name="car", kind="car"))
+    return Scenario(meeting.place, Pose(speed=speed), None, 40.0, World((crossing, van)), Goal(x + 60.0, 0.0), speed=speed)
+
+
+def box(x0: float, x1: float, y0: float, y1: float, **others: Any) -> Polygon:
+    """Returns a rectangle along the axes [m]."""
+    return Polygon(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), **others)
 
 
 class _Watched:
     """A controller, with the times at which what crosses was first given to it, and first with a velocity that is known."""
 
-    def __init__(self, controller: Any, crossing: Circle) -> None:
-        self._controller, self._crossing = controller, crossing
+    def __init__(self, controller: Any, crossing: Circle | Polygon) -> None:
+        self._controller, self._velocity = controller, np.array([crossing.vx, crossing.vy])
+        self._middle, self._size = (([crossing.x, crossing.y], crossing.radius) if isinstance(crossing, Circle)
+                                    else (crossing.vertices.mean(axis=0), 2.4))
         self.now, self.seen, self.known = 0.0, math.nan, math.nan
 
     def __getattr__(self, name: str) -> Any:
@@ -80,22 +92,19 @@ class _Watched:
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         self._controller.update_obstacles(obstacles)
-        c, velocity = self._crossing, np.array([self._crossing.vx, self._crossing.vy])
-        there = np.array([c.x, c.y]) + obstacles.time * velocity
-        near = np.hypot(*(obstacles.centres - there).T) < c.radius + 0.5
+        place = self._middle + obstacles.time * self._velocity
+        near = np.hypot(*(obstacles.centres - place).T) < self._size + 0.5
         if near.any():
             self.seen = self.now if math.isnan(self.seen) else self.seen
-            if math.isnan(self.known) and (np.hypot(*(obstacles.velocities[near] - velocity).T) < KNOWN).any():
+            if math.isnan(self.known) and (np.hypot(*(obstacles.velocities[near] - self._velocity).T) < KNOWN).any():
                 self.known = self.now
 
 
 def work(meeting: Meeting) -> dict[str, Any]:
     """Drives a meeting; returns the result as JSON. Raises InputError: no such vehicle."""
     vehicle, asked = load_vehicle(meeting.vehicle), scenario(meeting)
-    crossing = asked.world.obstacles[0]
-    assert isinstance(crossing, Circle)
     plant = PlantSettings.of(vehicle, seed=meeting.seed, radar=RadarSettings() if "radar" in meeting.sensors else None)
-    watched = _Watched(make_driver("mpc", vehicle, Settings(time_budget=0.0), plant.tyre), crossing)
+    watched = _Watched(make_driver("mpc", vehicle, Settings(time_budget=0.0), plant.tyre), asked.world.obstacles[0])
     found = summarise_run(asked, drive(vehicle, asked, watched, plant, patience=8.0))
     return {**asdict(meeting), **found, "until_known": None if math.isnan(watched.known) else watched.known - watched.seen}
 
@@ -113,7 +122,7 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
     for run in runs:
         groups.setdefault((run["place"], run["speed"], run["sensors"]), []).append(run)
     rows = []
-    for (place, speed, sensors), group in sorted(groups.items(), key=lambda item: (item[0][0], item[0][1], SENSORS.index(item[0][2]))):
+    for (place, speed, sensors), group in groups.items():
         known = [math.inf if run["until_known"] is None else run["until_known"] for run in group]
         clear = [run["least_clearance"] for run in group]
         times = [run["reached"] for run in group if run["reached"] is not None]
