@@ -22,7 +22,7 @@ SHARED_MEMORY_MIB = 64
 IMPORTS = ("numpy", "scipy", "llvmlite", "casadi", "pymc", "arviz", "h5netcdf", "matplotlib", "pint", "yaml", "rosbags")
 # One message of each package that is generated here, where no ROS installation has it.
 MESSAGES = (("lfdm_ros.msg", "VehicleState"), ("tf2_msgs.msg", "TFMessage"), ("ackermann_msgs.msg", "AckermannDriveStamped"),
-            ("grid_map_msgs.msg", "GridMap"))
+            ("grid_map_msgs.msg", "GridMap"), ("radar_msgs.msg", "RadarScan"))
 
 
 class Check(NamedTuple):

@@ -64,7 +64,7 @@ def test_units_are_si(path: Path) -> None:
     for field in fields(path):
         unit = re.match(r"\[([^\]]+)\]", field["comment"] or "")
         if unit and unit[1] != "see units":
-            assert set(re.findall(r"[A-Za-z]+", unit[1])) <= {"m", "kg", "s", "rad", "N"}, f"{path.name}: {field['name']}"
+            assert set(re.findall(r"[A-Za-z]+", unit[1])) <= {"m", "kg", "s", "rad", "N", "dB"}, f"{path.name}: {field['name']}"
 
 
 def test_serialisation_keeps_every_type() -> None:
@@ -122,7 +122,7 @@ def test_interfaces_of_other_packages_are_those_of_a_ros_installation(path: Path
     assert typestore().hash_rihs01(name) == installed.hash_rihs01(name)
 
 
-# ackermann_msgs and grid_map_msgs as released, which rosbags does not know.
+# ackermann_msgs, grid_map_msgs and radar_msgs as released, which rosbags does not know.
 RELEASED = {
     **get_types_from_msg("float32 steering_angle\nfloat32 steering_angle_velocity\nfloat32 speed\nfloat32 acceleration\nfloat32 jerk",
                          "ackermann_msgs/msg/AckermannDrive"),
@@ -131,4 +131,7 @@ RELEASED = {
                          "grid_map_msgs/msg/GridMapInfo"),
     **get_types_from_msg("std_msgs/Header header\nGridMapInfo info\nstring[] layers\nstring[] basic_layers\n"
                          "std_msgs/Float32MultiArray[] data\nuint16 outer_start_index\nuint16 inner_start_index",
-                         "grid_map_msgs/msg/GridMap")}
+                         "grid_map_msgs/msg/GridMap"),
+    **get_types_from_msg("float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude",
+                         "radar_msgs/msg/RadarReturn"),
+    **get_types_from_msg("std_msgs/Header header\nradar_msgs/RadarReturn[] returns", "radar_msgs/msg/RadarScan")}

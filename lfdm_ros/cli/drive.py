@@ -55,9 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
+    parser.add_argument("--radar", action="store_true", help="a radar beside the LIDAR; its settings: --set radar_...")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller and its lattice "
-                        "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...) or the LIDAR (lidar_...), for "
-                        "example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/parameters.md)")
+                        "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...), LIDAR (lidar_...) or radar "
+                        "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/parameters.md)")
     add_figure_argument(parser, "the run")
     parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.engine.closed_loop import Driver, PlantSettings, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
-    from lfdm_ros.sensors import LIDAR, LidarSettings
+    from lfdm_ros.sensors import LIDAR, RADAR, LidarSettings, RadarSettings
     from lfdm_ros.simulation import load_scenario
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
     from lfdm_ros.teleop.network_link import LINK, NetworkLinkSettings
@@ -80,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     operated = args.driver == "operator"
-    asked, further, tracker, lidar = parse_changes(args.set, (*((OPERATOR, LINK) if operated else (SETTINGS, LATTICE)), TRACKER, LIDAR))
+    asked, further, tracker, lidar, radar = parse_changes(
+        args.set, (*((OPERATOR, LINK) if operated else (SETTINGS, LATTICE)), TRACKER, LIDAR, RADAR))
     settings = Settings() if operated else Settings(**{"time_budget": 0.0, **asked})
     if args.drop_out is not None:
         lidar["drop_out"] = args.drop_out
@@ -103,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
         on_ground, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
         driven, predicted, tyre = on_ground.vehicle, known.vehicle, on_ground.tyre(args.model or "", args.tyre)
     plant = PlantSettings.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+                     radar=RadarSettings(**radar) if args.radar or radar else None,
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver
     if operated:

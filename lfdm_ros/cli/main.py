@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError, RunError, suggest
 from lfdm_ros.files import reason
 
 # Packages of messages that are built with ours.
-_INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs")
+_INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs", "radar_msgs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

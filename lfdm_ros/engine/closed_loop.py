@@ -1,4 +1,4 @@
-"""Closed loop of a controller with a simulated vehicle, actuator, LIDAR and world, without ROS, for studies and tests."""
+"""Closed loop of a controller with a simulated vehicle, actuator, LIDAR, radar and world, without ROS, for studies and tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
-from lfdm_ros.sensors import Lidar, LidarSettings, Scan
+from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
+Motion = tuple[float, float, float]
 CHUNK = 0.005  # [s] in which inputs are linear, and between two checks
 HELD = 0.05  # [m/s] a slower vehicle stands
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
@@ -33,7 +34,7 @@ class PlantSettings:
     """Settings of the simulated vehicle, and of the sensors and delay between it and the controller.
 
     model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; state_age: age of a state when it
-    arrives [s]; seed: of the LIDAR's noise. Actuators and outline are the vehicle's.
+    arrives [s]; radar: beside the LIDAR, None: there is none; seed: of the noise of both. Actuators and outline are the vehicle's.
     """
 
     model: str = "twenty_four_dof"
@@ -41,6 +42,7 @@ class PlantSettings:
     step: float = 1e-3
     state_age: float = 0.0
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
+    radar: RadarSettings | None = None
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     seed: int = 1
 
@@ -124,8 +126,11 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             break
         monitor.check_path(driven.outputs)
         seen = None
-        if sensor is not None and (seen := sensor.scan(k, now, driven.outputs[driven.place])) is not None:
-            controller.update_obstacles(sensor.tracker.obstacles())
+        if sensor is not None:
+            before = sensor.tracker.obstacles()
+            seen = sensor.scan(k, now, driven.outputs[driven.place], driven.outputs[driven.velocity])
+            if sensor.tracker.obstacles() is not before:
+                controller.update_obstacles(sensor.tracker.obstacles())
         cycle = controller.cycle(now, driven.measured(k))
         if on_cycle is not None:
             on_cycle(now, cycle, seen)
@@ -166,7 +171,7 @@ class _Driven:
         # A state that the model lacks is not measured: a bicycle's wheels, which do not turn, are not locked.
         model = self.simulator.model
         self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
-        self._observed, self._velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy")))
+        self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         self._steps = max(1, round(CHUNK / plant.step))
         self.chunk = self._steps * plant.step
         self._chunks = max(1, round(period / self.chunk))
@@ -176,7 +181,7 @@ class _Driven:
 
     def speeds(self) -> tuple[float, float]:
         """Returns vx and vy [m/s]."""
-        vx, vy = self.outputs[self._velocity].tolist()
+        vx, vy, _ = self.outputs[self.velocity].tolist()
         return vx, vy
 
     def measured(self, k: int) -> Measured:
@@ -200,24 +205,35 @@ class _Driven:
 
 
 class _ScanFeed:
-    """The LIDAR and its tracker. A scan arrives once its latency is over and the state of the same time is there."""
+    """LIDAR, radar and tracker. A measurement arrives once its latency is over and the state of the same time is there."""
 
     def __init__(self, scenario: Scenario, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
-        self.tracker = ObstacleTracker(plant.tracker, vehicle.lidar)
-        self._lidar = Lidar(scenario.world, settings, plant.seed, vehicle.lidar)
-        self._every = max(1, round(1.0 / (settings.rate * period)))
-        self._late = math.ceil(max(settings.latency, plant.state_age) / period - 1e-9)
-        self._taken: deque[tuple[int, Scan, list[float]]] = deque()
+        self.tracker, self._mount = ObstacleTracker(plant.tracker, vehicle.lidar), vehicle.lidar
+        self._sensors: list[Lidar | Radar] = [Lidar(scenario.world, settings, plant.seed, vehicle.lidar)]
+        if plant.radar is not None:
+            self._sensors.append(Radar(plant.radar, vehicle.lidar, SensorScene(scenario.world), plant.seed))
+        self._every = [max(1, round(1.0 / (sensor.rate * period))) for sensor in self._sensors]
+        self._late = [math.ceil(max(sensor.latency, plant.state_age) / period - 1e-9) for sensor in self._sensors]
+        self._taken: list[deque[tuple[int, Any, Motion, Motion]]] = [deque() for _ in self._sensors]
 
-    def scan(self, k: int, now: float, pose: np.ndarray) -> Scan | None:
-        """Takes a scan at a pose x, y [m], yaw [rad] where one is due; returns the scan that arrives in cycle k, if any."""
-        if k % self._every == 0:
-            self._taken.append((k, self._lidar.scan(now, *pose.tolist()), pose.tolist()))
-        if not self._taken or self._taken[0][0] + self._late > k:
-            return None
-        _, scan, there = self._taken.popleft()
-        self.tracker.update(scan, *there)
-        return scan
+    def scan(self, k: int, now: float, pose: np.ndarray, velocity: np.ndarray) -> Scan | None:
+        """Measures where it is due, at a pose x, y [m], yaw [rad] and a velocity vx, vy [m/s], yaw rate [rad/s]; returns the LIDAR's scan
+        that arrives in cycle k, if any."""
+        seen = None
+        for sensor, every, late, taken in zip(self._sensors, self._every, self._late, self._taken):
+            if k % every == 0:
+                x, y, yaw = pose.tolist()
+                vx, vy, rate = velocity.tolist()
+                view = VehicleView(now, x, y, yaw, outputs={"vx": vx, "vy": vy, "yaw_rate": rate})
+                taken.append((k, sensor.measure(view), (x, y, yaw), (vx, vy, rate)))
+            if taken and taken[0][0] + late <= k:
+                _, measured, there, moved = taken.popleft()
+                if isinstance(measured, Scan):
+                    seen = measured
+                    self.tracker.update(seen, *there)
+                else:
+                    self.tracker.add_radar(measured, self._mount, there, moved)
+        return seen
 
 
 class _Observer:

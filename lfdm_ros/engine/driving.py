@@ -15,7 +15,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffer
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors import RadarScan, Scan, Sensor
 from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
@@ -69,7 +69,7 @@ class Pilot:
 
     def __init__(self, controller: Drives, tracker: ObstacleSource, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
                  lidar_latency: float = 0.0, scan_timeout: float = 0.0, shared: Callable[[float, float, float, bool], None] | None = None,
-                 report: Callable[[str], None] = lambda text: None,
+                 radar: Sensor[RadarScan] | None = None, report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
         """Creates a pilot whose task is to stand.
 
@@ -81,6 +81,7 @@ class Pilot:
                 from the first state where lidar_rate says that scans come.
             shared: takes the commands that another node sends to the vehicle (`applied`): time [s], steering, pedal, reverse. In lockstep
                 a state waits for the command of the one before. None: the controller's own commands are sent.
+            radar: whose returns the tracker takes; of it place, rate and latency count.
             report, refused: take notices and, possibly often, refusals, each in one line.
         """
         self._shared = shared
@@ -98,10 +99,15 @@ class Pilot:
         self._barrier: LockstepBarrier[PilotDecision | None] = LockstepBarrier(self._is_early)
         self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
                                tolerance_ns=self._gate.tolerance_ns)
+        self._buffers = [self.scans]
+        if radar is not None:
+            self._buffers.append(ScanBuffer(tracker, self.refusals, lidar_rate=radar.rate, lidar_latency=radar.latency,
+                                            tolerance_ns=self._gate.tolerance_ns, radar=radar.mount, history=self.scans.history))
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        self.scans.forget(keep)
+        for buffer in self._buffers:
+            buffer.forget(keep)
         self._gate.forget()
         self._barrier.forget()
         self._cycles.last_ns = self._applied.last_ns = None
@@ -197,7 +203,7 @@ class Pilot:
         step = stamp_ns - self._gate.last_ns if self._gate.last_ns is not None else 0
         if self._gate.admit(stamp_ns, frame, usable):
             self._check_frame_of_task()
-        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"], (usable["vx"], usable["vy"], usable["yaw_rate"]))
         if not self._lockstep:
             return self._answer(stamp_ns, usable, step, now_ns)
         return self._barrier.offer(stamp_ns, lambda: self._answer(stamp_ns, usable, step, stamp_ns))
@@ -258,6 +264,10 @@ class Pilot:
         """Takes a scan; returns the decision for a state that waited for it."""
         return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
+    def returns(self, stamp_ns: int, scan: RadarScan) -> PilotDecision | None:
+        """Takes the radar's returns, of a pilot with a radar; returns the decision for a state that waited for them."""
+        return self._barrier.release() if self._buffers[-1].offer(stamp_ns, scan) else None
+
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
         """Takes steering, throttle and brake as sent to the vehicle by any source; returns the decision for a state that waited for them.
         Refuses those out of range and ignores those not newer than the last."""
@@ -276,15 +286,16 @@ class Pilot:
         if self._shared is not None and not self._alone and self._decision is not None and (
                 self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
-        return self.scans.due(stamp_ns, self._gate.first_ns)
+        return any(buffer.due(stamp_ns, self._gate.first_ns) for buffer in self._buffers)
 
     def give_up_on_scan(self) -> PilotDecision | None:
         """Answers a state that has waited too long without its missing input, and stops waiting for that until it comes again."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
-        if self.scans.due(stamp_ns, self._gate.first_ns):
-            self._report(self.scans.give_up(stamp_ns))
+        for buffer in self._buffers:
+            if buffer.due(stamp_ns, self._gate.first_ns):
+                self._report(buffer.give_up(stamp_ns))
         if self._is_early(stamp_ns):
             self._alone = True
             self._report("what was sent to the vehicle is not told; going on without")
@@ -296,8 +307,8 @@ class Pilot:
 
     def after(self) -> None:
         """Evaluates the scans that have come and polls the controller; to be called when the command is out."""
-        if self.scans.look():
-            assert self.scans.obstacles is not None
+        looked = [buffer.look() for buffer in self._buffers]
+        if any(looked) and self.scans.obstacles is not None:
             self._controller.update_obstacles(self.scans.obstacles)
         if self._cycles.last_ns is not None:
             self._controller.poll(1e-9 * self._cycles.last_ns)

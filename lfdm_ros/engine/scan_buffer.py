@@ -6,37 +6,42 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import Scan, ScanSchedule
+from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule
 from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
+from lfdm_ros.vehicles import Mount
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
+
+
+Triple = tuple[float, float, float]
 
 
 class ObstacleSource(Protocol):
     """Interface of `lfdm_ros.perception.ObstacleTracker`."""
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
+    def add_radar(self, scan: RadarScan, mount: Mount, pose: Triple, velocity: Triple) -> None: ...
     def obstacles(self) -> Obstacles: ...
     def reset(self) -> None: ...
 
 
 class PoseHistory:
-    """Poses of the vehicle by time, linear between them."""
+    """Poses of the vehicle by time, linear between them, and its velocities."""
 
     def __init__(self) -> None:
-        self._poses: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
+        self._poses: deque[tuple[int, Triple, Triple]] = deque(maxlen=_POSES)
 
-    def add(self, time_ns: int, x: float, y: float, yaw: float) -> None:
-        """Adds a pose; times must grow."""
-        self._poses.append((time_ns, x, y, yaw))
+    def add(self, time_ns: int, x: float, y: float, yaw: float, velocity: Triple = (0.0, 0.0, 0.0)) -> None:
+        """Adds a pose [m, rad], and vx, vy [m/s] and yaw rate [rad/s]; times must grow."""
+        self._poses.append((time_ns, (x, y, yaw), velocity))
 
     def clear(self) -> None:
         self._poses.clear()
@@ -45,43 +50,47 @@ class PoseHistory:
     def last_ns(self) -> int | None:
         return self._poses[-1][0] if self._poses else None
 
-    def at(self, time_ns: int) -> tuple[float, float, float] | None:
+    def at(self, time_ns: int) -> Triple | None:
         """Returns x, y [m], yaw [rad] at a time; None outside the history."""
         poses = self._poses
         if not poses or not poses[0][0] <= time_ns <= poses[-1][0]:
             return None
         i = bisect.bisect_left(poses, time_ns, key=lambda pose: pose[0])
-        after = poses[i]
-        if after[0] == time_ns:
-            return after[1:]
-        before = poses[i - 1]
-        share = (time_ns - before[0]) / (after[0] - before[0])
-        turn = math.remainder(after[3] - before[3], 2.0 * math.pi)
-        return (before[1] + share * (after[1] - before[1]), before[2] + share * (after[2] - before[2]), before[3] + share * turn)
+        after, (x, y, yaw), _ = poses[i]
+        if after == time_ns:
+            return x, y, yaw
+        before, (x0, y0, yaw0), _ = poses[i - 1]
+        share = (time_ns - before) / (after - before)
+        return x0 + share * (x - x0), y0 + share * (y - y0), yaw0 + share * math.remainder(yaw - yaw0, 2.0 * math.pi)
+
+    def velocity_at(self, time_ns: int) -> Triple:
+        """Returns vx, vy [m/s] and yaw rate [rad/s] of the first pose that is not before a time within the history."""
+        return self._poses[bisect.bisect_left(self._poses, time_ns, key=lambda pose: pose[0])][2]
 
 
 class ScanBuffer:
-    """Scans that were not evaluated yet, and the obstacles seen last.
+    """Scans of a LIDAR or returns of a radar that were not evaluated yet, and the obstacles seen last.
 
-    history: poses of the vehicle; obstacles: as seen last, None: no scan was evaluated; missing: message on the scan that did not come in
-    time, empty: all came.
+    history: poses of the vehicle; missing: message on the scan that did not come in time, empty: all came.
     """
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
-                 tolerance_ns: int = 0) -> None:
+                 tolerance_ns: int = 0, radar: Mount | None = None, history: PoseHistory | None = None) -> None:
         """Creates an empty buffer.
 
         Args:
             lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
             lidar_latency: from a scan's stamp to its arrival [s].
             tolerance_ns: as `StampGate`.
+            radar: place of the radar that the scans come from; None: from a LIDAR.
+            history: shared with another buffer; None: one of its own.
         """
-        self._tracker, self._refusals = tracker, refusals
+        self._tracker, self._refusals, self._radar, self._kind = tracker, refusals, radar, "scan" if radar is None else "radar"
         self._gate = StampGate(tolerance_ns)
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self.missing = ""
-        self.history = PoseHistory()
-        self._scans: deque[tuple[int, Scan]] = deque(maxlen=_WAITING_SCANS)
+        self.history = history or PoseHistory()
+        self._scans: deque[tuple[int, Any]] = deque(maxlen=_WAITING_SCANS)
         self.forget(lambda stamp_ns: False)
 
     def forget(self, keep: Callable[[int], bool]) -> None:
@@ -90,8 +99,12 @@ class ScanBuffer:
         self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
         self._gate.last_ns = self._scans[-1][0] if self._scans else None
         self.seen_ns: int | None = None  # stamp of the scan that the obstacles are from
-        self.obstacles: Obstacles | None = None
         self._tracker.reset()
+
+    @property
+    def obstacles(self) -> Obstacles | None:
+        """Obstacles as seen last; None: no scan was evaluated."""
+        return None if self.seen_ns is None else self._tracker.obstacles()
 
     @property
     def waiting(self) -> int:
@@ -103,21 +116,21 @@ class ScanBuffer:
         """True if scans come, or are announced by a rate."""
         return bool(self._schedule) or self._gate.last_ns is not None
 
-    def offer(self, stamp_ns: int, scan: Scan) -> bool:
+    def offer(self, stamp_ns: int, scan: Scan | RadarScan) -> bool:
         """Takes a scan; False: refused, or known."""
         order = self._gate.order(stamp_ns)
         if order is StampOrder.REPEATED:
             return False  # published again, with its state
         if order is StampOrder.LATE:
-            self._refusals.refuse("scan", self._gate.too_late(stamp_ns))
+            self._refusals.refuse(self._kind, self._gate.too_late(stamp_ns))
             return False
         wrong = refusal("stamp", 1e-9 * stamp_ns)
         if wrong is not None:
-            self._refusals.refuse("scan", str(wrong), STAMP)
+            self._refusals.refuse(self._kind, str(wrong), STAMP)
             return False
         last = self.history.last_ns
         if last is not None and stamp_ns > last + MAX_AHEAD_NS:
-            self._refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
+            self._refusals.refuse(self._kind, f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
             return False
         self._gate.last_ns = stamp_ns
         self.missing = ""
@@ -130,7 +143,7 @@ class ScanBuffer:
 
     def give_up(self, now_ns: int) -> str:
         """Stops waiting for scans until one comes; returns a message on the missing one."""
-        self.missing = f"the scan of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
+        self.missing = f"the {self._kind} of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
         return self.missing
 
     def look(self) -> bool:
@@ -142,19 +155,20 @@ class ScanBuffer:
             del self._scans[place]
             pose = self.history.at(stamp_ns)
             if pose is None:
-                self._refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
+                self._refusals.refuse(self._kind, f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
                 continue
             if len(scan.ranges) and np.isnan(scan.ranges).all():
-                self._refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
+                self._refusals.refuse(self._kind, f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
                 continue
             try:
-                self._tracker.update(scan, *pose)
+                if self._radar is None:
+                    self._tracker.update(scan, *pose)
+                else:
+                    self._tracker.add_radar(scan, self._radar, pose, self.history.velocity_at(stamp_ns))
             except InputError as error:
-                self._refusals.refuse("scan", error)
+                self._refusals.refuse(self._kind, error)
                 continue
             self.seen_ns, changed = stamp_ns, True
-        if changed:
-            self.obstacles = self._tracker.obstacles()
         return changed
 
     def age(self, now_ns: int) -> float:

@@ -1,4 +1,4 @@
-"""The MPC node: drives a vehicle along a path or to a goal, around obstacles that its LIDAR sees, and publishes each cycle's outcome."""
+"""The MPC node: drives a vehicle along a path or to a goal, around obstacles that its sensors see, and publishes each cycle's outcome."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from ackermann_msgs.msg import AckermannDriveStamped
 from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import Path as PathMessage
+from radar_msgs.msg import RadarScan
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, limits_of
@@ -21,7 +22,7 @@ from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
@@ -29,16 +30,18 @@ from lfdm_ros.nodes.piloted import MARKER_RATE, PilotedComponent, driving_endpoi
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
+from lfdm_ros.ros.endpoints import When, given, publishes, subscribes, unless
 from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
-from lfdm_ros.ros.plan_messages import PlanMessages, reason
+from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.sensors import Radar, SensorScene, make_sensors
+from lfdm_ros.simulation.world import World
+from lfdm_ros.vehicles import Vehicle, load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _SETTINGS = tuple(SETTINGS.by_field)
@@ -62,12 +65,16 @@ class MpcController(PilotedComponent):
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         *scan_parameters(timeout=1.0),
+        Parameter("radar", "", "topic of a radar_msgs/RadarScan that tells how fast obstacles move, as sensors/NAME of a radar in the "
+                               "vehicle's file, which says where it is; empty: none"),
         MARKER_RATE,
         *SETTINGS.parameters, *TRACKER.parameters, *LATTICE.parameters,
     )
     MOVED = MOVED
     ENDPOINTS = (
         *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
+        subscribes("sensors/radar", RadarScan, qos.SENSOR, "how fast obstacles move", in_lockstep=qos.STATE, named_by="radar",
+                   when=unless("radar", "")),
         subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
@@ -95,7 +102,8 @@ class MpcController(PilotedComponent):
         task = self.first_task()
         self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
         self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._on_ground.heights,
-                                     shared=self.controller.applied if self.value("shared") else None)
+                                     shared=self.controller.applied if self.value("shared") else None,
+                                     radar=radar_of(plain, self.value("radar")))
 
         self._settings = settings
         self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
@@ -109,6 +117,7 @@ class MpcController(PilotedComponent):
         self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
         self._hear(settings.period)
+        self.subscription("sensors/radar", self._on_radar)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
         self.subscription(KNOWN, self._on_known)
@@ -136,6 +145,14 @@ class MpcController(PilotedComponent):
         if self.state == "active":
             begin = time.perf_counter()
             decision = self.pilot.applied(nanoseconds(message.header.stamp), (message.steering, message.throttle, message.brake))
+            if decision is not None:
+                self._waits_since = math.inf
+                self.publish_decision(decision, begin)
+
+    def _on_radar(self, message: RadarScan) -> None:
+        if self.state == "active":
+            begin = time.perf_counter()
+            decision = self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message))
             if decision is not None:
                 self._waits_since = math.inf
                 self.publish_decision(decision, begin)
@@ -245,6 +262,18 @@ class MpcController(PilotedComponent):
         if not cycle.outcome.planned and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, f"{values['outcome']}: {values['reason']}", values
         return OK, "done" if self.finished else pilot.task.name, values
+
+
+def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
+    """Returns the radar of a vehicle's file by its topic; None for an empty one. Raises InputError: the vehicle has no such radar."""
+    if not topic:
+        return None
+    radars = {name: sensor for name, (_, sensor) in make_sensors(vehicle, SensorScene(World())).items() if isinstance(sensor, Radar)}
+    name = topic.rpartition("/")[2]
+    if name not in radars:
+        raise InputError(f"parameter radar: vehicle '{vehicle.name}' has no radar {quote(name)}"
+                         f"{suggest(name, tuple(radars), 'there are: ')}; add it to the section sensors of its file")
+    return radars[name]
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ from lfdm_ros.vehicles import Vehicle
 
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")
-_CYCLES = (*_OF_STATES, "on_scan", "on_applied", "watch", "watch_scan")
+_CYCLES = (*_OF_STATES, "on_scan", "on_radar", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
 LEAST_NOISE = 1e-3  # [m]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight

@@ -9,7 +9,7 @@ import numpy as np
 
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors import RadarScan, Scan
 from lfdm_ros.sensors.ground_rays import rays
 from lfdm_ros.vehicles import Mount
 
@@ -17,11 +17,14 @@ from lfdm_ros.vehicles import Mount
 # and how much the body leans on its springs [rad]. A sensor 1.2 m high sees what stands on level ground as far as 80 m.
 LOW, LEANS = 0.25, 0.012
 
+Triple = tuple[float, float, float]
+
 
 class Tracks(Protocol):
     """Source of obstacles from scans, as `lfdm_ros.perception.ObstacleTracker`."""
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
+    def add_radar(self, scan: RadarScan, mount: Mount, pose: Triple, velocity: Triple) -> None: ...
     def obstacles(self) -> Obstacles: ...
     def reset(self) -> None: ...
 
@@ -56,6 +59,10 @@ class GroundAware:
             ground = self._heights.at(places[:, 0], places[:, 1])[0] - float(self._heights.at(x, y)[0])
             found[seen] = places[:, 2] - ground <= LOW + LEANS * scan.ranges[seen]
         return found
+
+    def add_radar(self, scan: RadarScan, mount: Mount, pose: Triple, velocity: Triple) -> None:
+        """Takes a radar's returns as they are. Raises InputError as the tracker's."""
+        self._tracker.add_radar(scan, mount, pose, velocity)
 
     def obstacles(self) -> Obstacles:
         return self._tracker.obstacles()

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
 from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
+from lfdm_ros.sensors.radar import RadarScan, sensor_motion
 from lfdm_ros.sensors.scan import Scan, check_scan, within
 from lfdm_ros.vehicles import Mount
 
@@ -70,6 +71,9 @@ class TrackerSettings(GroupingSettings):
     static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
     moving_memory: float = setting(1.0, "s", "for how long moving things are kept unseen", 0.0, 1e4)
     doubtful_memory: float = setting(0.5, "s", "for how long what is not yet believed is kept unseen", 0.0, 1e4)
+    radar_range_sd: float = setting(0.1, "m", "standard deviation of a radar's range", 1e-4, 10.0)
+    radar_azimuth_sd: float = setting(0.0052, "rad", "standard deviation of a radar's azimuth", 1e-5, 0.5)
+    radar_doppler_sd: float = setting(0.1, "m/s", "standard deviation of a radar's radial velocity", 1e-4, 10.0)
     passed: float = setting(30.0, "m", "how far behind the vehicle things are forgotten", 0.0, 1e4)
     free_scans: int = setting(3, "1", "scans that have to see through its place before a thing is dropped", 1, 1000)
 
@@ -85,34 +89,36 @@ class _T(IntEnum):
     Y = 1
     VX = 2
     VY = 3
-    PXX = 4  # their covariance, the same in both axes
-    PXV = 5
-    PVV = 6
-    CX = 7  # the circle to keep clear of [m]
-    CY = 8
-    RADIUS = 9
-    ANCHOR_X = 10  # where it was seen first, or came to rest [m]
-    ANCHOR_Y = 11
-    REACH = 12  # the largest part of it that was seen [m]
-    SEEN = 13  # stamp of the last sighting [s]
-    SIGHTINGS = 14
-    FREE = 15  # scans in a row that saw through it
-    STREAK = 16  # scans in a row that speak against what it is taken for, static or moving
-    MOVING = 17
-    BODY = 18  # stands for a thing whose motion is followed: its only circle or its frame
-    FRAME = 19  # as in Circles
-    ARC = 20
-    DOUBTFUL = 21  # a lone return that was seen once
-    THING = 22  # number of the thing that it is part of; 0: of a long surface
-    EXCESS = 23  # as in Circles [m]
-    VARIANCE = 24  # of the circle's middle along each axis, while it stands [m2]
-    BEARING = 25  # of that middle from the sensor's axis, at the last look that said something new [rad]
+    CX = 4  # the circle to keep clear of [m]
+    CY = 5
+    RADIUS = 6
+    ANCHOR_X = 7  # where it was seen first, or came to rest [m]
+    ANCHOR_Y = 8
+    REACH = 9  # the largest part of it that was seen [m]
+    SEEN = 10  # stamp of the last sighting [s]
+    SIGHTINGS = 11
+    FREE = 12  # scans in a row that saw through it
+    STREAK = 13  # scans in a row that speak against what it is taken for, static or moving
+    MOVING = 14
+    BODY = 15  # stands for a thing whose motion is followed: its only circle or its frame
+    FRAME = 16  # as in Circles
+    ARC = 17
+    DOUBTFUL = 18  # a lone return that was seen once
+    THING = 19  # number of the thing that it is part of; 0: of a long surface
+    EXCESS = 20  # as in Circles [m]
+    VARIANCE = 21  # of the circle's middle along each axis, while it stands [m2]
+    BEARING = 22  # of that middle from the sensor's axis, at the last look that said something new [rad]
+    DISSENT = 23  # radar scans in a row whose radial velocity did not fit
+    P = 24  # first of the 16 of the covariance of X, Y, VX and VY
 
+
+_ROWS = _T.P + 16
 
 _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
+_SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
 
 
@@ -145,7 +151,8 @@ class ObstacleTracker:
 
     def reset(self) -> None:
         """Forgets everything."""
-        self._tracks = np.empty((len(_T), 0))
+        self._tracks = np.empty((_ROWS, 0))
+        self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
@@ -195,14 +202,54 @@ class ObstacleTracker:
 
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
         order = np.argsort(distance, kind="stable")[:st.max_tracks]
-        tracks = tracks[:, order]
-        shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
+        self._tracks = tracks[:, order]
+        # Of what was seen for the first time a radar may have told the velocity just before.
+        self._take_radar(np.flatnonzero(self._tracks[_T.SIGHTINGS] == 1.0), scan.stamp)
+        self._give_out(scan.stamp)
+
+    def add_radar(self, scan: RadarScan, mount: Mount, pose: tuple[float, float, float], velocity: tuple[float, float, float]) -> None:
+        """Takes the returns of a radar: they tell how fast what the LIDAR sees moves along the line of sight, at once.
+
+        The time of the obstacles stays that of the last scan of the LIDAR, so the two may come in any order; returns of a stamp more than
+        0.2 s from it are left out. Returns alone begin no obstacle.
+
+        Args:
+            mount: place of the radar.
+            pose: x, y [m], yaw [rad] of the position point at its stamp; velocity: vx, vy [m/s] in the vehicle's axes, yaw rate [rad/s].
+
+        Raises:
+            InputError: returns, pose or velocity are not finite; nothing is changed then.
+        """
+        _check_pose(*pose)
+        columns = (scan.ranges, scan.azimuths, scan.dopplers)
+        if len({len(column) for column in columns}) > 1 or not np.isfinite([scan.stamp, *velocity]).all() or not all(
+                np.isfinite(column).all() for column in columns):
+            raise Refused("radar: stamp, velocity, range, azimuth and doppler_velocity must be finite, and as many of each", NOT_FINITE)
+        near = np.argsort(scan.ranges, kind="stable")[:_MAX_RETURNS]
+        self._radar = RadarScan(scan.stamp, *(column[near] for column in (*columns, scan.amplitudes))), sensor_motion(mount, pose, velocity)
+        self._take_radar(np.arange(self.tracked), self._obstacles.time)
+        self._give_out(self._obstacles.time)
+
+    def _take_radar(self, which: np.ndarray, stamp: float) -> None:
+        """Corrects the tracks `which` (k,), of a stamp [s], by the radar's last returns."""
+        if self._radar is None or not len(self._radar[0].ranges) or not len(which) or abs(self._radar[0].stamp - stamp) > _SAME_TIME:
+            return
+        tracks = self._tracks
+        _take_returns(tracks, which, *self._radar, self._radar[0].stamp - stamp, self.settings)
+        # The circles of a frame move as it does.
+        bodies = np.flatnonzero((tracks[_T.BODY] > 0.0) & (tracks[_T.MOVING] > 0.0))
+        rows, parts = np.nonzero((tracks[_T.THING, bodies][:, None] == tracks[_T.THING]) & (tracks[_T.BODY] == 0.0))
+        for row in _OF_BODY:
+            tracks[row, parts] = tracks[row, bodies[rows]]
+
+    def _give_out(self, stamp: float) -> None:
+        tracks = self._tracks
+        shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :self.settings.max_obstacles]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
-        self._tracks = tracks
         # Of what moves the filter says how well place and velocity are known.
-        still = [shown[_T.VARIANCE], np.zeros(shown.shape[1])]
-        deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0), still)).T
-        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp,
+        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
+        deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
+        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
                                     _frozen(deviations), _frozen(shown[_T.EXCESS]))
 
 
@@ -222,7 +269,7 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
 
 
 def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray:
-    """Returns the tracks (len(_T), n) a time [s] later; a copy. The circles of static ones stay."""
+    """Returns the tracks (_ROWS, n) a time [s] later; a copy. The circles of static ones stay."""
     tracks = old.copy()
     moving = tracks[_T.MOVING]
     tracks[_T.X] += elapsed * tracks[_T.VX]  # of a static thing, too: with the velocity that its filter tests
@@ -230,13 +277,42 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     tracks[_T.CX] += moving * elapsed * tracks[_T.VX]
     tracks[_T.CY] += moving * elapsed * tracks[_T.VY]
     # Velocity as a random walk.
-    q = st.acceleration_sd ** 2 * elapsed
-    pxv, pvv = tracks[_T.PXV], tracks[_T.PVV]
-    tracks[_T.PXX] += elapsed * (2.0 * pxv + elapsed * pvv) + q * elapsed ** 2 / 3.0
-    tracks[_T.PXV] = pxv + elapsed * pvv + 0.5 * q * elapsed
-    tracks[_T.PVV] = pvv + q
+    p, q = _covariance(tracks), st.acceleration_sd ** 2 * elapsed
+    p[:2] += elapsed * p[2:]
+    p[:, :2] += elapsed * p[:, 2:]
+    for i in (0, 1):
+        p[i, i] += q * elapsed ** 2 / 3.0
+        p[i, i + 2] += 0.5 * q * elapsed
+        p[i + 2, i] += 0.5 * q * elapsed
+        p[i + 2, i + 2] += q
     tracks[_T.VARIANCE] += st.standing_drift ** 2 * elapsed
     return tracks
+
+
+def _covariance(t: np.ndarray) -> np.ndarray:
+    """Returns the covariances (4, 4, n) of tracks, as a view."""
+    return t[_T.P:].reshape(4, 4, -1)
+
+
+def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
+    """Returns rows (16, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
+    speed = np.full_like(position, st.speed_sd ** 2)
+    return np.einsum("ij,jn->ijn", np.eye(4), np.array([position, position, speed, speed])).reshape(16, -1)
+
+
+def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:
+    """Returns the variance (n,) of the position, of the velocity with `first` 2, the mean of both axes."""
+    p = _covariance(t)
+    return 0.5 * (p[first, first] + p[first + 1, first + 1])
+
+
+def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.ndarray) -> None:
+    """Corrects tracks (_ROWS, k) in place by a scalar measurement each, h (4, k) times the state, of a variance (k,): a Kalman update."""
+    p = _covariance(t)
+    ph = (p * h).sum(axis=1)
+    gain = ph / ((h * ph).sum(axis=0) + variance)
+    t[:4] += gain * innovation
+    p -= gain[:, None] * ph
 
 
 def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
@@ -250,7 +326,7 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
     dy = chosen[_T.Y][:, None] - seen.y[bodies]
     square = dx * dx + dy * dy
     # The middle of what is seen may jump within the thing from one view to the next.
-    gate = 9.0 * (chosen[_T.PXX][:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
     gate = np.minimum(gate, st.gate ** 2)
     # No pair costs as much as the largest gate and not more: one more pair is not worth that all tracks of a row of things shift by one.
     allowed = square < gate
@@ -258,6 +334,52 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
     rows, columns = linear_sum_assignment(cost)
     good = allowed[rows, columns]
     return candidates[rows[good]], bodies[columns[good]]
+
+
+def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion: tuple[float, float, float, float, float], elapsed: float,
+                  st: TrackerSettings) -> None:
+    """Corrects the velocities of the tracks `which` (k,) in place by a radar's returns.
+
+    A return belongs to the track whose circle it is nearest to. With u its direction, v the velocity of the track and w the radar's, the
+    measurement is Doppler + w u = v u, of the radar's variance, what the velocity may have changed by meanwhile, and the error of u times
+    the relative velocity across it.
+
+    Args:
+        motion: of the radar, as `sensor_motion`; elapsed: from the tracks' time to the returns' [s].
+    """
+    x, y, yaw, wx, wy = motion
+    drift = tracks[_T.MOVING] * elapsed
+    dx, dy = tracks[_T.CX] + drift * tracks[_T.VX] - x, tracks[_T.CY] + drift * tracks[_T.VY] - y
+    distance = np.hypot(dx, dy)
+    turn = np.remainder(yaw + scan.azimuths - np.arctan2(dy, dx)[:, None] + np.pi, 2.0 * np.pi) - np.pi
+    apart = np.hypot((scan.ranges - distance[:, None]) / (tracks[_T.RADIUS] + 3.0 * st.radar_range_sd)[:, None],
+                     distance[:, None] * turn / (tracks[_T.RADIUS] + 3.0 * st.radar_azimuth_sd * distance)[:, None])
+    own = (np.argmin(apart, axis=0) == np.arange(len(distance))[:, None]) & (apart < 1.0)
+
+    hit = which[own[which].any(axis=1) & (tracks[_T.BODY, which] > 0.0)]
+    t = tracks[:, hit]
+    ux, uy = np.cos(yaw + scan.azimuths), np.sin(yaw + scan.azimuths)
+    rates = scan.dopplers + wx * ux + wy * uy
+    # Of several returns the one that fits best: where one says that it stands, a stray one does not set it in motion.
+    error = np.where(own[hit], rates - t[_T.VX][:, None] * ux - t[_T.VY][:, None] * uy, np.inf)
+    chosen = np.argmin(np.abs(error), axis=1)
+    ux, uy, rate, error = ux[chosen], uy[chosen], rates[chosen], error[np.arange(len(hit)), chosen]
+    h = np.array([np.zeros_like(ux), np.zeros_like(ux), ux, uy])
+    across = (t[_T.VX] - wx) * uy - (t[_T.VY] - wy) * ux
+    variance = st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed) + (st.radar_azimuth_sd * across) ** 2
+    fits = error ** 2 < 9.0 * ((h[:, None] * _covariance(t) * h).sum(axis=(0, 1)) + variance)
+    t[_T.DISSENT] = np.where(fits, 0.0, t[_T.DISSENT] + 1.0)
+    # Twice in a row: what was believed is wrong, by a stray return or since it is another thing.
+    anew = t[_T.DISSENT] > 1.0
+    t[_T.P:, anew] = _isotropic(_mean_variance(t[:, anew]), st)
+    used = fits | anew
+    corrected = t[:, used]
+    _measure(corrected, h[:, used], error[used], variance[used])
+    starts = (np.abs(rate) > st.moving_speed) & (rate ** 2 > 9.0 * variance)
+    corrected[_T.MOVING] = np.maximum(corrected[_T.MOVING], starts[used])
+    corrected[_T.DOUBTFUL], corrected[_T.DISSENT] = 0.0, 0.0
+    t[:, used] = corrected
+    tracks[:, hit] = t
 
 
 def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
@@ -285,14 +407,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
         (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
     variance = _position_variance(seen, found)
-    pxx, pxv, pvv = t[_T.PXX].copy(), t[_T.PXV].copy(), t[_T.PVV].copy()
-    gain_x, gain_v = pxx / (pxx + variance), pxv / (pxx + variance)
-    ex, ey = x - t[_T.X], y - t[_T.Y]
-    t[_T.X] += gain_x * ex
-    t[_T.Y] += gain_x * ey
-    t[_T.VX] += gain_v * ex
-    t[_T.VY] += gain_v * ey
-    t[_T.PXX], t[_T.PXV], t[_T.PVV] = (1.0 - gain_x) * pxx, (1.0 - gain_x) * pxv, pvv - gain_v * pxv
+    pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
+    for axis, seen_there in ((0, x), (1, y)):
+        _measure(t, np.broadcast_to(np.eye(4)[axis, :, None], (4, len(track))), seen_there - t[axis], variance)
 
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
@@ -310,7 +427,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     # A part whose end is hidden or lost may slide along the thing, so it cannot show that a static thing moves.
-    starts = (~moving & ~partial & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(t[_T.PVV]))
+    starts = (~moving & ~partial & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(_mean_variance(t, 2)))
               & (travelled > np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd))
     stops = moving & (speed < 0.5 * st.moving_speed)
     # The step has to fit the velocity: a new thing beside one that went out of sight does not.
@@ -336,7 +453,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
 
 def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
                arc: np.ndarray, spacing: float) -> None:
-    """Takes a look at the circles of tracks t (len(_T), k), in place.
+    """Takes a look at the circles of tracks t (_ROWS, k), in place.
 
     Args:
         look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: at which it is [rad].
@@ -376,8 +493,8 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
     # The filter of a static one starts anew when it is seen again: nobody knows what it did.
     t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
-    t[_T.VX:_T.PVV + 1, still] = np.array([[0.0], [0.0], [0.0], [0.0], [st.speed_sd ** 2]])
-    t[_T.PXX, still] = (0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4
+    t[_T.VX:_T.VY + 1, still] = 0.0
+    t[_T.P:, still] = _isotropic((0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4, st)
     tracks[:, lost] = t
 
     # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
@@ -436,14 +553,14 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
 
 def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
            st: TrackerSettings) -> np.ndarray:
-    """Makes tracks (len(_T), k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
+    """Makes tracks (_ROWS, k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
     counted from `number`."""
-    t = np.zeros((len(_T), len(new)))
+    t = np.zeros((_ROWS, len(new)))
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
     t[_T.EXCESS] = seen.excess[new]
-    t[_T.PXX], t[_T.PVV] = _position_variance(seen, new), st.speed_sd ** 2
+    t[_T.P:] = _isotropic(_position_variance(seen, new), st)
     t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
     t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]

@@ -11,6 +11,7 @@ from ackermann_msgs.msg import AckermannDriveStamped
 from geometry_msgs.msg import PoseStamped, Quaternion
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
+from radar_msgs.msg import RadarScan as RadarScanMessage
 from sensor_msgs.msg import LaserScan
 
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
@@ -22,7 +23,7 @@ from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.ros.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
 from lfdm_ros.ros.raw_path import read_path
-from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors import RadarScan, Scan
 from lfdm_ros.simulation import Goal
 
 _AHEAD = 0.5  # [s] of the plan, the speed of an AckermannDrive
@@ -53,6 +54,13 @@ def scan_of(message: LaserScan) -> Scan:
     """Returns the scan of a message, unchecked."""
     return Scan(1e-9 * nanoseconds(message.header.stamp), message.angle_min, message.angle_increment, message.range_min, message.range_max,
                 np.array(message.ranges, float))
+
+
+def radar_scan_of(message: RadarScanMessage) -> RadarScan:
+    """Returns the returns of a message, unchecked."""
+    columns = [np.array([getattr(one, name) for one in message.returns], float)
+               for name in ("range", "azimuth", "doppler_velocity", "amplitude")]
+    return RadarScan(1e-9 * nanoseconds(message.header.stamp), *columns)
 
 
 def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) -> Task:

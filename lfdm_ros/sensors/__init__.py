@@ -2,12 +2,14 @@
 
 from lfdm_ros.sensors.camera import Camera, CameraImage, CameraSettings
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
+from lfdm_ros.sensors.radar import RADAR, Radar, RadarScan, RadarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
 from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorMessage, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
 from lfdm_ros.sensors.standard import Datum, specific_force
 
 __all__ = [
            "LIDAR",
+           "RADAR",
            "SENSORS",
            "Camera",
            "CameraImage",
@@ -15,6 +17,9 @@ __all__ = [
            "Datum",
            "Lidar",
            "LidarSettings",
+           "Radar",
+           "RadarScan",
+           "RadarSettings",
            "Scan",
            "ScanSchedule",
            "Sensor",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.engine.scan_buffer import PoseHistory
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
-from lfdm_ros.sensors import Lidar, LidarSettings, Scan
+from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Mount, Vehicle, load_vehicle
 
 MS = 1_000_000  # ns
 PATH = Path(np.array([[0.0, 0.0], [50.0, 0.0]]))
@@ -335,3 +336,23 @@ def test_poses_turn_the_short_way_and_end_with_the_history() -> None:
     assert history.at(50) == pytest.approx((0.5, 1.0, math.pi))
     assert history.at(100) == (1.0, 2.0, -math.pi + 0.1) and history.at(0) is not None
     assert history.at(101) is None and history.at(-1) is None
+
+
+def test_a_radar_s_returns_come_with_the_motion_of_their_time_and_in_lockstep_a_state_waits_for_them() -> None:
+    """An oncoming car moves with the first scan of both; a radar that stays out is given up on, an impossible measurement refused."""
+    car = World((Circle(40.0, 2.0, 1.0, vx=-8.0, kind="car"),))
+    radar, lidar = Radar(RadarSettings(), Mount(), SensorScene(car)), Lidar(car)
+    rig = Rig(lockstep=True, lidar_rate=10.0, radar=radar)
+    assert rig.state(0) is None and rig.pilot.scan(0, lidar.scan(0.0, 0.0, 0.0, 0.0)) is None
+    view = VehicleView(0.0, 0.0, 0.0, 0.0, outputs={"vx": 10.0})
+    assert rig.pilot.returns(0, radar.measure(view)) is not None
+    rig.pilot.after()
+    seen = rig.pilot.obstacles
+    assert seen is not None and seen.moving.sum() == 1 and seen.velocities[seen.moving][0, 0] == pytest.approx(-8.0, abs=0.5)
+    for ms in range(10, 50, 10):
+        assert rig.state(ms) is not None
+    assert rig.state(50) is None and rig.pilot.give_up_on_scan() is not None and rig.said[-1].startswith("the radar of 0.050 s")
+    broken = replace(radar.measure(view), dopplers=np.full(1, np.nan))
+    rig.pilot.returns(50 * MS, broken)
+    rig.pilot.after()
+    assert rig.pilot.refusals.counts["radar"] == 1

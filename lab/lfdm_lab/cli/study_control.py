@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing` and `friction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `risk`, `sharing` and `friction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from lfdm_ros.control.settings import Settings
 
-NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200}
+NAMES = ("mpc", "delay", "lane_change", "density", "radar", "risk", "sharing", "friction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "radar": 10, "risk": 2000, "sharing": 50, "friction": 200}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -33,7 +33,8 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_lab.studies.resuming import carry_out
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
-    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
+             "radar": _prepare_radar}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -116,6 +117,14 @@ def _prepare_friction(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import friction
 
     return Prepared(friction.items(_seeds(args), args.vehicle), friction.work, friction.key, _report_friction, {})
+
+
+def _prepare_radar(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import radar
+
+    # It compares: there is nothing to pass.
+    return Prepared(radar.meetings(_seeds(args), args.vehicle), radar.work, radar.key,
+                    lambda runs, outcome: (markdown_table(radar.table(runs)), True, {}), {})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -285,7 +294,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
                         "sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk, friction: name or file "
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, risk, friction: name or file "
                         "(default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
                         "setting of all; repeat")
