@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.cockpit.wire import GHOST, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.cockpit.wire import GHOST, GROUND, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FrictionLink
+from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
 _MAX_FRAMES = 1000
+_MAX_NODES = 256  # of a side of a map
+_STEPS = 65534  # between the least and the largest value of a layer; code 0: not known
 # Types of visualization_msgs/Marker.
 _CYLINDER, _LINE_STRIP = 3, 4
 
@@ -123,6 +128,35 @@ def shapes(message: Any, names: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def ground(message: Any, kind: int = GROUND) -> bytes:
+    """Packs a map: x, y, spacing [m] of its grid, nx, ny; least value and step of the layers; layers of step above 0 in uint16.
+
+    Layers: height [m], friction over that of the vehicle's road, its standard deviation. A value is least + (code - 1) step, code 0: not
+    known. A map of more than 256 nodes a side is thinned to every second, third ... node.
+
+    Raises:
+        InputError: as `read_grid_map`, or limits that no friction has.
+    """
+    grid, layers = read_grid_map(message)
+    every = -(-max(grid.nx, grid.ny) // _MAX_NODES)
+    layers = {name: layer[::every, ::every] for name, layer in layers.items()}
+    zero = np.zeros((-(-grid.ny // every), -(-grid.nx // every)))
+    height, friction, sd = layers.get(HEIGHT, zero), layers.get(MEDIAN, zero + 1.0), zero
+    if {MEAN, SD, ICE, DRY} <= layers.keys():
+        link, mean, latent_sd = FrictionLink(float(layers[ICE][0, 0]), float(layers[DRY][0, 0])), layers[MEAN], layers[SD]
+        sd = 0.5 * (link.friction(mean + latent_sd) - link.friction(mean - latent_sd))
+    head, codes = [grid.x, grid.y, every * grid.spacing, zero.shape[1], zero.shape[0]], []
+    for layer in (height, friction, sd):
+        known = np.isfinite(layer)
+        least, largest = (float(layer[known].min()), float(layer[known].max())) if known.any() else (0.0, 0.0)
+        step = (largest - least) / _STEPS or float(not known.all())
+        head += [least, step]
+        if step:
+            coded = np.where(known, 1 + np.round((np.where(known, layer, least) - least) / step), 0).astype("<u2").tobytes()
+            codes.append(coded + bytes(-len(coded) % 4))
+    return pack(kind, stamp_of(message), head) + b"".join(codes)
+
+
 def warnings(message: Any) -> dict[str, tuple[int, str]]:
     """Returns level and text by node, as /diagnostics has them; level 0: well."""
     def level(value: int | bytes) -> int:
@@ -171,7 +205,8 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 # Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0}
+    "shared_control/status": 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0, "world": 0.0,
+    "ground/map": 0.0, "ground/known": 0.0}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
@@ -179,11 +214,16 @@ TYPES: Mapping[str, str] = {
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
     "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
-    "world": "visualization_msgs/msg/MarkerArray", "tf_static": "tf2_msgs/msg/TFMessage"}
+    "world": "visualization_msgs/msg/MarkerArray", "ground/map": "grid_map_msgs/msg/GridMap", "ground/known": "grid_map_msgs/msg/GridMap",
+    "tf_static": "tf2_msgs/msg/TFMessage"}
 
 
-def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state."""
+_MAPS = {"ground/map": GROUND, "ground/known": LEARNED}
+
+
+def packed(topic: str, message: Any, mounts: Mounts, number: int = 0,
+           refused: Callable[[InputError], None] = lambda error: None) -> Iterator[tuple[int, bytes]]:
+    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state; refused: takes what is wrong."""
     if topic == "vehicle/state":
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
             yield STATE, state(message, number)
@@ -197,3 +237,8 @@ def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterato
         yield OBSTACLES, obstacles(message)
     elif topic == "shared_control/status":
         yield SHARING, sharing(message)
+    elif topic in _MAPS:
+        try:
+            yield _MAPS[topic], ground(message, _MAPS[topic])
+        except InputError as error:
+            refused(error)

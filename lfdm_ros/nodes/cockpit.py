@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from grid_map_msgs.msg import GridMap
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
@@ -31,6 +32,7 @@ from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, subscribes
+from lfdm_ros.ros.grounds import KNOWN
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -79,6 +81,8 @@ class Cockpit(ManualControl):
         subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),
         subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
         subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
+        subscribes("ground/map", GridMap, qos.LATCHED, "the ground: heights and friction"),
+        subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is learned"),
         subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
         subscribes("autonomy/markers", MarkerArray, qos.STATUS, "tracked obstacles, route and goal"),
         subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
@@ -165,8 +169,8 @@ class Cockpit(ManualControl):
         self._taken_at[topic] = now
         message = deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
-        for packed, content in page_messages.packed(topic, message, self._mounts, number):
-            self.server.publish(packed, content)
+        for packed, content in page_messages.packed(topic, message, self._mounts, number, partial(self.refusals.refuse, "ground")):
+            self.server.publish(packed, content, keep=not period)
         if topic == "shared_control/status":
             self._stop_confirmed = message.emergency_stop
         if topic in page_messages.TEXTS:

@@ -13,7 +13,7 @@ import pytest
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.replay import Player, ReplayTracks
-from lfdm_ros.cockpit.wire import SCAN, STATE
+from lfdm_ros.cockpit.wire import GROUND, SCAN, STATE
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
 
@@ -23,10 +23,11 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag = tmp_path_factory.mktemp("replay") / "bag"
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
-              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer"})
+              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "ground": "ice_in_the_bend"})
     recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)
+    assert len(recording.tracks[GROUND].messages) == 1
     return recording
 
 

@@ -3,6 +3,7 @@
 import {Bird} from "./bird.js";
 import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
+import {GroundLegend} from "./ground.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
 import {Panel, UNITS} from "./panel.js";
@@ -71,6 +72,7 @@ async function start() {
     throw new Error(trouble);
   }
   const view = await makeView(), panel = new Panel(), strips = new Strips(element("strips"));
+  const legend = new GroundLegend(element("stage"));
   /** @type {InputLink | null} */
   let inputLink = null;
   const viewLink = new ViewLink(message => {
@@ -134,6 +136,7 @@ async function start() {
     const age = (performance.now() - model.receivedAt) / 1000, dt = Math.min((now - framed) / 1000, 0.2);
     framed = now;
     const shown = model.state?.number ?? 0;
+    legend.show(model);
     view.draw(model, element("view").value, dt);
     fault = view.dead ? "the graphics processor has failed: no picture" : "";
     panel.show(model, input.intent, age, element("unit").value, viewLink.stopWanted ? "STOP NOT SENT: no connection" : trouble || fault,
