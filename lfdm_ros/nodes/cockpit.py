@@ -26,9 +26,12 @@ from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import GHOST, pack_json
+from lfdm_ros.cockpit.wire import GHOST, GROUND, pack, pack_json
+from lfdm_ros.errors import InputError
 from lfdm_ros.msg import LinkStatus, MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
+from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, subscribes
@@ -36,6 +39,8 @@ from lfdm_ros.ros.grounds import KNOWN
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.sharing.components import COMPONENTS
+from lfdm_ros.sharing.laws import LAWS
 from lfdm_ros.sharing.sharing_settings import MODES
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.teleop.hands_on import Command
@@ -47,12 +52,34 @@ _MAX_STEPS = 1000  # ticks
 _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
+
+def _files(kind: str) -> list[str]:
+    """Lists the names of a kind in config/: what a page may choose, which is no path."""
+    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml"))
+
+
+_CHOICES: dict[str, Callable[[Any], bool]] = {
+    "scenario": lambda value: value in _files("scenarios"), "ground": lambda value: value in ("", *_files("grounds")),
+    "threats": lambda value: isinstance(value, list) and all(name in tuple(COMPONENTS) for name in value),
+    **{name: lambda value: type(value) is int and -1 <= value < 2**31 for name in ("scenario_seed", "ground_seed")}}
+# Live settings of a request, by its node; of both directions of a link.
+_LIVE = {"freeze_state": "vehicle_simulator", "withhold_scan": "vehicle_simulator", "imposed_friction": "vehicle_simulator",
+         "law": "shared_control", "mode": "shared_control"}
+_OF_LINK = ("jitter", "drop")
+
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     "stop": lambda value: value is True, "resume": lambda value: value is True, "reset": lambda value: value is True,
     "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
     "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
     "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
+    "jitter": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
+    "drop": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
+    "freeze_state": lambda value: isinstance(value, bool), "withhold_scan": lambda value: isinstance(value, bool),
+    "imposed_friction": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
+    "law": lambda value: value in tuple(LAWS),
+    "restart": lambda value: isinstance(value, dict) and bool(value) and all(
+        name in _CHOICES and _CHOICES[name](given) for name, given in value.items()),
     "pace": lambda value: type(value) in (int, float) and _PACES[0] <= value <= _PACES[1]}
 
 
@@ -91,14 +118,12 @@ class Cockpit(ManualControl):
         subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
-        calls("shared_control/set_parameters", SetParameters, "the mode of sharing"),
-        calls("teleop_link/set_parameters", SetParameters, "delay of the link"),
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
         calls("vehicle_simulator/step", Step, "some ticks while it is paused"),
-        calls("vehicle_simulator/set_parameters", SetParameters, "pace of simulated time"),
         calls("vehicle_simulator/reset", Reset, "the vehicle back at the start"),
+        *stack_settings.ENDPOINTS,
     )
 
     def configure(self) -> None:
@@ -123,6 +148,11 @@ class Cockpit(ManualControl):
         self.subscription("tf_static", self._mounts.take)
         self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
+        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
+        self.subscription("/rosout", self._settings.on_log)
+        self._records = False
+        self._text("choices", {"scenario": _files("scenarios"), "ground": ["", *_files("grounds")], "law": list(LAWS),
+                               "threats": list(COMPONENTS)}, keep=True)
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
@@ -141,6 +171,8 @@ class Cockpit(ManualControl):
         while self._requests:
             self._act(*self._requests.popleft())
         self._insist_on_stop()
+        if (reason := self._settings.advance()) is not None:
+            self._text("answer", {"service": "restart", "text": reason})
         self._publish_command()
 
     def _publish_command(self) -> None:
@@ -237,8 +269,27 @@ class Cockpit(ManualControl):
             self._set("vehicle_simulator", {"speed_factor": float(value)})
         elif name == "latency":
             self._set("teleop_link", {"up_delay": 0.5 * value, "down_delay": 0.5 * value})
+        elif name in _OF_LINK:
+            self._set("teleop_link", {f"up_{name}": float(value), f"down_{name}": float(value)})
+        elif name == "restart":
+            self._begin_restart(value)
         else:
-            self._set("shared_control", {"mode": value})
+            self._set(_LIVE[name], {name: float(value) if type(value) is int else value})
+
+    def _begin_restart(self, values: Mapping[str, Any]) -> None:
+        try:
+            if self._records:  # the time of a bag does not go back
+                raise InputError("end the recording first")
+            self._settings.restart(values)
+            self.server.disarm()
+        except InputError as error:
+            self._text("answer", {"service": "restart", "text": str(error)})
+
+    def _tell_settings(self) -> None:
+        if self._settings.restarting == "vehicle_simulator prepares":  # what is no more is not said by anybody
+            self.server.publish(GROUND, pack(GROUND, 0.0, []), keep=True)
+            self._text("world", {"discs": [], "lines": []}, keep=True)
+        self._text("settings", {"nodes": self._settings.values, "restarting": self._settings.restarting}, keep=True)
 
     def _set(self, node: str, values: Mapping[str, Any]) -> None:
         """Sets live parameters of a node."""
@@ -259,12 +310,15 @@ class Cockpit(ManualControl):
         failed = [getattr(result, "message", "") or getattr(result, "reason", "") for result in results
                   if not getattr(result, "success", getattr(result, "successful", True))]
         self._text("answer", {"service": service, "text": "; ".join(failed)})
+        if service.endswith("/set_parameters"):
+            self._settings.look()
         if not failed:
             then(getattr(response, "message", ""))
         elif service == "recorder/stop":  # whatever it was, nothing is recorded now
             self._tell_recording(False, "")
 
     def _tell_recording(self, records: bool, bag: str) -> None:
+        self._records = records
         self._text("recording", {"records": records, "bag": bag}, keep=True)
 
 

@@ -87,7 +87,7 @@ class VehicleSimulator(Component):
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
         *LIDAR.parameters,
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
-        Parameter("freeze_state", False, "a fault on purpose: states, odometry, IMU and joints keep their values, with new stamps", live=True),
+        Parameter("freeze_state", False, "a fault on purpose: states, odometry and IMU keep their values, with new stamps", live=True),
         Parameter("withhold_scan", False, "a fault on purpose: no scan is published", live=True),
         Parameter("imposed_friction", 0.0, "a fault on purpose: friction everywhere, over that of the vehicle's own road; 0: as the ground "
                                            "says", 0.0, 1.0, live=True, unit="1"),

@@ -82,8 +82,9 @@ export class GroundLegend {
       element.append(...children);
       return element;
     };
-    this.choice = make("select", {id: "ground-shown", onchange: event => event.target.blur()}, ...["learned", "simulated", "none"].map(
+    this.choice = make("select", {id: "ground-shown", onchange: event => { this.wanted = event.target.value; event.target.blur(); }}, ...["learned", "simulated", "none"].map(
       value => make("option", {value, textContent: value})));
+    this.wanted = "learned";
     this.ramp = make("canvas", {width: 160, height: 12});
     this.marks = make("div", {id: "ground-marks"});
     this.here = make("output", {id: "ground-here"});
@@ -101,7 +102,8 @@ export class GroundLegend {
     this.place.hidden = !ground && !learned;
     first.disabled = !learned;
     second.disabled = !ground;
-    const map = this.choice.value === "none" ? null : this.choice.value === "learned" && learned || ground || learned;
+    const map = this.wanted === "none" ? null : this.wanted === "learned" && learned || ground || learned;
+    if (document.activeElement !== this.choice) this.choice.value = !map ? "none" : map === learned ? "learned" : "simulated";
     if (map && map !== this.shown) {
       const context = this.ramp.getContext("2d");
       for (let i = 0; i < 160; i++) {

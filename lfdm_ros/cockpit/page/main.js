@@ -1,6 +1,7 @@
 // Starts the page: session, connections, pictures. State that tests read is on document.body.dataset.
 
 import {Bird} from "./bird.js";
+import {Choices} from "./choices.js";
 import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
 import {GroundLegend} from "./ground.js";
@@ -93,6 +94,7 @@ async function start() {
     }
   }, open => { trouble = open ? "" : "no connection to the server"; });
   const replay = new ReplayBar(element("replay"), (name, value) => viewLink.request(name, value));
+  const choices = new Choices(document.querySelector("aside"), (name, value) => viewLink.request(name, value));
   addEventListener("hashchange", () => model.texts.replay && replay.seekAddress());
   addEventListener("keydown", event => {
     const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement;
@@ -141,6 +143,7 @@ async function start() {
     fault = view.dead ? "the graphics processor has failed: no picture" : "";
     panel.show(model, input.intent, age, element("unit").value, viewLink.stopWanted ? "STOP NOT SENT: no connection" : trouble || fault,
       input.keyboard.reverse);
+    choices.show(model.texts);
     strips.draw(now);
     element("teach").hidden = !connectedPads().length;
     // A threat that is no longer said is none, nor is that of a recording.

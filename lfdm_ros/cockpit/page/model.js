@@ -23,7 +23,7 @@ export class Model {
     this.sharing = null;
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
-      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null};
+      controller: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null, choices: null, settings: null};
     /** @type {number[] | null} */
     this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
     /** @type {GroundMap | null} */

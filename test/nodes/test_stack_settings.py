@@ -1,0 +1,88 @@
+"""Settings chosen on the cockpit's page: live ones, and a restart of the nodes that have them; one that fails leaves all as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rclpy.parameter import Parameter
+
+from lfdm_ros.bounds import Refused
+from lfdm_ros.nodes.cockpit import Cockpit
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros.runtime import Runtime
+
+
+class Stack:
+    """A cockpit beside a simulator in a namespace, and the texts of its page."""
+
+    def __init__(self, runtime: Runtime, texts: dict[str, Any]) -> None:
+        self.runtime, self.texts = runtime, texts
+        more = {"context": runtime.context, "namespace": "car"}
+        self.simulator = VehicleSimulator(**more, parameter_overrides=[Parameter("scenario", value="yard")])
+        self.cockpit = Cockpit(**more)
+        for node in (self.simulator, self.cockpit):
+            runtime.add(node)
+            node.bring_up("configure", "activate")
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(2000):
+            self.runtime.spin_some(0.02)
+            if condition():
+                return
+        raise AssertionError(self.texts)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.texts.get("settings", {}).get("nodes", {}).get("vehicle_simulator", {})
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    texts: dict[str, Any] = {}
+
+    def publish(server: Any, kind: Any, message: Any, keep: bool = False) -> None:
+        if isinstance(message, str):
+            texts[kind] = json.loads(message)
+
+    monkeypatch.setattr("lfdm_ros.cockpit.server.CockpitServer.publish", publish)
+    with Runtime() as runtime:
+        yield Stack(runtime, texts)
+
+
+def test_faults_are_live_and_shown(stack: Stack) -> None:
+    stack.until(lambda: stack.settings.get("scenario") == "yard")
+    assert stack.texts["settings"]["nodes"].keys() == {"vehicle_simulator"}
+    for name, value in (("withhold_scan", True), ("imposed_friction", 0.2), ("imposed_friction", 0)):
+        stack.cockpit.on_request(name, value, "page 1")
+        stack.until(lambda name=name, value=value: stack.settings[name] == value)
+        assert stack.simulator.value(name) == value
+
+
+def test_another_scenario_restarts_the_simulator(stack: Stack) -> None:
+    stack.until(lambda: stack.settings)
+    stack.cockpit.on_request("restart", {"scenario": "curve", "ground": "ice_in_the_bend"}, "page 1")
+    stack.until(lambda: stack.settings["scenario"] == "curve" and not stack.texts["settings"]["restarting"])
+    assert stack.simulator.state == "active" and stack.simulator.value("ground") == "ice_in_the_bend"
+    assert stack.texts["answer"]["text"] == ""
+
+
+def test_a_restart_that_fails_says_why_and_leaves_all_as_it_was(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack.until(lambda: stack.settings)
+    monkeypatch.setattr("lfdm_ros.nodes.vehicle_simulator.load_scenario", lambda name, seed, load=VehicleSimulator.configure.__globals__[
+        "load_scenario"]: load("no_such_file" if name == "curve" else name, seed))
+    stack.cockpit.on_request("restart", {"scenario": "curve"}, "page 1")
+    stack.until(lambda: "answer" in stack.texts)
+    assert "no_such_file" in stack.texts["answer"]["text"] and "all is as it was" in stack.texts["answer"]["text"]
+    assert stack.simulator.state == "active" and stack.simulator.value("scenario") == "yard"
+
+
+@pytest.mark.parametrize("name, value", [
+    ("restart", {}), ("restart", {"scenario": "/etc/passwd"}), ("restart", {"model": "eight_dof"}), ("restart", {"scenario_seed": True}),
+    ("restart", {"threats": ["nothing"]}), ("restart", {"threats": [["risk"]]}), ("restart", {"scenario": ["yard"]}),
+    ("imposed_friction", float("nan")), ("freeze_state", 1), ("law", ["piecewise"]), ("drop", 1.5)])
+def test_wrong_settings_are_refused(stack: Stack, name: str, value: Any) -> None:
+    with pytest.raises(Refused):
+        stack.cockpit.on_request(name, value, "page 1")
