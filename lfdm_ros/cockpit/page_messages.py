@@ -10,7 +10,7 @@ import numpy as np
 
 from lfdm_ros.cockpit.wire import GHOST, GROUND, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground import FrictionLink
+from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least

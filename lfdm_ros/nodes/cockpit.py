@@ -35,9 +35,9 @@ from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, subscribes
-from lfdm_ros.ros.grounds import KNOWN
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.raw_numbers import NumbersReader
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.components import COMPONENTS
 from lfdm_ros.sharing.laws import LAWS
@@ -109,7 +109,7 @@ class Cockpit(ManualControl):
         subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
         subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
         subscribes("ground/map", GridMap, qos.LATCHED, "the ground: heights and friction"),
-        subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is learned"),
+        subscribes("ground/known", GridMap, qos.LATCHED, "friction as it is learned"),
         subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
         subscribes("autonomy/markers", MarkerArray, qos.STATUS, "tracked obstacles, route and goal"),
         subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
@@ -127,7 +127,7 @@ class Cockpit(ManualControl):
     )
 
     def configure(self) -> None:
-        self._publishing = threading.Lock()
+        self._publishing, self._sent = threading.Lock(), -math.inf
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
         self._stops, self._stop_confirmed, self._ask_for_stop = 0, False, 0.0
@@ -150,7 +150,7 @@ class Cockpit(ManualControl):
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
         self.subscription("/rosout", self._settings.on_log)
-        self._records = False
+        self._records, self._states = False, NumbersReader(VehicleState)
         self._text("choices", {"scenario": _files("scenarios"), "ground": ["", *_files("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
         super().configure()
@@ -173,10 +173,12 @@ class Cockpit(ManualControl):
         self._insist_on_stop()
         if (reason := self._settings.advance()) is not None:
             self._text("answer", {"service": "restart", "text": reason})
-        self._publish_command()
+        if time.monotonic() - self._sent > 0.5 / self.value("rate"):  # else an input has just sent one
+            self._publish_command()
 
     def _publish_command(self) -> None:
         with self._publishing:
+            self._sent = time.monotonic()
             super().publish()
 
     def request(self, now: float) -> Command | None:
@@ -199,7 +201,7 @@ class Cockpit(ManualControl):
         if period and (not self.server.views or now - self._taken_at[topic] < period):
             return
         self._taken_at[topic] = now
-        message = deserialize_message(data, kind)
+        message = self._states.read(data) if topic == "vehicle/state" else deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
         for packed, content in page_messages.packed(topic, message, self._mounts, number, partial(self.refusals.refuse, "ground")):
             self.server.publish(packed, content, keep=not period)
