@@ -1,4 +1,4 @@
-"""The numbers at the begin of a message read straight from its bytes, for those who take it often: rclpy makes an object of all of it."""
+"""The numbers at the begin of a message read straight from its bytes, where rclpy would make an object of the whole message."""
 
 from __future__ import annotations
 

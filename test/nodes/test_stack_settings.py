@@ -10,6 +10,7 @@ import pytest
 from rclpy.parameter import Parameter
 
 from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit.wire import SCAN, STATE
 from lfdm_ros.nodes.cockpit import Cockpit
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros.runtime import Runtime
@@ -44,12 +45,19 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     texts: dict[str, Any] = {}
 
     def publish(server: Any, kind: Any, message: Any, keep: bool = False) -> None:
-        if isinstance(message, str):
-            texts[kind] = json.loads(message)
+        texts[kind] = json.loads(message) if isinstance(message, str) else message
 
     monkeypatch.setattr("lfdm_ros.cockpit.server.CockpitServer.publish", publish)
     with Runtime() as runtime:
         yield Stack(runtime, texts)
+
+
+def test_a_vehicle_in_a_namespace_is_shown(stack: Stack) -> None:
+    stack.cockpit.server.views.append(None)  # type: ignore[arg-type]  # a page, which looks at nothing
+    stack.until(lambda: {STATE, SCAN, "vehicle", "world", "simulator"} <= stack.texts.keys())
+    stack.simulator.set_parameters([Parameter("withhold_scan", value=True)])
+    stack.until(lambda: any("ON PURPOSE: no scan" in text for _, _, text in stack.texts.get("warnings", {}).get("warnings", ())))
+    stack.cockpit.server.views.clear()
 
 
 def test_faults_are_live_and_shown(stack: Stack) -> None:
