@@ -12,9 +12,9 @@ from lfdm_ros.cockpit.wire import GHOST, GROUND, LEARNED, OBSTACLES, PLAN, SCAN,
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
+from lfdm_ros.perception.transform_tree import TransformTree
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
-_MAX_FRAMES = 1000
 _MAX_NODES = 256  # of a side of a map
 _STEPS = 65534  # between the least and the largest value of a layer; code 0: not known
 # Types of visualization_msgs/Marker.
@@ -34,11 +34,11 @@ def state(message: Any, number: int = 0) -> bytes:
                                      m.engine_speed, *m.wheel_speeds, *m.tyre_force_z], number)
 
 
-def scan(message: Any, mounts: Mounts) -> bytes:
+def scan(message: Any, frames: TransformTree) -> bytes:
     """Packs a scan: place [m] and heading [rad] of the LIDAR in the vehicle, first angle, increment, least and largest range, ranges."""
-    m = message
+    m, place = message, frames.place(message.header.frame_id, "base_link")
     return pack(SCAN, stamp_of(m), np.concatenate([
-        [*mounts.place(m.header.frame_id), m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
+        [place.x, place.y, place.yaw, m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
 
 
 def plan(message: Any) -> bytes | None:
@@ -165,32 +165,6 @@ def warnings(message: Any) -> dict[str, tuple[int, str]]:
     return {status.name: (level(status.level), status.message) for status in message.status}
 
 
-class Mounts:
-    """Places of sensors in the vehicle's frame, from static transforms."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, tuple[str, float, float, float]] = {}
-
-    def take(self, message: Any) -> None:
-        """Takes a tf2_msgs/TFMessage; transforms that are not finite are ignored."""
-        for transform in message.transforms[:_MAX_FRAMES - len(self._parents)]:
-            p, q = transform.transform.translation, transform.transform.rotation
-            place = p.x, p.y, math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
-            if all(map(math.isfinite, place)):
-                self._parents[transform.child_frame_id] = transform.header.frame_id, *place
-
-    def place(self, frame: str) -> tuple[float, float, float]:
-        """Returns place [m] and heading [rad] of a frame in `base_link`; zero where nobody says it."""
-        x = y = yaw = 0.0
-        for _ in range(_MAX_FRAMES):  # a circle ends, too
-            if frame == "base_link" or frame not in self._parents:
-                break
-            frame, px, py, turn = self._parents[frame]
-            c, s = math.cos(turn), math.sin(turn)
-            x, y, yaw = px + c * x - s * y, py + s * x + c * y, yaw + turn
-        return x, y, yaw
-
-
 # Texts by topic: kind and content. Of topics in the vehicle's namespace.
 TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "vehicle/description": ("vehicle", vehicle),
@@ -221,14 +195,14 @@ TYPES: Mapping[str, str] = {
 _MAPS = {"ground/map": GROUND, "ground/known": LEARNED}
 
 
-def packed(topic: str, message: Any, mounts: Mounts, number: int = 0,
+def packed(topic: str, message: Any, frames: TransformTree, number: int = 0,
            refused: Callable[[InputError], None] = lambda error: None) -> Iterator[tuple[int, bytes]]:
     """Yields kind and content of the binary messages that a topic's message becomes. number: of a state; refused: takes what is wrong."""
     if topic == "vehicle/state":
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
             yield STATE, state(message, number)
     elif topic == "scan":
-        yield SCAN, scan(message, mounts)
+        yield SCAN, scan(message, frames)
     elif topic == "autonomy/plan":
         content = plan(message)
         if content is not None:

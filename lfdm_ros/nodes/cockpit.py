@@ -31,6 +31,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import LinkStatus, MpcStatus, Plan, SharedControlStatus, SimulatorStatus, VehicleDescription, VehicleState
 from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
@@ -132,7 +133,7 @@ class Cockpit(ManualControl):
         self._sent_at: dict[str, float] = {}
         self._stops, self._stop_confirmed, self._ask_for_stop = 0, False, 0.0
         self._warnings: dict[str, tuple[float, int, str]] = {}
-        self._mounts = page_messages.Mounts()
+        self._frames = TransformTree()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
             Seat(SEAT.record(self.value)), self.on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
@@ -145,7 +146,7 @@ class Cockpit(ManualControl):
             self.subscription(late.get(topic, topic), partial(self._on_message, topic, kinds[topic]), raw=True)
         if late:
             self.subscription("vehicle/state", lambda message: self.server.publish(GHOST, page_messages.ghost(message)))
-        self.subscription("tf_static", self._mounts.take)
+        self.subscription("tf_static", lambda message: self._frames.hear(message, self.refusals))
         self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
@@ -203,7 +204,7 @@ class Cockpit(ManualControl):
         self._taken_at[topic] = now
         message = self._states.read(data) if topic == "vehicle/state" else deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
-        for packed, content in page_messages.packed(topic, message, self._mounts, number, partial(self.refusals.refuse, "ground")):
+        for packed, content in page_messages.packed(topic, message, self._frames, number, partial(self.refusals.refuse, "ground")):
             self.server.publish(packed, content, keep=not period)
         if topic == "shared_control/status":
             self._stop_confirmed = message.emergency_stop
