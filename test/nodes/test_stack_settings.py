@@ -12,6 +12,8 @@ from rclpy.parameter import Parameter
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit.wire import SCAN, STATE
 from lfdm_ros.nodes.cockpit import Cockpit
+from lfdm_ros.nodes.shared_control import SharedControl
+from lfdm_ros.nodes.teleop_link import TeleopLink
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros.runtime import Runtime
 
@@ -85,6 +87,25 @@ def test_a_restart_that_fails_says_why_and_leaves_all_as_it_was(stack: Stack, mo
     stack.until(lambda: "answer" in stack.texts)
     assert "no_such_file" in stack.texts["answer"]["text"] and "all is as it was" in stack.texts["answer"]["text"]
     assert stack.simulator.state == "active" and stack.simulator.value("scenario") == "yard"
+
+
+def test_law_threats_and_link_are_set(stack: Stack) -> None:
+    nodes = [kind(context=stack.runtime.context, namespace="car") for kind in (SharedControl, TeleopLink)]
+    sharing, link = nodes
+    for node in nodes:
+        stack.runtime.add(node)
+        node.bring_up("configure", "activate")
+    stack.until(lambda: {"shared_control", "teleop_link"} <= stack.texts.get("settings", {}).get("nodes", {}).keys())
+    for name, value in (("law", "sigmoid"), ("jitter", 0.05), ("drop", 0.1)):
+        stack.cockpit.on_request(name, value, "page 1")
+    stack.until(lambda: sharing.arbiter.settings.law == "sigmoid" and link.value("up_jitter") == link.value("down_jitter") == 0.05
+                and link.value("up_drop") == link.value("down_drop") == 0.1)
+    ticks = stack.simulator.summary()["ticks"]
+    stack.cockpit.on_request("restart", {"threats": ["clearance"]}, "page 1")
+    stack.until(lambda: "answer" in stack.texts and stack.texts["answer"]["service"] == "restart")
+    assert [component.name for component in sharing.arbiter.components] == ["clearance"] and sharing.state == "active"
+    assert stack.simulator.summary()["ticks"] > ticks  # it has gone on meanwhile
+    assert sharing.arbiter.settings.law == "sigmoid"
 
 
 @pytest.mark.parametrize("name, value", [
