@@ -40,7 +40,7 @@ MAX_CLIENTS = 32  # views, and as many inputs
 MAX_CONNECTIONS = 200
 _MAX_NAMES = 1000
 _PICTURES = 1000  # numbers of states whose times are kept
-_SEAT_PERIOD = 0.1  # [s] between two messages on the seat
+_SEAT_PERIOD = 0.1  # [s] between two looks at the seat
 _START_TIMEOUT = 10.0  # [s]
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -223,9 +223,12 @@ class CockpitServer:
             driver, reason, stopped = self.seat.driver, self.seat.reason, self.seat.stopped
             name, drives = self.seat.name(driver), self.seat.drives(time.monotonic())
         for view in self.views:
-            view.offer("seat", pack_json("seat", {
+            told = pack_json("seat", {
                 "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "yours": name == view.name,
-                "pages": len(self.views), "refused": sum(self.refused.values())}))
+                "pages": len(self.views), "refused": sum(self.refused.values())})
+            if told != view.told:
+                view.told = told
+                view.offer("seat", told)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -403,6 +406,7 @@ class _View(_Socket):
     """Sends the view; takes acknowledgements and requests."""
 
     _writes: deque[asyncio.Future[None]] = deque()  # of a view that has not been opened
+    told = ""  # the last word on the seat
 
     def others(self) -> int:
         return len(self.cockpit.views)
