@@ -23,6 +23,7 @@ EPILOG = """examples:
   lfdm cockpit --latency 0.3                                over a link: the picture is late, a ghost shows the vehicle now
   lfdm cockpit --attach                                     a page for a graph that is running already
   lfdm cockpit --hidden 7                                   a vehicle with unknown tyres: record a drive, calibrate, drive again
+  lfdm cockpit --attach --namespace car_2                   for one vehicle of several (`lfdm up --namespace car_1 --namespace car_2`)
   lfdm cockpit --bag drive                                  the same page plays a recording; no ROS needed
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
     parser.add_argument("--latency", type=float, metavar="S",
                         help="drive over a link with this delay, there and back; the page shows what arrives and changes the delay")
+    parser.add_argument("--namespace", metavar="NAME",
+                        help="bring the stack up in this namespace; with --attach: the one of the vehicle to show")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
@@ -67,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.stack import load_stack, parse_override, prepare_stack
 
     page: dict[str, Any] = {"executable": "cockpit", "parameters": {"port": _port(args.port)}, "remappings": {"teleop/command": args.topic}}
+    if args.attach and args.namespace:
+        page["remappings"]["/clock"] = "clock"  # each simulated vehicle of a fleet has a clock of its own
     nodes: list[dict[str, Any]] = [page]
     if not args.attach and args.record is None:
         store = "posteriors" if args.hidden is None else f"posteriors_hidden_{args.hidden}"
@@ -98,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
         stack = stack.with_override("cockpit.vehicle", driven, "vehicle")
     if args.hidden is not None:
         stack = _with_hidden_vehicle(stack, str(overrides.get("vehicle", "")), args.hidden)
-    stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record, overrides=overrides)
+    stack, timeout = prepare_stack(stack, duration=args.duration, record=args.record, namespaces=[args.namespace] if args.namespace else (),
+                                   overrides=overrides)
     summary = run_processes(stack, timeout) if stack.processes else run_stack(stack, timeout=timeout)
     return exit_status(summary["reason"])
 
@@ -150,7 +156,7 @@ def _replay(args: argparse.Namespace) -> int:
     from lfdm_ros.cockpit.server import CockpitServer
 
     given = [name for name, value in (("STACK.yaml", args.stack != _STACK), ("--attach", args.attach), ("--record", args.record),
-                                      ("--duration", args.duration), ("--set", args.overrides),
+                                      ("--duration", args.duration), ("--namespace", args.namespace), ("--set", args.overrides),
                                       ("--hidden", args.hidden is not None)) if value]
     if given:
         raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")

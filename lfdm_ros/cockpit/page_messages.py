@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.cockpit.wire import GHOST, IMAGE, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.cockpit.wire import GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.ground.friction_field import FrictionLink
+from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
+from lfdm_ros.perception.transform_tree import TransformTree
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
-_MAX_FRAMES = 1000
 CAMERA = "sensors/front/image_raw/compressed"  # the key below, whichever camera it is
+_MAX_NODES = 256  # of a side of a map
+_STEPS = 65534  # between the least and the largest value of a layer; code 0: not known
 # Types of visualization_msgs/Marker.
 _CYLINDER, _LINE_STRIP = 3, 4
 
@@ -31,11 +35,11 @@ def state(message: Any, number: int = 0) -> bytes:
                                      m.engine_speed, *m.wheel_speeds, *m.tyre_force_z], number)
 
 
-def scan(message: Any, mounts: Mounts) -> bytes:
+def scan(message: Any, frames: TransformTree) -> bytes:
     """Packs a scan: place [m] and heading [rad] of the LIDAR in the vehicle, first angle, increment, least and largest range, ranges."""
-    m = message
+    m, place = message, frames.place(message.header.frame_id, "base_link")
     return pack(SCAN, stamp_of(m), np.concatenate([
-        [*mounts.place(m.header.frame_id), m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
+        [place.x, place.y, place.yaw, m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
 
 
 def plan(message: Any) -> bytes | None:
@@ -140,38 +144,41 @@ def shapes(message: Any, names: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def ground(message: Any, kind: int = GROUND) -> bytes:
+    """Packs a map: x, y, spacing [m] of its grid, nx, ny; least value and step of the layers; layers of step above 0 in uint16.
+
+    Layers: height [m], friction over that of the vehicle's road, its standard deviation. A value is least + (code - 1) step, code 0: not
+    known. A map of more than 256 nodes a side is thinned to every second, third ... node.
+
+    Raises:
+        InputError: as `read_grid_map`, or limits that no friction has.
+    """
+    grid, layers = read_grid_map(message)
+    every = -(-max(grid.nx, grid.ny) // _MAX_NODES)
+    layers = {name: layer[::every, ::every] for name, layer in layers.items()}
+    zero = np.zeros((-(-grid.ny // every), -(-grid.nx // every)))
+    height, friction, sd = layers.get(HEIGHT, zero), layers.get(MEDIAN, zero + 1.0), zero
+    if {MEAN, SD, ICE, DRY} <= layers.keys():
+        link, mean, latent_sd = FrictionLink(float(layers[ICE][0, 0]), float(layers[DRY][0, 0])), layers[MEAN], layers[SD]
+        sd = 0.5 * (link.friction(mean + latent_sd) - link.friction(mean - latent_sd))
+    head, codes = [grid.x, grid.y, every * grid.spacing, zero.shape[1], zero.shape[0]], []
+    for layer in (height, friction, sd):
+        known = np.isfinite(layer)
+        least, largest = (float(layer[known].min()), float(layer[known].max())) if known.any() else (0.0, 0.0)
+        step = (largest - least) / _STEPS or float(not known.all())
+        head += [least, step]
+        if step:
+            coded = np.where(known, 1 + np.round((np.where(known, layer, least) - least) / step), 0).astype("<u2").tobytes()
+            codes.append(coded + bytes(-len(coded) % 4))
+    return pack(kind, stamp_of(message), head) + b"".join(codes)
+
+
 def warnings(message: Any) -> dict[str, tuple[int, str]]:
     """Returns level and text by node, as /diagnostics has them; level 0: well."""
     def level(value: int | bytes) -> int:
         return value if isinstance(value, int) else int.from_bytes(value, "little")
 
     return {status.name: (level(status.level), status.message) for status in message.status}
-
-
-class Mounts:
-    """Places of sensors in the vehicle's frame, from static transforms."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, tuple[str, float, float, float]] = {}
-
-    def take(self, message: Any) -> None:
-        """Takes a tf2_msgs/TFMessage; transforms that are not finite are ignored."""
-        for transform in message.transforms[:_MAX_FRAMES - len(self._parents)]:
-            p, q = transform.transform.translation, transform.transform.rotation
-            place = p.x, p.y, math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
-            if all(map(math.isfinite, place)):
-                self._parents[transform.child_frame_id] = transform.header.frame_id, *place
-
-    def place(self, frame: str) -> tuple[float, float, float]:
-        """Returns place [m] and heading [rad] of a frame in `base_link`; zero where nobody says it."""
-        x = y = yaw = 0.0
-        for _ in range(_MAX_FRAMES):  # a circle ends, too
-            if frame == "base_link" or frame not in self._parents:
-                break
-            frame, px, py, turn = self._parents[frame]
-            c, s = math.cos(turn), math.sin(turn)
-            x, y, yaw = px + c * x - s * y, py + s * x + c * y, yaw + turn
-        return x, y, yaw
 
 
 # Texts by topic: kind and content. Of topics in the vehicle's namespace.
@@ -190,7 +197,7 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.045, "autonomy/status": TEXT_PERIOD,
     "shared_control/status": 0.03, CAMERA: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0,
-    "world": 0.0, "calibrator/status": TEXT_PERIOD}
+    "world": 0.0, "calibrator/status": TEXT_PERIOD, "ground/map": 0.0, "ground/known": 0.0}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
@@ -198,17 +205,21 @@ TYPES: Mapping[str, str] = {
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
     "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
-    "world": "visualization_msgs/msg/MarkerArray", CAMERA: "sensor_msgs/msg/CompressedImage",
-    "calibrator/status": "lfdm_ros/msg/CalibratorStatus", "tf_static": "tf2_msgs/msg/TFMessage"}
+    CAMERA: "sensor_msgs/msg/CompressedImage", "calibrator/status": "lfdm_ros/msg/CalibratorStatus",
+    "world": "visualization_msgs/msg/MarkerArray", "ground/map": "grid_map_msgs/msg/GridMap", "ground/known": "grid_map_msgs/msg/GridMap",
+    "tf_static": "tf2_msgs/msg/TFMessage"}
 
 
-def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state."""
+_MAPS = {"ground/map": GROUND, "ground/known": LEARNED}
+
+
+def packed(topic: str, message: Any, frames: TransformTree, number: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state. Raises InputError: it is wrong."""
     if topic == "vehicle/state":
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
             yield STATE, state(message, number)
     elif topic == "scan":
-        yield SCAN, scan(message, mounts)
+        yield SCAN, scan(message, frames)
     elif topic == "autonomy/plan":
         content = plan(message)
         if content is not None:
@@ -219,3 +230,5 @@ def packed(topic: str, message: Any, mounts: Mounts, number: int = 0) -> Iterato
         yield OBSTACLES, obstacles(message)
     elif topic == "shared_control/status":
         yield SHARING, sharing(message)
+    elif topic in _MAPS:
+        yield _MAPS[topic], ground(message, _MAPS[topic])

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros.bags import open_bag
-from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
+from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refusals, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer, OnRequest
 from lfdm_ros.cockpit.wire import IMAGE, pack, pack_json
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.transform_tree import TransformTree
 
 TICK = 0.02  # [s] between two looks at the clock
 RATES = (0.1, 8.0)  # least and most of the replay's speed
@@ -54,7 +55,7 @@ class ReplayTracks:
         self.tracks: dict[int | str, Track] = {}
         self.events: list[tuple[float, str]] = []
         self.duration = 0.0
-        self._mounts = page_messages.Mounts()
+        self._frames = TransformTree()
         self._before: dict[str, Any] = {}
 
     def load(self) -> Iterator[float]:
@@ -85,9 +86,9 @@ class ReplayTracks:
 
     def _take(self, name: str, time: float, message: Any) -> None:
         if name == "tf_static":
-            self._mounts.take(message)
-        with suppress(Refused):  # a message that the live page would not show either
-            for kind, packed in page_messages.packed(name, message, self._mounts):
+            self._frames.hear(message, Refusals())
+        with suppress(InputError):  # a message that the live page would not show either
+            for kind, packed in page_messages.packed(name, message, self._frames):
                 self.tracks.setdefault(kind, Track()).add(time, packed, _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD)
         if name in page_messages.TEXTS:
             word, text = page_messages.TEXTS[name]

@@ -40,7 +40,7 @@ MAX_CLIENTS = 32  # views, and as many inputs
 MAX_CONNECTIONS = 200
 _MAX_NAMES = 1000
 _PICTURES = 1000  # numbers of states whose times are kept
-_SEAT_PERIOD = 0.1  # [s] between two messages on the seat
+_SEAT_PERIOD = 0.1  # [s] between two looks at the seat
 _START_TIMEOUT = 10.0  # [s]
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -223,9 +223,12 @@ class CockpitServer:
             driver, reason, stopped = self.seat.driver, self.seat.reason, self.seat.stopped
             name, drives = self.seat.name(driver), self.seat.drives(time.monotonic())
         for view in self.views:
-            view.offer("seat", pack_json("seat", {
+            told = pack_json("seat", {
                 "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "yours": name == view.name,
-                "pages": len(self.views), "refused": sum(self.refused.values())}))
+                "pages": len(self.views), "refused": sum(self.refused.values())})
+            if told != view.told:
+                view.told = told
+                view.offer("seat", told)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -402,12 +405,15 @@ class _Socket(_Checked, tornado.websocket.WebSocketHandler):
 class _View(_Socket):
     """Sends the view; takes acknowledgements and requests."""
 
+    _writes: deque[asyncio.Future[None]] = deque()  # of a view that has not been opened
+    told = ""  # the last word on the seat
+
     def others(self) -> int:
         return len(self.cockpit.views)
 
     def open(self) -> None:
         super().open()
-        self.name, self._outbox = self.page_name, Outbox()
+        self.name, self._outbox, self._writes = self.page_name, Outbox(), deque()
         self.cockpit.open_view(self)
 
     def offer(self, kind: int | str, message: bytes | str) -> None:
@@ -421,8 +427,10 @@ class _View(_Socket):
                 written = self.write_message(due[1], binary=isinstance(due[1], bytes))
             except tornado.websocket.WebSocketClosedError:
                 return
-            # A page that goes meanwhile is heard of by `on_close`.
-            asyncio.ensure_future(written).add_done_callback(lambda task: task.cancelled() or task.exception())
+            # A page that goes meanwhile is heard of by `on_close`. A callback for each would cost a turn of the loop.
+            self._writes.append(asyncio.ensure_future(written))
+            while self._writes and self._writes[0].done():
+                _settle(self._writes.popleft())
 
     def on_message(self, text: str | bytes) -> None:
         try:
@@ -436,8 +444,16 @@ class _View(_Socket):
             self.cockpit.refuse(error)
 
     def on_close(self) -> None:
+        for write in self._writes:
+            write.add_done_callback(_settle)
         if self in self.cockpit.views:
             self.cockpit.views.remove(self)
+
+
+def _settle(write: asyncio.Future[None]) -> None:
+    """Takes the outcome of a write, of which asyncio would complain otherwise."""
+    if not write.cancelled():
+        write.exception()
 
 
 class _Input(_Socket):

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from grid_map_msgs.msg import GridMap
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
@@ -26,9 +27,10 @@ from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import GHOST, pack_json
+from lfdm_ros.cockpit.wire import GHOST, GROUND, pack, pack_json
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.drive_calibration import DriveCalibration
+from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import (
     CalibratorStatus,
@@ -40,14 +42,20 @@ from lfdm_ros.msg import (
     VehicleDescription,
     VehicleState,
 )
+from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.cockpit_calibration import CalibrationCard
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.perception.transform_tree import TransformTree
+from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
+from lfdm_ros.ros.raw_numbers import NumbersReader
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.sharing.components import COMPONENTS
+from lfdm_ros.sharing.laws import LAWS
 from lfdm_ros.sharing.sharing_settings import MODES
 from lfdm_ros.srv import ApplyPosterior, Reset, RollBack, Step
 from lfdm_ros.teleop.hands_on import Command
@@ -60,12 +68,34 @@ _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
 _CARD = ("calibrate", "cancel", "apply", "rollback")  # requests of its card of a calibration
+
+def _files(kind: str) -> list[str]:
+    """Lists the names of a kind in config/: what a page may choose, which is no path."""
+    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml"))
+
+
+_CHOICES: dict[str, Callable[[Any], bool]] = {
+    "scenario": lambda value: value in _files("scenarios"), "ground": lambda value: value in ("", *_files("grounds")),
+    "threats": lambda value: isinstance(value, list) and all(name in tuple(COMPONENTS) for name in value),
+    **{name: lambda value: type(value) is int and -1 <= value < 2**31 for name in ("scenario_seed", "ground_seed")}}
+# Live settings of a request, by its node; of both directions of a link.
+_LIVE = {"freeze_state": "vehicle_simulator", "withhold_scan": "vehicle_simulator", "imposed_friction": "vehicle_simulator",
+         "law": "shared_control", "mode": "shared_control"}
+_OF_LINK = ("jitter", "drop")
+
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("stop", "resume", "reset", *_CARD), lambda value: value is True),
     "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
     "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
     "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
+    "jitter": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
+    "drop": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
+    "freeze_state": lambda value: isinstance(value, bool), "withhold_scan": lambda value: isinstance(value, bool),
+    "imposed_friction": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
+    "law": lambda value: value in tuple(LAWS),
+    "restart": lambda value: isinstance(value, dict) and bool(value) and all(
+        name in _CHOICES and _CHOICES[name](given) for name, given in value.items()),
     "pace": lambda value: type(value) in (int, float) and _PACES[0] <= value <= _PACES[1]}
 
 
@@ -102,6 +132,8 @@ class Cockpit(ManualControl):
         subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),
         subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
         subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
+        subscribes("ground/map", GridMap, qos.LATCHED, "the ground: heights and friction"),
+        subscribes("ground/known", GridMap, qos.LATCHED, "friction as it is learned"),
         subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
         subscribes("autonomy/markers", MarkerArray, qos.STATUS, "tracked obstacles, route and goal"),
         subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
@@ -111,8 +143,6 @@ class Cockpit(ManualControl):
         subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
-        calls("shared_control/set_parameters", SetParameters, "the mode of sharing"),
-        calls("teleop_link/set_parameters", SetParameters, "delay of the link"),
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
         starts("calibrate", Calibrate, "a calibration from the drive that was recorded"),
@@ -121,17 +151,17 @@ class Cockpit(ManualControl):
         calls("calibrator/rollback", RollBack, "the version before"),
         calls("vehicle_simulator/pause", SetBool, "simulated time"),
         calls("vehicle_simulator/step", Step, "some ticks while it is paused"),
-        calls("vehicle_simulator/set_parameters", SetParameters, "pace of simulated time"),
         calls("vehicle_simulator/reset", Reset, "the vehicle back at the start"),
+        *stack_settings.ENDPOINTS,
     )
 
     def configure(self) -> None:
-        self._publishing = threading.Lock()
+        self._publishing, self._sent = threading.Lock(), -math.inf
         self._requests: deque[tuple[str, Any]] = deque(maxlen=_MAX_REQUESTS)
         self._sent_at: dict[str, float] = {}
         self._stops, self._stop_confirmed, self._ask_for_stop = 0, False, 0.0
         self._warnings: dict[str, tuple[float, int, str]] = {}
-        self._mounts = page_messages.Mounts()
+        self._frames = TransformTree()
         self.refusals.counts.setdefault("page", 0)
         self.server = CockpitServer(
             Seat(SEAT.record(self.value)), self.on_request, on_refusal=lambda error: self.refusals.refuse("page", error),
@@ -147,12 +177,17 @@ class Cockpit(ManualControl):
             self.subscription(name, partial(self._on_message, topic, kinds[name]), raw=True)
         if behind:
             self.subscription("vehicle/state", lambda message: self.server.publish(GHOST, page_messages.ghost(message)))
-        self.subscription("tf_static", self._mounts.take)
+        self.subscription("tf_static", lambda message: self._frames.hear(message, self.refusals))
         self.subscription("/diagnostics", self._on_diagnostics)
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
         self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
                                      lambda service, text: self._text("answer", {"service": service, "text": text}))
         self._vehicle = self.value("vehicle")
+        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
+        self.subscription("/rosout", self._settings.on_log)
+        self._records, self._states = False, NumbersReader(VehicleState)
+        self._text("choices", {"scenario": _files("scenarios"), "ground": ["", *_files("grounds")], "law": list(LAWS),
+                               "threats": list(COMPONENTS)}, keep=True)
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
@@ -171,10 +206,14 @@ class Cockpit(ManualControl):
         while self._requests:
             self._act(*self._requests.popleft())
         self._insist_on_stop()
-        self._publish_command()
+        if (reason := self._settings.advance()) is not None:
+            self._text("answer", {"service": "restart", "text": reason})
+        if time.monotonic() - self._sent > 0.5 / self.value("rate"):  # else an input has just sent one
+            self._publish_command()
 
     def _publish_command(self) -> None:
         with self._publishing:
+            self._sent = time.monotonic()
             super().publish()
 
     def request(self, now: float) -> Command | None:
@@ -197,12 +236,12 @@ class Cockpit(ManualControl):
         if period and (not self.server.views or now - self._taken_at[topic] < period):
             return
         self._taken_at[topic] = now
-        message = deserialize_message(data, kind)
+        message = self._states.read(data) if topic == "vehicle/state" else deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
         try:
-            for packed, content in page_messages.packed(topic, message, self._mounts, number):
-                self.server.publish(packed, content)
-        except Refused as error:
+            for packed, content in page_messages.packed(topic, message, self._frames, number):
+                self.server.publish(packed, content, keep=not period)
+        except InputError as error:
             self.refusals.refuse(topic, error)
         if topic == "simulator/status" and not self._vehicle:
             self._vehicle = message.vehicle
@@ -274,8 +313,27 @@ class Cockpit(ManualControl):
             self._set("vehicle_simulator", {"speed_factor": float(value)})
         elif name == "latency":
             self._set("teleop_link", {"up_delay": 0.5 * value, "down_delay": 0.5 * value})
+        elif name in _OF_LINK:
+            self._set("teleop_link", {f"up_{name}": float(value), f"down_{name}": float(value)})
+        elif name == "restart":
+            self._begin_restart(value)
         else:
-            self._set("shared_control", {"mode": value})
+            self._set(_LIVE[name], {name: float(value) if type(value) is int else value})
+
+    def _begin_restart(self, values: Mapping[str, Any]) -> None:
+        try:
+            if self._records:  # the time of a bag does not go back
+                raise InputError("end the recording first")
+            self._settings.restart(values)
+            self.server.disarm()
+        except InputError as error:
+            self._text("answer", {"service": "restart", "text": str(error)})
+
+    def _tell_settings(self) -> None:
+        if self._settings.restarting == "vehicle_simulator prepares":  # what is no more is not said by anybody
+            self.server.publish(GROUND, pack(GROUND, 0.0, []), keep=True)
+            self._text("world", {"discs": [], "lines": []}, keep=True)
+        self._text("settings", {"nodes": self._settings.values, "restarting": self._settings.restarting}, keep=True)
 
     def _set(self, node: str, values: Mapping[str, Any]) -> None:
         """Sets live parameters of a node."""
@@ -296,12 +354,15 @@ class Cockpit(ManualControl):
         failed = [getattr(result, "message", "") or getattr(result, "reason", "") for result in results
                   if not getattr(result, "success", getattr(result, "successful", True))]
         self._text("answer", {"service": service, "text": "; ".join(failed)})
+        if service.endswith("/set_parameters"):
+            self._settings.look()
         if not failed:
             then(getattr(response, "message", ""))
         elif service == "recorder/stop":  # whatever it was, nothing is recorded now
             self._tell_recording(False, "")
 
     def _tell_recording(self, records: bool, bag: str) -> None:
+        self._records = records
         self._text("recording", {"records": records, "bag": bag}, keep=True)
         if bag and not records and self._vehicle:
             self._card.take(DriveCalibration(bag, self._vehicle, self.value("calibrated_model"),

@@ -166,7 +166,12 @@ class SensorTopics:
 
 
 class VehicleTopics:
-    """Publishers of a simulated vehicle: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
+    """Publishers of a simulated vehicle: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state.
+
+    Attributes:
+        freezes_state: a fault on purpose: all but clock and scan keep their values, with new stamps.
+        withholds_scan: a fault on purpose: no scan is published.
+    """
 
     def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: GroundDescription | None = None,
                  sensors: SensorTopics | None = None) -> None:
@@ -181,6 +186,8 @@ class VehicleTopics:
         self._sensors = sensors
         # A topic without publishers tells that there is nothing of the kind.
         self._scan = node.publisher("scan")
+        self.freezes_state = self.withholds_scan = False
+        self._told: Sequence[float] = ()
 
     def describe(self) -> None:
         """Publishes the vehicle's constants, once, when the node is active."""
@@ -196,7 +203,9 @@ class VehicleTopics:
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""
         messages = self._messages
-        messages.fill(time_ns, outputs)
+        if not (self.freezes_state and self._told):
+            self._told = outputs
+        messages.fill(time_ns, self._told)
         # Time first, so that messages stamped on receiving the state are not older than the state.
         self._clock.publish(messages.clock)
         self._odometry.publish(messages.odometry)
@@ -210,7 +219,8 @@ class VehicleTopics:
                 roll, pitch = roll + by_ground[0], pitch + by_ground[1]
             if lidar is not None and self._scan is not None:
                 for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
-                    self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
+                    if not self.withholds_scan:
+                        self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
             if self._sensors:
                 self._sensors.publish(time_ns, outputs, x, y, yaw, roll, pitch)
         # Last, because in lockstep its answer starts the next tick.

@@ -16,7 +16,9 @@ from lfdm_ros.engine.run_monitor import RunMonitor, RunVerdict
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FrictionField, FrictionLink
 from lfdm_ros.ground.ground_file import GroundDescription
+from lfdm_ros.ground.maps import FieldTable
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
@@ -49,6 +51,9 @@ from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _REPORT_WAITING = 1.0  # [s] of the wall clock, in lockstep
+# Faults on purpose, and how each reads.
+FAULTS = {"freeze_state": "the state is frozen", "withhold_scan": "no scan", "imposed_friction": "friction {:g} everywhere"}
+_ICE = FrictionLink(0.001, 1.5)
 
 
 class VehicleSimulator(Component):
@@ -83,6 +88,10 @@ class VehicleSimulator(Component):
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
         *LIDAR.parameters,
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
+        Parameter("freeze_state", False, "a fault on purpose: states, odometry and IMU keep their values, with new stamps", live=True),
+        Parameter("withhold_scan", False, "a fault on purpose: no scan is published", live=True),
+        Parameter("imposed_friction", 0.0, "a fault on purpose: friction everywhere, over that of the vehicle's own road; 0: as the ground "
+                                           "says", 0.0, 1.0, live=True, unit="1"),
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
     )
     MOVED = MOVED | {"throttle_rate": "throttle_rate", "brake_rate": "brake_rate"}
@@ -118,7 +127,8 @@ class VehicleSimulator(Component):
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._learned = plain.spec(self.value("model"), self.value("tyre") or None)  # by posteriors, wherever it drives
-        self._posterior_version, self._posterior_refused = 0, ""
+        self._posterior_version, self._posterior_refused, self._driven = 0, "", vehicle
+        self._faults: dict[str, str] = {}
         self._on_the_map = GroundWatch(self, simulator, ground, manoeuvre, pose)
         self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
         self._monitor = RunMonitor(self._world, vehicle.footprint, simulator.output_index)
@@ -132,6 +142,9 @@ class VehicleSimulator(Component):
         surroundings = scene_of(self._world, ground, manoeuvre)
         self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
         self._topics = VehicleTopics(self, simulator, vehicle, ground, self._sensors)
+        self._ice: FieldTable | None = None
+        for name in FAULTS:
+            self._set_fault(name, self.value(name))
         self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
@@ -169,6 +182,30 @@ class VehicleSimulator(Component):
     def parameter_changed(self, name: str, value: float) -> None:
         if name == "speed_factor":
             self._stepper.set_speed_factor(value)
+        elif name in FAULTS:
+            self._set_fault(name, value)
+
+    def _set_fault(self, name: str, value: float) -> None:
+        """Begins or ends a fault on purpose, by its parameter."""
+        self._faults[name] = FAULTS[name].format(value) if value else ""
+        if name == "imposed_friction":
+            before, self._ice = self._ice, FieldTable(FrictionField.uniform(value, _ICE)) if value else None
+            if self._ice is not before:  # which lives until its vehicle is gone
+                self._drive(self._driven)
+        elif name == "freeze_state":
+            self._topics.freezes_state = bool(value)
+        else:
+            self._topics.withholds_scan = bool(value)
+
+    def _drive(self, vehicle: Vehicle) -> None:
+        """Goes on with a vehicle that has the same model, on the friction that is imposed, if any.
+
+        Raises:
+            InputError, SimulationDiverged: as `Simulator`; the vehicle goes on as it was.
+        """
+        there = vehicle if self._ice is None else vehicle.replace(source="imposed_friction", friction_field=self._ice.number)
+        self._stepper.swap(simulator_of(self, there, self._on_ground))
+        self._driven = vehicle
 
     @property
     def _not_driven(self) -> str:
@@ -201,8 +238,7 @@ class VehicleSimulator(Component):
 
     def _on_posterior(self, posterior: Posterior) -> None:
         try:
-            vehicle = calibrated(self._vehicle, self._learned, posterior)
-            self._stepper.swap(simulator_of(self, vehicle, self._on_ground))
+            self._drive(calibrated(self._vehicle, self._learned, posterior))
         except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
             self._posterior_refused = str(error)
             self.get_logger().error(f"not taken over: {error}")
@@ -296,6 +332,8 @@ class VehicleSimulator(Component):
             return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
         level, summary = _health(status, gate.accepted, self._monitor.verdict)
+        if faults := ", ".join(filter(None, self._faults.values())):
+            level, summary = (WARN if level == OK else level), f"ON PURPOSE: {faults}; {summary}"
         if level == OK and (waits := self._waits(status)):
             level, summary = WARN, waits
         values = {

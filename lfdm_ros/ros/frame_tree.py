@@ -1,71 +1,19 @@
-"""Places of frames in each other in the plane, by tf and tf_static; each transform as it was last received."""
+"""Tasks in the frame of the vehicle's states, by tf and tf_static."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped
-from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bounds import FRAME, TOO_MANY, Refusals, Refused, require, require_all
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.errors import InputError
-
-_MOST = 1000  # frames; made-up names must not fill the memory
+from lfdm_ros.perception.transform_tree import TransformTree
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A frame's place [m] and heading [rad] in another."""
-
-    x: float = 0.0
-    y: float = 0.0
-    yaw: float = 0.0
-
-    def out(self, points: np.ndarray) -> np.ndarray:
-        """Returns points (n, 2) of this frame in the other."""
-        c, s = math.cos(self.yaw), math.sin(self.yaw)
-        return np.asarray(points, float) @ np.array([[c, s], [-s, c]]) + (self.x, self.y)
-
-    def into(self, points: np.ndarray) -> np.ndarray:
-        """Returns points (n, 2) of the other frame in this one."""
-        c, s = math.cos(self.yaw), math.sin(self.yaw)
-        return (np.asarray(points, float) - (self.x, self.y)) @ np.array([[c, -s], [s, c]])
-
-
-class FrameTree:
-    """Transforms, and with them points from one frame in another. tf2 keeps a history as well; a task lasts, so that the newest will do."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, tuple[str, Placed]] = {}
-
-    def take(self, transform: TransformStamped) -> None:
-        """Stores a transform. Raises Refused: not finite, no rotation, out of range, or too many frames."""
-        parent, child = transform.header.frame_id.lstrip("/"), transform.child_frame_id.lstrip("/")
-        if not parent or not child or parent == child:
-            raise Refused(f"'{child}' in '{parent}'", FRAME)
-        if child not in self._parents and len(self._parents) >= _MOST:
-            raise Refused(f"more than {_MOST} frames", FRAME)
-        q, place = transform.transform.rotation, transform.transform.translation
-        require("quaternion", math.hypot(q.x, q.y, q.z, q.w), f"length of the rotation of '{child}'")
-        require_all({"x": place.x, "y": place.y}, ("x", "y"), f"place of '{child}': ")
-        yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
-        self._parents[child] = parent, Placed(place.x, place.y, yaw)
-
-    def hear(self, message: TFMessage, refusals: Refusals) -> None:
-        """Stores all transforms of a message; invalid ones are counted, a message of too many is refused whole."""
-        if len(message.transforms) > _MOST:
-            refusals.refuse("transform", f"{len(message.transforms)} transforms in a message, more than {_MOST}", TOO_MANY)
-            return
-        for transform in message.transforms:
-            try:
-                self.take(transform)
-            except InputError as error:
-                refusals.refuse("transform", error)
+class FrameTree(TransformTree):
+    """Transforms, and with them a task from one frame in another."""
 
     def task(self, task: Task, frame: str) -> Task:
         """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame.
@@ -82,35 +30,3 @@ class FrameTree:
         if task.path is not None:
             moved["path"] = Path(self.points(np.column_stack([task.path.x, task.path.y]), task.frame, frame))
         return replace(task, frame=frame, **moved)
-
-    def points(self, points: np.ndarray, source: str, target: str) -> np.ndarray:
-        """Returns points (n, 2) of frame `source` in frame `target`.
-
-        Raises:
-            Refused: no transform between the two is known, or the points end up out of range.
-        """
-        ups, downs = self._chain(source), self._chain(target)
-        if ups[-1][0] != downs[-1][0]:
-            raise Refused(f"frame '{source}' is not known in '{target}'; does somebody publish its transform on tf?", FRAME)
-        moved = np.asarray(points, float)
-        for _, placed in ups[:-1]:
-            moved = placed.out(moved)
-        for _, placed in reversed(downs[:-1]):
-            moved = placed.into(moved)
-        for value in (moved.min(), moved.max()):
-            require("x", float(value), f"place in '{target}'")
-        return moved
-
-    def knows(self, source: str, target: str) -> bool:
-        """Checks that the transform from one to the other is known."""
-        return self._chain(source)[-1][0] == self._chain(target)[-1][0]
-
-    def _chain(self, frame: str) -> list[tuple[str, Placed]]:
-        """Returns the chain from a frame up to its root: each frame with its place in the next one; a circle ends where it closes."""
-        chain, seen, frame = [], set(), frame.lstrip("/")
-        while frame in self._parents and frame not in seen:
-            seen.add(frame)
-            parent, placed = self._parents[frame]
-            chain.append((frame, placed))
-            frame = parent
-        return [*chain, (frame, Placed())]

@@ -21,6 +21,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
+from lfdm_ros.perception.transform_tree import yaw_of
 from lfdm_ros.ros.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
 from lfdm_ros.ros.raw_path import read_path
 from lfdm_ros.sensors import RadarScan, Scan
@@ -42,12 +43,9 @@ def values_of_state(state: VehicleState) -> dict[str, float]:
 def values_of_odometry(odometry: Odometry) -> dict[str, float]:
     """Returns them as `values_of_state`, with the length of the orientation; where that is 0, as never filled in, yaw is not measured."""
     q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
-    yaw, length = math.nan, math.hypot(q.x, q.y, q.z, q.w)
-    if length != 0.0:
-        x, y, z, w = (part / length for part in (q.x, q.y, q.z, q.w))
-        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-    return {"x": position.x, "y": position.y, "yaw": yaw, "vx": twist.linear.x, "vy": twist.linear.y, "yaw_rate": twist.angular.z,
-            "quaternion": length or math.nan}
+    length = math.hypot(q.x, q.y, q.z, q.w)
+    return {"x": position.x, "y": position.y, "yaw": yaw_of(q) if length else math.nan, "vx": twist.linear.x, "vy": twist.linear.y,
+            "yaw_rate": twist.angular.z, "quaternion": length or math.nan}
 
 
 def scan_of(message: LaserScan) -> Scan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import open_bag
-from lfdm_ros.bounds import Refused
+from lfdm_ros.bounds import Refusals, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.replay import Player, ReplayTracks
-from lfdm_ros.cockpit.wire import IMAGE, SCAN, STATE
+from lfdm_ros.cockpit.wire import GROUND, IMAGE, SCAN, STATE
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.transform_tree import Placed, TransformTree
 from lfdm_ros.stacks.compose import run_stack
 
 
@@ -24,10 +26,12 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag = tmp_path_factory.mktemp("replay") / "bag"
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
-              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "vehicle": "hmmwv_camera"})
+              overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "ground": "ice_in_the_bend",
+                         "vehicle": "hmmwv_camera"})
     recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)
+    assert len(recording.tracks[GROUND].messages) == 1
     return recording
 
 
@@ -93,16 +97,16 @@ def transform(parent: str, child: str, x: float, y: float, yaw: float) -> Any:
 
 
 def test_the_lidar_is_where_its_transforms_say() -> None:
-    mounts = page_messages.Mounts()
-    assert mounts.place("lidar") == (0.0, 0.0, 0.0)
-    mounts.take(SimpleNamespace(transforms=[
+    frames, refusals = TransformTree(), Refusals()
+    assert frames.place("lidar", "base_link") == Placed()
+    frames.hear(SimpleNamespace(transforms=[
         transform("base_link", "roof", 1.0, 0.0, math.pi / 2), transform("roof", "lidar", 0.5, 0.0, 0.0),
-        transform("a", "b", math.nan, 0.0, 0.0), transform("c", "d", 0.0, 0.0, 0.0), transform("d", "c", 0.0, 0.0, 0.0)]))
-    np.testing.assert_allclose(mounts.place("lidar"), (1.0, 0.5, math.pi / 2), atol=1e-12)
-    assert mounts.place("c")[2] == 0.0  # a circle
+        transform("a", "b", math.nan, 0.0, 0.0), transform("c", "d", 0.0, 0.0, 0.0), transform("d", "c", 0.0, 0.0, 0.0)]), refusals)
+    np.testing.assert_allclose(astuple(frames.place("lidar", "base_link")), (1.0, 0.5, math.pi / 2), atol=1e-12)
+    assert frames.place("c", "base_link") == Placed() and refusals.total == 1  # a circle
     scan = SimpleNamespace(header=SimpleNamespace(frame_id="lidar", stamp=SimpleNamespace(sec=3, nanosec=500_000_000)), angle_min=-1.0,
                            angle_increment=1.0, range_min=0.1, range_max=20.0, ranges=[1.0, math.inf, 2.0])
-    packed = page_messages.scan(scan, mounts)
+    packed = page_messages.scan(scan, frames)
     assert packed[0] == SCAN and np.frombuffer(packed[8:16], "<f8")[0] == 3.5
     np.testing.assert_allclose(
         np.frombuffer(packed[16:], "<f4"), [1.0, 0.5, math.pi / 2, -1.0, 1.0, 0.1, 20.0, 1.0, np.inf, 2.0], rtol=1e-6)

@@ -14,6 +14,7 @@ import pytest
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.wire import CREDIT, IMAGE, SCAN, STATE, Outbox, pack, pack_json
+from lfdm_ros.perception.transform_tree import TransformTree
 
 
 def test_a_binary_message_is_kind_number_stamp_and_floats() -> None:
@@ -25,10 +26,10 @@ def test_a_binary_message_is_kind_number_stamp_and_floats() -> None:
 def test_an_image_is_its_bytes_and_none_is_refused() -> None:
     header = SimpleNamespace(stamp=SimpleNamespace(sec=3, nanosec=500_000_000))
     ((kind, content),) = page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=array("B", b"abcde")),
-                                              page_messages.Mounts())
+                                              TransformTree())
     assert kind == IMAGE and struct.unpack("<B3xId", content[:16]) == (IMAGE, 0, 3.5) and content[16:] == b"abcde"
     with pytest.raises(Refused):
-        list(page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=b""), page_messages.Mounts()))
+        list(page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=b""), TransformTree()))
 
 
 def test_a_text_has_no_values_that_json_has_not() -> None:

@@ -15,7 +15,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from lfdm_ros.bounds import Refused
 from lfdm_ros.ground.grid import Grid
-from lfdm_ros.ros.grid_map import grid_map_message, read_grid_map
+from lfdm_ros.ground.grid_map import read_grid_map
+from lfdm_ros.ros.grid_map import grid_map_message
 
 GRID = Grid(-10.0, 5.0, 0.5, 6, 4)
 LAYERS = {"friction_mean": np.arange(24.0).reshape(4, 6), "friction_sd": np.full((4, 6), np.nan)}

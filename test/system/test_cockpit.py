@@ -302,6 +302,33 @@ def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit
     assert not page.faults
 
 
+def test_faults_on_purpose_and_another_scenario_are_chosen_on_the_page(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
+    page.wait("#choices:not([hidden])")
+    page.tab.evaluate("document.getElementById('choices').open = true")
+    for fault, words in (("#freeze_state", "the state is frozen"), ("#imposed_friction", "friction 0.15 everywhere")):
+        page.tab.click(fault)
+        page.wait(f"{fault}[aria-pressed=true]")
+        cockpit.until(lambda words=words: f"ON PURPOSE: {words}" in page.tab.inner_text("#alarms"))
+        assert "1 fault ON PURPOSE" in page.tab.inner_text("#choices summary")
+        page.tab.click(fault)
+        page.wait(f"{fault}[aria-pressed=false]")
+    page.tab.select_option("#choose-scenario", "obstacle_field_20")
+    page.tab.select_option("#choose-ground", "ice_in_the_bend")
+    page.tab.fill("#choose-scenario_seed", "3")
+    page.tab.click("#restart")
+    page.wait("body[data-ground^=simulated]")
+    cockpit.until(lambda: page.tab.inner_text("#choices summary") == "choices")
+    assert page.tab.input_value("#choose-ground") == "ice_in_the_bend" and page.tab.input_value("#choose-scenario_seed") == "3"
+    for choice, value in (("scenario", "yard"), ("ground", "")):  # as the next tests have it
+        page.tab.select_option(f"#choose-{choice}", value)
+    page.tab.fill("#choose-scenario_seed", "-1")
+    page.tab.click("#restart")
+    page.wait("#ground[hidden]")
+    cockpit.until(lambda: page.tab.inner_text("#choices summary") == "choices" and cockpit.braking())
+    assert not page.faults
+
+
 def test_the_view_in_three_dimensions_shows_what_there_is(
         launch: Callable[..., Any], open_page: Callable[..., Page], cockpit: Cockpit, tmp_path: Path) -> None:
     import matplotlib.image

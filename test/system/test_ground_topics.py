@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.calibration import predict
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.grid_map import read_grid_map
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.nodes.hil_bridge import HilBridge
 from lfdm_ros.nodes.input_player import InputPlayer
@@ -21,7 +22,6 @@ from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.grid_map import read_grid_map
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.vehicles import load_vehicle
 

@@ -330,3 +330,45 @@ def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(gr
     graph.wait(lambda: nanoseconds(diagnostics[-1].header.stamp) > 0)
     told = max(stamps(diagnostics))
     graph.wait(lambda: stamps(states)[-1] >= told)
+
+
+def test_faults_on_purpose_begin_and_end_while_it_runs_and_are_named(graph: Any) -> None:
+    simulator = graph.add(VehicleSimulator, lidar=True, initial_speed=15.0, command_timeout=1000.0, speed_factor=1.0)
+    states, scans = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState"), graph.listen("scan", "sensor_msgs/msg/LaserScan")
+    health = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+
+    def inject(name: str, value: Any) -> None:
+        assert graph.call(SetParameters, f"{NAME}/set_parameters", parameters=[Parameter(name, value=value).to_parameter_msg()]
+                          ).results[0].successful
+
+    def wait_for(what: list[Any], count: int = 5) -> list[Any]:
+        at = len(what)
+        graph.wait(lambda: len(what) >= at + count)
+        return what[at:]
+
+    wait_for(scans)
+    inject("freeze_state", True)
+    inject("withhold_scan", True)
+    count = len(scans)
+    frozen = wait_for(states, 30)[5:]
+    assert len({(state.x, state.vx) for state in frozen}) == 1 and len(set(stamps(frozen))) == len(frozen)
+    assert len(scans) <= count + 1  # one that was on its way
+    graph.wait(lambda: health and "ON PURPOSE: the state is frozen, no scan;" in graph.diagnosis(health, NAME).message)
+    assert graph.diagnosis(health, NAME).level == DiagnosticStatus.WARN
+    inject("freeze_state", False)
+    inject("withhold_scan", False)
+    wait_for(scans)
+    assert wait_for(states)[-1].x > frozen[-1].x + 1.0  # it has driven on meanwhile
+    publisher = graph.node.create_publisher(DriverCommand, "control/command", qos.COMMAND)
+
+    def deceleration() -> float:
+        graph.wait(lambda: (publisher.publish(command(states[-1].header.stamp.sec * 10**9 + states[-1].header.stamp.nanosec, brake=1.0)),
+                            states[-1].ax < -1.0)[1])
+        return -min(state.ax for state in wait_for(states, 20))
+
+    inject("imposed_friction", 0.15)
+    on_ice = deceleration()
+    assert "friction_field" in simulator.simulated.parameters and on_ice < 0.2 * 9.81
+    inject("imposed_friction", 0.0)
+    assert "friction_field" not in simulator.simulated.parameters and deceleration() > 2.0 * on_ice
+    assert not simulator.errors

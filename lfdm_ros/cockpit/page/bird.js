@@ -26,6 +26,11 @@ export class Bird {
     c.scale(scale, -scale);
     c.rotate(Math.PI / 2 - state.yaw);
     c.translate(-state.x, -state.y);
+    if (model.surface) {
+      const {map, picture} = model.surface, d = map.spacing;
+      c.imageSmoothingEnabled = false;
+      c.drawImage(picture, map.x - 0.5 * d, map.y - 0.5 * d, map.nx * d, map.ny * d);
+    }
     c.lineWidth = 1 / scale;
     c.strokeStyle = "#3a4650";
     const [x0, y0] = [10 * Math.round(state.x / 10), 10 * Math.round(state.y / 10)];

@@ -3,8 +3,10 @@
 import {Bird} from "./bird.js";
 import {CalibrationCard} from "./calibration.js";
 import {CameraPanel} from "./camera.js";
+import {Choices} from "./choices.js";
 import {connectedPads} from "./devices.js";
 import {Input} from "./input.js";
+import {GroundLegend} from "./ground.js";
 import {InputLink, ViewLink, openSession} from "./link.js";
 import {Model} from "./model.js";
 import {Panel, UNITS} from "./panel.js";
@@ -74,6 +76,7 @@ async function start() {
     throw new Error(trouble);
   }
   const view = await makeView(), camera = new CameraPanel(element("camera")), panel = new Panel(), strips = new Strips(element("strips"));
+  const legend = new GroundLegend(element("stage"));
   /** @type {InputLink | null} */
   let inputLink = null;
   const viewLink = new ViewLink(message => {
@@ -94,6 +97,7 @@ async function start() {
     }
   }, open => { trouble = open ? "" : "no connection to the server"; });
   const replay = new ReplayBar(element("replay"), (name, value) => viewLink.request(name, value));
+  const choices = new Choices(document.querySelector("aside"), (name, value) => viewLink.request(name, value));
   addEventListener("hashchange", () => model.texts.replay && replay.seekAddress());
   addEventListener("keydown", event => {
     const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement;
@@ -138,10 +142,12 @@ async function start() {
     const age = (performance.now() - model.receivedAt) / 1000, dt = Math.min((now - framed) / 1000, 0.2);
     framed = now;
     const shown = model.state?.number ?? 0;
+    legend.show(model);
     view.draw(model, element("view").value, dt);
     fault = view.dead ? "the graphics processor has failed: no picture" : "";
     panel.show(model, input.intent, age, element("unit").value, viewLink.stopWanted ? "STOP NOT SENT: no connection" : trouble || fault,
       input.keyboard.reverse);
+    choices.show(model.texts);
     strips.draw(now);
     card.show(model.texts);
     camera.show(model.image);

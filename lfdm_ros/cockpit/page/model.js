@@ -1,6 +1,7 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
-import {GHOST, IMAGE, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {GroundMap} from "./ground.js";
+import {GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const LASTS = 1500;  // ms
 /** @type {number[][]} */
@@ -22,11 +23,18 @@ export class Model {
     this.sharing = null;
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
-      controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null};
+      controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null,
+      choices: null, settings: null};
     /** @type {number[] | null} */
     this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
     /** @type {Uint8Array | null} */
     this.image = null;  // of the camera, JPEG
+    /** @type {GroundMap | null} */
+    this.ground = null;  // as it is simulated
+    /** @type {GroundMap | null} */
+    this.learned = null;
+    /** @type {{map: GroundMap, relief: GroundMap, picture: HTMLCanvasElement} | null} */
+    this.surface = null;  // of the ground as it is drawn
     this.initial = {...this.texts};
     /** @type {Record<string, number>} */
     this.heardAt = {};  // ms of performance.now, by kind
@@ -61,8 +69,10 @@ export class Model {
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
     if (message.kind === GHOST) this.ghost = Array.from(message.values);
     if (message.kind === IMAGE) this.image = none ? null : message.values;
+    if (message.kind === GROUND) this.ground = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
+    if (message.kind === LEARNED) this.learned = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
   }
 
   /**
@@ -86,6 +96,11 @@ export class Model {
     if (!this.state || !vehicle || !vehicle.wheelbase) return [NaN, NaN, NaN, NaN];
     const front = 0.5 * vehicle.weight * vehicle.rear_axle / vehicle.wheelbase, rear = 0.5 * vehicle.weight * vehicle.front_axle / vehicle.wheelbase;
     return this.state.loads.map((load, i) => load / (i < 2 ? front : rear));
+  }
+
+  /** Height of the ground at a place [m]. */
+  height(x, y) {
+    return this.ground?.height(x, y) ?? 0;
   }
 
   /** Dimensions of the vehicle [m], or those of a car while none have come. */

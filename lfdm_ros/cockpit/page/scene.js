@@ -29,6 +29,9 @@ export class Scene {
     this.scene.add(sun);
     this.ground = new THREE.Mesh(new THREE.PlaneGeometry(800, 800), new THREE.MeshBasicMaterial({map: this.#tiles()}));
     this.scene.add(this.ground);
+    this.terrain = new THREE.Mesh(new THREE.BufferGeometry(), new THREE.MeshBasicMaterial());
+    this.terrain.visible = false;
+    this.scene.add(this.terrain);
     this.vehicle = new THREE.Group();
     this.scene.add(this.vehicle);
     this.plan = this.#line(COLOURS.plan, 4);
@@ -42,8 +45,8 @@ export class Scene {
     this.ghost = new THREE.Mesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshBasicMaterial({color: 0xffffff, wireframe: true}));
     this.ghost.visible = false;
     this.scene.add(this.ghost);
-    this.built = {dimensions: null, world: null, tracked: null, goal: null};
-    this.yaw = 0;
+    this.built = {dimensions: null, world: null, tracked: null, goal: null, surface: null, relief: null};
+    this.yaw = this.level = 0;
   }
 
   /** The ground's texture: tiles of TILE metres, as lines are clipped wrongly by some renderers without a GPU. */
@@ -92,9 +95,12 @@ export class Scene {
     const state = model.state;
     if (state) {
       const d = model.dimensions;
-      this.vehicle.position.set(state.x, state.y, 0);
-      this.vehicle.rotation.set(0, 0, state.yaw);
-      this.body.rotation.set(state.roll || 0, state.pitch || 0, 0);
+      this.vehicle.position.set(state.x, state.y, model.height(state.x, state.y));
+      const [roll, pitch] = this.#tilt(model, state);
+      this.vehicle.rotation.set(roll, pitch, state.yaw, "ZYX");
+      // The roll of models that do not pitch is against the ground that they stand on.
+      const pitches = Number.isFinite(state.pitch);
+      this.body.rotation.set((state.roll || 0) - (pitches ? roll : 0), pitches ? state.pitch - pitch : 0, 0);
       this.body.visible = view !== "driver";
       this.wheels.forEach((wheel, i) => {
         wheel.mount.rotation.z = i < 2 ? state.roadWheelAngle || 0 : 0;
@@ -105,31 +111,40 @@ export class Scene {
         wheel.bar.material.color.set(load < 0.05 ? COLOURS.tracked : COLOURS.goal);
       });
       // By whole tiles: they stay where they are on the ground.
-      this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), 0);
-      this.#aim(state, view, d, dt);
+      this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), this.level);
+      this.#aim(model, state, view, d, dt);
     }
     this.#points(model.points);
     this.#showGhost(model);
-    this.#path(this.plan, model.plan, 0.15);
-    this.#path(this.route, model.texts.route.route?.lines[0] ?? [], 0.08);
+    this.#path(model, this.plan, model.plan, 0.15);
+    this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08);
     this.renderer.render(this.scene, this.camera);
   }
 
   /** A wire frame where the vehicle is now, while the picture is late. */
-  #showGhost({ghost, dimensions: d}) {
+  #showGhost(model) {
+    const {ghost, dimensions: d} = model;
     this.ghost.visible = Boolean(ghost);
     if (!ghost) return;
     const [x, y, yaw] = ghost, middle = 0.5 * (d.outline_front - d.outline_rear);
     this.ghost.scale.set(d.outline_front + d.outline_rear, 2 * d.outline_half_width, HEIGHT);
-    this.ghost.position.set(x + middle * Math.cos(yaw), y + middle * Math.sin(yaw), 0.5 * HEIGHT + 0.2);
+    this.ghost.position.set(x + middle * Math.cos(yaw), y + middle * Math.sin(yaw), model.height(x, y) + 0.5 * HEIGHT + 0.2);
     this.ghost.rotation.z = yaw;
   }
 
-  #aim(state, view, d, dt) {
+  /** Roll and pitch of the ground under the vehicle [rad]. */
+  #tilt(model, {x, y, yaw}) {
+    const [along, across] = model.ground?.slope(x, y) ?? [0, 0], c = Math.cos(yaw), s = Math.sin(yaw), ahead = along * c + across * s;
+    return [Math.atan((across * c - along * s) / Math.hypot(1, ahead)), -Math.atan(ahead)];
+  }
+
+  #aim(model, state, view, d, dt) {
     const turn = Math.atan2(Math.sin(state.yaw - this.yaw), Math.cos(state.yaw - this.yaw));
     this.yaw += turn * Math.min(1, 4 * dt);
     const direction = view === "driver" ? state.yaw : this.yaw, c = Math.cos(direction), s = Math.sin(direction);
-    const at = (ahead, height) => [state.x + ahead * c, state.y + ahead * s, height];
+    const here = model.height(state.x, state.y);
+    const at = (ahead, height) => [state.x + ahead * c, state.y + ahead * s,
+      height + (ahead < 0 ? Math.max(here, model.height(state.x + ahead * c, state.y + ahead * s)) : here)];
     if (view === "bird") {
       this.camera.up.set(c, s, 0);
       this.camera.position.set(...at(12, 55));
@@ -141,9 +156,9 @@ export class Scene {
     }
   }
 
-  #path(line, rows, height) {
+  #path(model, line, rows, height) {
     const positions = new Float32Array(3 * rows.length);
-    rows.forEach(([x, y], i) => positions.set([x, y, height], 3 * i));
+    rows.forEach(([x, y], i) => positions.set([x, y, model.height(x, y) + height], 3 * i));
     line.geometry.dispose();
     line.geometry = new THREE.BufferGeometry();
     line.geometry.setAttribute("position", new THREE.BufferAttribute(positions, 3));
@@ -158,6 +173,7 @@ export class Scene {
 
   #rebuild(model) {
     if (this.built.dimensions !== model.dimensions.vehicle || !this.body) this.#buildVehicle(model.dimensions);
+    if (this.built.surface !== model.surface) this.#buildTerrain(model);
     const fill = (name, source, make) => {
       if (this.built[name] === source) return;
       this.built[name] = source;
@@ -166,13 +182,43 @@ export class Scene {
         child.geometry.dispose();
         child.material.dispose();
       }
-      for (const child of make()) this.groups[name].add(child);
+      for (const child of make()) {
+        child.position.z += model.height(child.position.x, child.position.y);
+        this.groups[name].add(child);
+      }
     };
     fill("world", model.texts.world, () => [...model.texts.world.discs.map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.world, 1)),
       ...model.texts.world.lines.filter(points => points.length > 2).map(points => this.#wall(points))]);
     fill("tracked", model.obstacles, () => model.obstacles.flatMap(([x, y, r, vx, vy]) => [
       this.#cylinder(x, y, r, COLOURS.tracked, 0.35), ...(vx || vy ? [this.#arrow(x, y, vx, vy)] : [])]));
     fill("goal", model.texts.route, () => (model.texts.route.goal?.discs ?? []).map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.goal, 0.3, 0.1)));
+  }
+
+  /** Builds the surface of the ground, with its picture on it. */
+  #buildTerrain({surface, ground}) {
+    this.built.surface = surface;
+    if (this.built.relief !== ground) Object.assign(this.built, {relief: ground, world: null, goal: null});  // they stand on it
+    this.terrain.visible = Boolean(surface);
+    const relief = surface?.relief ?? null;
+    this.level = relief ? relief.heights.reduce((least, height) => height < least ? height : least, 0) - 0.05 : 0;
+    if (!surface || !relief) return;
+    const {map, picture} = surface, {nx, ny} = relief;
+    this.terrain.geometry.dispose();
+    const geometry = this.terrain.geometry = new THREE.PlaneGeometry(1, 1, nx - 1, ny - 1), {position, uv} = geometry.attributes;
+    for (let k = 0; k < nx * ny; k++) {
+      const i = k % nx, j = ny - 1 - Math.floor(k / nx), x = relief.x + i * relief.spacing, y = relief.y + j * relief.spacing;  // its rows fall
+      position.setXYZ(k, x, y, relief.heights[j * nx + i] || 0);
+      uv.setXY(k, ((x - map.x) / map.spacing + 0.5) / map.nx, ((y - map.y) / map.spacing + 0.5) / map.ny);
+    }
+    geometry.computeBoundingSphere();
+    this.terrain.material.map?.dispose();
+    const texture = new THREE.CanvasTexture(picture);
+    texture.flipY = false;
+    texture.magFilter = THREE.NearestFilter;
+    texture.colorSpace = THREE.SRGBColorSpace;
+    texture.anisotropy = 8;
+    this.terrain.material.map = texture;
+    this.terrain.material.needsUpdate = true;
   }
 
   #cylinder(x, y, radius, colour, opacity, height = HEIGHT) {
@@ -184,13 +230,17 @@ export class Scene {
   }
 
   #wall(points) {
-    const shape = new THREE.Shape(points.map(([x, y]) => new THREE.Vector2(x, y)));
-    return new THREE.Mesh(new THREE.ExtrudeGeometry(shape, {depth: HEIGHT, bevelEnabled: false}), new THREE.MeshLambertMaterial({color: COLOURS.world}));
+    const [[x0, y0]] = points, shape = new THREE.Shape(points.map(([x, y]) => new THREE.Vector2(x - x0, y - y0)));
+    const mesh = new THREE.Mesh(new THREE.ExtrudeGeometry(shape, {depth: HEIGHT, bevelEnabled: false}), new THREE.MeshLambertMaterial({color: COLOURS.world}));
+    mesh.position.set(x0, y0, 0);
+    return mesh;
   }
 
   #arrow(x, y, vx, vy) {
-    const geometry = new THREE.BufferGeometry().setFromPoints([new THREE.Vector3(x, y, HEIGHT), new THREE.Vector3(x + vx, y + vy, HEIGHT)]);
-    return new THREE.Line(geometry, new THREE.LineBasicMaterial({color: COLOURS.tracked}));
+    const geometry = new THREE.BufferGeometry().setFromPoints([new THREE.Vector3(0, 0, HEIGHT), new THREE.Vector3(vx, vy, HEIGHT)]);
+    const line = new THREE.Line(geometry, new THREE.LineBasicMaterial({color: COLOURS.tracked}));
+    line.position.set(x, y, 0);
+    return line;
   }
 
   #buildVehicle(d) {

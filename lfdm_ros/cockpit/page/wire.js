@@ -1,6 +1,6 @@
 // Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
-export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7;
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, GROUND = 20, LEARNED = 21;
 
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
@@ -11,7 +11,7 @@ const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
  */
 export function unpack(buffer) {
   const view = new DataView(buffer);
-  const kind = view.getUint8(0), values = kind === IMAGE ? new Uint8Array(buffer, HEADER) : new Float32Array(buffer, HEADER);
+  const kind = view.getUint8(0), values = kind === IMAGE ? new Uint8Array(buffer, HEADER) : new Float32Array(buffer, HEADER, (buffer.byteLength - HEADER) >> 2);
   return {kind, number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values};
 }
 

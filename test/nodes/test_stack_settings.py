@@ -1,0 +1,117 @@
+"""Settings chosen on the cockpit's page: live ones, and a restart of the nodes that have them; one that fails leaves all as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rclpy.parameter import Parameter
+
+from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit.wire import SCAN, STATE
+from lfdm_ros.nodes.cockpit import Cockpit
+from lfdm_ros.nodes.shared_control import SharedControl
+from lfdm_ros.nodes.teleop_link import TeleopLink
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros.runtime import Runtime
+
+
+class Stack:
+    """A cockpit beside a simulator in a namespace, and the texts of its page."""
+
+    def __init__(self, runtime: Runtime, texts: dict[str, Any]) -> None:
+        self.runtime, self.texts = runtime, texts
+        more = {"context": runtime.context, "namespace": "car"}
+        self.simulator = VehicleSimulator(**more, parameter_overrides=[Parameter("scenario", value="yard")])
+        self.cockpit = Cockpit(**more)
+        for node in (self.simulator, self.cockpit):
+            runtime.add(node)
+            node.bring_up("configure", "activate")
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(2000):
+            self.runtime.spin_some(0.02)
+            if condition():
+                return
+        raise AssertionError(self.texts)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.texts.get("settings", {}).get("nodes", {}).get("vehicle_simulator", {})
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    texts: dict[str, Any] = {}
+
+    def publish(server: Any, kind: Any, message: Any, keep: bool = False) -> None:
+        texts[kind] = json.loads(message) if isinstance(message, str) else message
+
+    monkeypatch.setattr("lfdm_ros.cockpit.server.CockpitServer.publish", publish)
+    with Runtime() as runtime:
+        yield Stack(runtime, texts)
+
+
+def test_a_vehicle_in_a_namespace_is_shown(stack: Stack) -> None:
+    stack.cockpit.server.views.append(None)  # type: ignore[arg-type]  # a page, which looks at nothing
+    stack.until(lambda: {STATE, SCAN, "vehicle", "world", "simulator"} <= stack.texts.keys())
+    stack.simulator.set_parameters([Parameter("withhold_scan", value=True)])
+    stack.until(lambda: any("ON PURPOSE: no scan" in text for _, _, text in stack.texts.get("warnings", {}).get("warnings", ())))
+    stack.cockpit.server.views.clear()
+
+
+def test_faults_are_live_and_shown(stack: Stack) -> None:
+    stack.until(lambda: stack.settings.get("scenario") == "yard")
+    assert stack.texts["settings"]["nodes"].keys() == {"vehicle_simulator"}
+    for name, value in (("withhold_scan", True), ("imposed_friction", 0.2), ("imposed_friction", 0)):
+        stack.cockpit.on_request(name, value, "page 1")
+        stack.until(lambda name=name, value=value: stack.settings[name] == value)
+        assert stack.simulator.value(name) == value
+
+
+def test_another_scenario_restarts_the_simulator(stack: Stack) -> None:
+    stack.until(lambda: stack.settings)
+    stack.cockpit.on_request("restart", {"scenario": "curve", "ground": "ice_in_the_bend"}, "page 1")
+    stack.until(lambda: stack.settings["scenario"] == "curve" and not stack.texts["settings"]["restarting"])
+    assert stack.simulator.state == "active" and stack.simulator.value("ground") == "ice_in_the_bend"
+    assert stack.texts["answer"]["text"] == ""
+
+
+def test_a_restart_that_fails_says_why_and_leaves_all_as_it_was(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack.until(lambda: stack.settings)
+    monkeypatch.setattr("lfdm_ros.nodes.vehicle_simulator.load_scenario", lambda name, seed, load=VehicleSimulator.configure.__globals__[
+        "load_scenario"]: load("no_such_file" if name == "curve" else name, seed))
+    stack.cockpit.on_request("restart", {"scenario": "curve"}, "page 1")
+    stack.until(lambda: "answer" in stack.texts)
+    assert "no_such_file" in stack.texts["answer"]["text"] and "all is as it was" in stack.texts["answer"]["text"]
+    assert stack.simulator.state == "active" and stack.simulator.value("scenario") == "yard"
+
+
+def test_law_threats_and_link_are_set(stack: Stack) -> None:
+    nodes = [kind(context=stack.runtime.context, namespace="car") for kind in (SharedControl, TeleopLink)]
+    sharing, link = nodes
+    for node in nodes:
+        stack.runtime.add(node)
+        node.bring_up("configure", "activate")
+    stack.until(lambda: {"shared_control", "teleop_link"} <= stack.texts.get("settings", {}).get("nodes", {}).keys())
+    for name, value in (("law", "sigmoid"), ("jitter", 0.05), ("drop", 0.1)):
+        stack.cockpit.on_request(name, value, "page 1")
+    stack.until(lambda: sharing.arbiter.settings.law == "sigmoid" and link.value("up_jitter") == link.value("down_jitter") == 0.05
+                and link.value("up_drop") == link.value("down_drop") == 0.1)
+    ticks = stack.simulator.summary()["ticks"]
+    stack.cockpit.on_request("restart", {"threats": ["clearance"]}, "page 1")
+    stack.until(lambda: "answer" in stack.texts and stack.texts["answer"]["service"] == "restart")
+    assert [component.name for component in sharing.arbiter.components] == ["clearance"] and sharing.state == "active"
+    assert stack.simulator.summary()["ticks"] > ticks  # it has gone on meanwhile
+    assert sharing.arbiter.settings.law == "sigmoid"
+
+
+@pytest.mark.parametrize("name, value", [
+    ("restart", {}), ("restart", {"scenario": "/etc/passwd"}), ("restart", {"model": "eight_dof"}), ("restart", {"scenario_seed": True}),
+    ("restart", {"threats": ["nothing"]}), ("restart", {"threats": [["risk"]]}), ("restart", {"scenario": ["yard"]}),
+    ("imposed_friction", float("nan")), ("freeze_state", 1), ("law", ["piecewise"]), ("drop", 1.5)])
+def test_wrong_settings_are_refused(stack: Stack, name: str, value: Any) -> None:
+    with pytest.raises(Refused):
+        stack.cockpit.on_request(name, value, "page 1")
