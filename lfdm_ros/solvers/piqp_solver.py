@@ -8,7 +8,7 @@ import time
 import numpy as np
 import piqp
 
-from lfdm_ros.solvers.sparse_entries import SparseEntries, pairs
+from lfdm_ros.solvers.stage_functions import SparseEntries, pairs
 from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
 
 FIRST_PACE = 1e-4  # [s] an iteration, before one was measured

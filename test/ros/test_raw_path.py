@@ -11,7 +11,7 @@ from nav_msgs.msg import Path as PathMessage
 from rclpy.serialization import serialize_message
 
 from lfdm_ros.bounds import BOUNDS, FRAME, MALFORMED, TOO_MANY, Refused
-from lfdm_ros.ros.raw_path import read_path
+from lfdm_ros.ros.plan_messages import read_path
 
 
 def message(points: np.ndarray, frame: str, own: list[str]) -> PathMessage:

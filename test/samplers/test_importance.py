@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lfdm_ros.samplers.importance import weigh
+from lfdm_ros.samplers.least_squares import weigh
 
 
 def test_draws_become_those_of_the_density():
