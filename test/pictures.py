@@ -3,8 +3,6 @@
 The reports that test_report.py, the predictions of test_calibrate.py and what runs in other processes write have theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A small calibration problem: a vehicle of known parameters on two short manoeuvres, recorded with noise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

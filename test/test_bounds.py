@@ -1,7 +1,5 @@
 """The one table of what can be: each range says why, refusals say in one line what is wrong, and are counted by reason."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

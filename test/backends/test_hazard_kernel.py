@@ -1,7 +1,5 @@
 """Vehicles that are followed inside the batch: against trajectories and exact distances outside of it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recordings that are written of a simulated drive."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

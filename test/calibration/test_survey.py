@@ -1,7 +1,5 @@
 """How steering and yaw rate go together in a recording: what was put into it is found, with noise, gaps and clocks that differ."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

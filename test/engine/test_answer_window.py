@@ -1,7 +1,5 @@
 """How far simulated time may run ahead of a driver's answers; in simulated and invented wall time."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

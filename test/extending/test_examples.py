@@ -1,7 +1,5 @@
 """What docs/extending.md promises, from a folder outside the package."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

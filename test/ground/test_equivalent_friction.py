@@ -1,7 +1,5 @@
 """Soil as friction and resistance: what it is made to keep against the exact wheel, how far off the rest is, and vehicles on both."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

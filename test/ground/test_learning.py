@@ -1,7 +1,5 @@
 """Expectation propagation against exact Gaussian regression and against quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A vehicle on a ground of a file: what of it each model meets, by itself or by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from lfdm_ros.ground import load_soil

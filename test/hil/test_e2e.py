@@ -1,7 +1,5 @@
 """Alive counters and checksums: published check values, other implementations, and what is found wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from lfdm_ros.hil.e2e import CHECKSUM, REPEATED, WRONG_SEQUENCE, Protection, crc8

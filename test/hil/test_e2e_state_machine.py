@@ -4,8 +4,6 @@ The fuzz runs the vehicle's end against a device that answers each cycle, in sim
 mixes what the device has sent. Each command carries the tick that it was computed from: its true age is known whatever the link believes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections import deque

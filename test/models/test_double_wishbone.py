@@ -1,7 +1,5 @@
 """The double wishbone in closed form against Newton's method on its loops, differences, and the figures of another implementation."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

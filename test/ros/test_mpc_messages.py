@@ -1,7 +1,5 @@
 """Messages of the MPC node, in and out; its parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Paths read from their bytes: as the middleware itself reads them, whatever the frames' lengths, and nothing but Refused for the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped

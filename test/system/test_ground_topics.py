@@ -1,7 +1,5 @@
 """A ground on the running graph: the vehicle slips where the map says so, and the map is there for whoever comes late."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole stacks: lockstep repeats to the bit, the bag is complete, the command line runs and stops them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

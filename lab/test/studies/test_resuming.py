@@ -1,7 +1,5 @@
 """Studies that are stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
