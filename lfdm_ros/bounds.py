@@ -4,8 +4,6 @@ Messages, services, scenario files and parameters are checked against this one t
 they exclude impossible values, not unusual ones. Input within them must be processed in bounded time.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -8,8 +8,6 @@ By hand, not by pydantic or msgspec: a mistake is one line with file, key, unit 
 one by one; and the bounds above apply while reading, before there is anything to validate.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -4,8 +4,6 @@ A record of settings is a frozen dataclass that inherits `Declared`, with fields
 Checks, YAML, ROS parameters, the command line and the documentation all come from these declarations.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping

@@ -8,8 +8,6 @@ An installed package names an object, or a function that registers several, in a
 A file or module that registers by calls needs no installation: LFDM_PLUGINS lists files (my_tyre.py) and modules, separated as PATH is.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -5,8 +5,6 @@
 pint itself would evaluate any expression, 9**9**9**9 m for as long as that takes; it only ever sees single names.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Batches of vehicles by back end: the processor's machine code, and those that other packages register."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

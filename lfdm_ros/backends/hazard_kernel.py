@@ -4,8 +4,6 @@ Steps, steering, wheel loads and distances are one graph, compiled for vehicles 
 registers and the stack of its block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The compiled equations for callers of their own: from `@numba.njit` code, and as an object file with a header for C."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

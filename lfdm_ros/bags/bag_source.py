@@ -1,7 +1,5 @@
 """A topic of a bag as a source of columns: of ROS 1 or ROS 2, with messages of any type that the bag or this machine defines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ numbers, names of columns and constants, `source.column` for another source (int
 comparisons, `and`, `or`, `not`, and FUNCTIONS. A text has at most 1000 characters and 50 levels, an exponent is a number up to 9.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import sys

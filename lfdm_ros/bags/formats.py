@@ -1,7 +1,5 @@
 """Reads MATLAB, Parquet, MDF and CAN logs into columns, each by the library that people use for it."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Iterator, Mapping

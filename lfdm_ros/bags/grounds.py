@@ -1,7 +1,5 @@
 """Grounds in recordings: a bag of a vehicle on a ground has its document, and a replay is on the same."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

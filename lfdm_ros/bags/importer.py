@@ -1,7 +1,5 @@
 """Turns a recording in files into a bag, by a mapping file; see `lfdm_ros.bags.mapping` for its language."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -16,8 +16,6 @@ Columns are declared with their unit and are in SI units in expressions; what an
 field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -5,8 +5,6 @@ false length is seen and mended; chunks have a checksum. After what cannot be re
 Records of a program's own (opcodes from 0x80) are passed over, and so are fields that a record has beyond those we know.
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct

@@ -4,8 +4,6 @@ Nothing in the bag's folder is changed: of an MCAP file rosbags is shown what st
 copied as far as it can be read.
 """
 
-from __future__ import annotations
-
 import io
 import mmap
 import shutil

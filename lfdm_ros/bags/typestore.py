@@ -1,7 +1,5 @@
 """Message definitions without a ROS installation: Jazzy's own, ours from msg/, and those of sourced workspaces."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os

@@ -1,7 +1,5 @@
 """The posterior of an earlier calibration, to be continued with new recordings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Sampler, rows of the summary and output files are those of a vehicle's calibrati
 likelihood is a Gaussian process's, not a simulation's, so that no `Recipe` with model, vehicle and segments describes it.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

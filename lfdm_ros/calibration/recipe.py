@@ -1,7 +1,5 @@
 """A recipe: what is inferred, from which recordings, in which order. YAML in, validated immutable records out."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

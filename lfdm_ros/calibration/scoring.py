@@ -1,7 +1,5 @@
 """Information of recordings about the unknowns of a recipe, before anything is sampled, and the manoeuvre that is missing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

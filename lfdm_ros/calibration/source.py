@@ -1,7 +1,5 @@
 """Sources of predictions: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and driving."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Contents of a bag that a calibration can use: channels, driving, and the relation of steering and motion."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ measurements are recorded to bags; the calibrator infers the parameters from the
 shows how well the calibrated vehicle predicts. Before and after, an operator behind a slow link shares the vehicle with the controller:
 their risk, and the outcome."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import time

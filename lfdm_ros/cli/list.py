@@ -1,7 +1,5 @@
 """names that the other commands accept, with a line each"""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ Entries cannot go stale: their names are hashes of the sources that can change t
 stored is made again by the next process, and one line on stderr says so.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """CasADi functions, and their exact Jacobians, as machine code: no C compiler, no virtual machine."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node of its own, and equal values the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

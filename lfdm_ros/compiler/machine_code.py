@@ -1,7 +1,5 @@
 """LLVM text to machine code in this process, through the LLVM of llvmlite; object code is kept on disk."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

@@ -4,8 +4,6 @@ numba translates code that is not in the cache; code from the cache needs no imp
 calls, a model's steps, come in as addresses, so that the code holds for every process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -8,8 +8,6 @@ Whatever number and index a graph gives, no memory but that of arrays is read: o
 array its first and last row.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import deque
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ STOPPED, the same without a state or a task. Beside it stands BACKING: where the
 that it came and looks for another (`lfdm_ros.control.routing.backing`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import math

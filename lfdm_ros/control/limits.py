@@ -6,8 +6,6 @@ largest d up to which, in all of them, no wheel's load falls to the margin and t
 the start.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Settings of the controller: each one declared once, with unit, range and description. Nodes, files and help come from this."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lfdm_ros.control.command_limits import CommandLimits

@@ -5,8 +5,6 @@ sets the time step, and then calls `forward` once a step, with values in the ord
 rear axle; all other states of the model (wheel spins, roll, gears, delayed commands) are kept here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A watched folder of finished recordings, and a memory of those taken. Independent of ROS."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

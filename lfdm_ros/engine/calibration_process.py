@@ -1,7 +1,5 @@
 """A calibration in a child process: progress reports, a pause, and an end on request that keeps finished work. Independent of ROS."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

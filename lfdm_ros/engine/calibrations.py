@@ -1,7 +1,5 @@
 """Calibrations, one at a time in a background process, and the use of their results. Independent of ROS."""
 
-from __future__ import annotations
-
 import threading
 import time
 import traceback

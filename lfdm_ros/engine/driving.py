@@ -1,7 +1,5 @@
 """Timing and inputs of the controller: states, scans and tasks as they arrive, checked. Independent of ROS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol

@@ -3,8 +3,6 @@
 `PedalInversion` and `SteeringInversion` invert the model's responses; `Follower` adds feedback for the road and for model errors.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Pictures of a run in closed loop, on Matplotlib's Agg canvas, and its animation."""
 
-from __future__ import annotations
-
 import io
 import math
 import shutil

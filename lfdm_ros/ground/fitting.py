@@ -4,8 +4,6 @@ log p(W) = -1/2 (W - m)' K^-1 (W - m) - 1/2 log |K| - n/2 log 2 pi, K of eq 7. T
 the best are those of generalised least squares. The others are searched by their logarithms with the exact slope (their eq 5.9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, pi

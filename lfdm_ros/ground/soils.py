@@ -1,7 +1,5 @@
 """Soils by name, config/soils/NAME.yaml or a file, and by place: polygons drawn into cells that kernels read as they step."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence

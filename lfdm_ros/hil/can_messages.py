@@ -3,8 +3,6 @@
 Twenty times as fast as a general encoder, for messages as a bench has them: integers up to 64 bits, in either byte order, none multiplexed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Faults on purpose: which there are, when they act, and on what. Simulated time and a seed decide, so a lockstep run repeats."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque

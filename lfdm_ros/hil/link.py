@@ -1,7 +1,5 @@
 """The wire between a bridge and what is at its other end: one interface, whatever it is made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Frames go through the same packing, counters and checksums as on a bus, in lockstep, in one thread: the same each time.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import sys

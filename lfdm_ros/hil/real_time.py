@@ -3,8 +3,6 @@
 Each is used where it is permitted, and said where it is not: `Granted.text`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -11,8 +11,6 @@
 Dead time, lag and rate limits of the actuators are the vehicle's: `vehicle` has changes of the section `actuators` of its file.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

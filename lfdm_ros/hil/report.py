@@ -1,7 +1,5 @@
 """The page of a recording of a bridge, which needs no other file: timing, faults, responses; and the comparison of two recordings."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ lockstep a tick goes on when the device has answered it. Until its first answer 
 pace, while simulated time stands still, so that a device may take its time to start and the run is the same. Faults begin after it.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -4,8 +4,6 @@ Each part says which values of a patch it gives (`Part.gives`); no two may give 
 own; soil has its own strength, whatever the friction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial

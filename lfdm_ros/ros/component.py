@@ -1,7 +1,5 @@
 """The base of all nodes: declared endpoints and parameters, guarded callbacks, transitions that fail in one line, diagnostics."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections import Counter

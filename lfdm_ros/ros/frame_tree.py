@@ -1,7 +1,5 @@
 """Places of frames in each other in the plane, by tf and tf_static; each transform as it was last received."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -11,8 +11,6 @@ Layers of the friction of the ground:
     friction_latent_draw_00 ...  samples of the latent field, all equally likely, jointly over neighbouring places
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The ground that a node's vehicle is on: by its parameters, and as maps on topics."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

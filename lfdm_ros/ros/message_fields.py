@@ -1,7 +1,5 @@
 """Messages, requests and goals as plain values, as YAML has them."""
 
-from __future__ import annotations
-
 import array
 from collections.abc import Mapping
 from typing import Any

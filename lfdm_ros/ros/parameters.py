@@ -1,7 +1,5 @@
 """Parameters of nodes: their declaration to ROS, checks of changes, and those that several nodes have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Inputs of the controller from messages, and messages of its decisions. Those of a cycle are made once and used again."""
 
-from __future__ import annotations
-
 import math
 import struct
 from array import array

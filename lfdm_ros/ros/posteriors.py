@@ -1,7 +1,5 @@
 """The message lfdm_ros/Posterior: made of a stored version, and applied to a vehicle."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Inputs of shared control from messages, and messages of its decisions."""
 
-from __future__ import annotations
-
 import math
 from array import array
 

@@ -1,7 +1,5 @@
 """Topics by name, for nodes that take any: the class of the messages, a quality of service that fits all publishers, a limited rate."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable

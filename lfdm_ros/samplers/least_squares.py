@@ -14,8 +14,6 @@ The draws of the Gaussian are resampled by the density of the posterior over its
 vehicle cannot be, say a stiffness near 0, its draws are not those of the posterior.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

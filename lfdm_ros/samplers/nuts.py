@@ -10,8 +10,6 @@ along the wall's normal is turned round in the metric, which keeps energy and vo
 exact (Afshar and Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo"). The simulator is never asked beyond a bound.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Initial points of Markov chains: around the least-squares optimum, as far apart as the data allow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

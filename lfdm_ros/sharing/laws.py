@@ -6,8 +6,6 @@ a width, so that it rises by the one and falls by the other. It is monotone in t
 whatever the threat; a threat that never falls gives a k that never does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

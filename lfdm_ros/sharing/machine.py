@@ -5,8 +5,6 @@ It keeps no history: the state follows from the present inputs, so that a source
 source came before or not, and the latch of the emergency stop.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """Settings of shared control: each declared once, with unit, range and description. Nodes, files and help are derived from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Many vehicles, each with its own parameters and, where given, inputs, in one compiled parallel call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ Both solve the continuous equations (`rhs`), in which a held state (the accelera
 solution of its own equation, and friction at rest is a damper. Gears stay between outputs and change after each by the rule of
 the model's step; in `rollout_rk4` after each step."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lfdm_ros.backends import RUNGE_KUTTA, SolverFailed, casadi_model, compiled_model_function, implicit_interval, sensitivity_kernel

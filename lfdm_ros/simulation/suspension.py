@@ -1,7 +1,5 @@
 """Kinematics of a vehicle's suspension over its travel, the ends of its linkage, and the vehicle's rest on it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ quadratic programs are measured against.
 Waechter & Biegler 2006, "On the implementation of an interior-point filter line-search algorithm for large-scale nonlinear programming".
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """PIQP (Schwan, Jiang, Kuhn & Jones 2023, proximal interior point) on the whole sparse program: the second solver."""
 
-from __future__ import annotations
-
 import math
 import time
 

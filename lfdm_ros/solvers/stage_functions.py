@@ -1,7 +1,5 @@
 """An optimal control problem's stage as a CasADi graph: dynamics, costs and constraints; sparse matrices filled from its dense blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ All are configured, then all activated, each time in the order of the list; so a
 nothing moves before its driver is there.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Nodes in processes of their own, as their manager sees them: lifecycle services, and the status of a simulator."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any

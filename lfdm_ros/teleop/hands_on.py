@@ -1,7 +1,5 @@
 """A person at a joystick or a keyboard: from axes, buttons and keys to a command. Knows neither ROS nor a device, nor a clock."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ is looked for by the controller's lattice, but only now and then, as a person de
 operator.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

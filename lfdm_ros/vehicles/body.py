@@ -5,8 +5,6 @@ file are from the axles, where they can be measured, and do not move with the lo
 sprung mass's centre.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ ChTMeasyTire (tyres of 70 % section height for cars, 80 % for trucks), whose num
 for a dry road, so `friction_scale` 1 is that road. The tyre carries its full load at a deflection of 16 % of the section height.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from types import MappingProxyType

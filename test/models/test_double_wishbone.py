@@ -16,7 +16,6 @@ from lfdm_ros.vehicles import load_vehicle
 P = SimpleNamespace(**load_vehicle("hmmwv_multibody").parameters)
 WISHBONE = DoubleWishbone(ARRAYS)
 CORNERS = [(axle, left) for axle in ("front", "rear") for left in (True, False)]
-INCH = 0.0254
 
 corner = pytest.mark.parametrize(("axle", "left"), CORNERS, ids=lambda value: str(value))
 

@@ -1,7 +1,5 @@
 """Start-up times of scripts in processes of their own, with an empty cache of compiled code and with a full one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

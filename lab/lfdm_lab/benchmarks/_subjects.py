@@ -1,7 +1,5 @@
 """Subjects of the benchmarks: models, their tyres, and for each tyre a vehicle that has its parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

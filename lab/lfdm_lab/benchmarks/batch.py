@@ -3,8 +3,6 @@
 `lfdm bench batch`. Beside ours the same equations on NumPy arrays of vehicles.
 """
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections.abc import Callable

@@ -12,8 +12,6 @@ bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 
 where their recordings are there, with the processor time that they take; `imports` is the size after the imports alone.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

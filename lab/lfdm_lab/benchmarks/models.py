@@ -3,8 +3,6 @@
 `lfdm bench models`; beside ours any program given with `--peer`.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterable, Sequence

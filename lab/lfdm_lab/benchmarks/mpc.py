@@ -18,8 +18,6 @@ cycle are exempt from it (`gc.freeze`). The slow solvers drive fewer cycles (SLO
   with an empty cache and with a full one.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import os

@@ -1,7 +1,5 @@
 """Damaged recordings: in their bytes, in their metadata, or in their messages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

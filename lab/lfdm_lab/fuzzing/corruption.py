@@ -1,7 +1,5 @@
 """Damage to bytes, as disks, copies and cables do it."""
 
-from __future__ import annotations
-
 import struct
 from random import Random
 

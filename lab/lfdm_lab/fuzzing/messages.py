@@ -1,7 +1,5 @@
 """Messages that no sensible node sends: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, bytes that are no message."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

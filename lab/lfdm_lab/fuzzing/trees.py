@@ -1,7 +1,5 @@
 """Damage to documents of YAML and JSON: in their text, or in their content."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

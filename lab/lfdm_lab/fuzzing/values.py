@@ -1,7 +1,5 @@
 """Values that no sensible sender or author would write."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 from typing import Any

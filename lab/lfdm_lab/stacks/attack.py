@@ -1,7 +1,5 @@
 """Hostile messages, service calls and parameters for a running stack, and a disk that is full. See `lfdm_lab.fuzzing`."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource

@@ -5,8 +5,6 @@ prediction through them. lane_change: entry speeds that grow until the vehicle f
 other ways to drive through them. The plant is always larger than the controller's model; `driving_tables` and `pictures` show the results.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -5,8 +5,6 @@ curvature (with a limit by grip and by the tightest circle), closeness to obstac
 not change sides.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
