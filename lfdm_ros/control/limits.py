@@ -28,7 +28,7 @@ from lfdm_ros.vehicles import Vehicle
 # Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
 CHASSIS = ("twenty_four_dof", "eighteen_dof", "eight_dof")
 # Why the steering is limited. none: full steering is safe; slower: by what a lower speed allows.
-NONE, WHEEL_LOAD, SIDESLIP, SLOWER = CAUSES = ("none", "wheel_load", "sideslip", "slower")
+NONE, WHEEL_LOAD, SIDESLIP, SLOWER = ("none", "wheel_load", "sideslip", "slower")
 
 SPEEDS = tuple(float(v) for v in np.linspace(2.0, 36.0, 16))
 STEP, SAMPLE = 1e-3, 0.01  # physics, and what is looked at [s]

@@ -173,7 +173,7 @@ class Follower:
     def reset(self) -> None:
         """Begins anew: the setpoint counts from the next state."""
         self._time: float | None = None
-        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._angle_rate = self._felt = 0.0
+        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._felt = 0.0
         self._free = True
 
     def inputs(self, time: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> tuple[float, float, float]:

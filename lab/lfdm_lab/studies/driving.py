@@ -28,7 +28,6 @@ from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MPH = 0.44704  # [m/s]
 SPEEDS = (20, 40, 60)  # [mph] of the fields that ship with the package
 FIELD = "obstacle_field_"
 # Settings that make a controller of the comparison.
