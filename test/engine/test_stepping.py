@@ -5,6 +5,8 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -45,6 +47,10 @@ class Loop:
     def wait(self, condition: Callable[[], bool]) -> None:
         with self.seen:
             assert self.seen.wait_for(condition, timeout=20.0), f"after {len(self.published)} states"
+
+    def diverge(self, patch: pytest.MonkeyPatch) -> None:
+        """Has each tick diverge until the patch is undone."""
+        patch.setattr(self.simulator, "advance", Mock(side_effect=SimulationDiverged(0.123, self.simulator.state)))
 
     def __enter__(self) -> "Loop":
         self.stepper.start()
@@ -154,27 +160,17 @@ def test_pose_is_validated(pose: dict[str, float]) -> None:
 
 
 def test_stops_at_the_stop_time_exactly() -> None:
-    ended: list[str] = []
-    over = threading.Event()
-
-    def end(reason: str) -> None:
-        ended.append(reason)
-        over.set()
-
-    with Loop(FREE_RUNNING, speed_factor=0.0, stop_time=0.25, ended=end) as loop:
-        assert over.wait(20.0)
+    ended: SimpleQueue[str] = SimpleQueue()
+    with Loop(FREE_RUNNING, speed_factor=0.0, stop_time=0.25, ended=ended.put) as loop:
+        assert ended.get(timeout=20.0) == "simulated 0.25 s"
         time.sleep(0.05)  # time to go too far, if it did
-    assert loop.latest == 25 * TICK and len(loop.published) == 26
-    assert ended == ["simulated 0.25 s"]
+    assert loop.latest == 25 * TICK and len(loop.published) == 26 and ended.empty()
 
 
 def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(FREE_RUNNING, speed_factor=0.0)
 
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
-    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    loop.diverge(monkeypatch)
     with loop:
         deadline = time.monotonic() + 20.0
         while not loop.stepper.status().diverged and time.monotonic() < deadline:
@@ -190,50 +186,32 @@ def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("stepping", [FREE_RUNNING, LOCKSTEP])
 def test_a_run_with_an_end_that_diverges_has_failed(monkeypatch: pytest.MonkeyPatch, stepping: str) -> None:
     """In lockstep the state has been answered: nothing else would end the run."""
-    failed: list[str] = []
-    over = threading.Event()
+    failed: SimpleQueue[str] = SimpleQueue()
+    loop = Loop(stepping, speed_factor=0.0, stop_time=1.0, answer_timeout=0.05, failed=failed.put)
 
-    def fail(why: str) -> None:
-        failed.append(why)
-        over.set()
-
-    loop = Loop(stepping, speed_factor=0.0, stop_time=1.0, answer_timeout=0.05, failed=fail)
-
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
-    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    loop.diverge(monkeypatch)
     with loop:
         loop.wait(lambda: len(loop.published) == 1)
         loop.stepper.command(TURN, 0)
-        assert over.wait(20.0)
-    assert len(failed) == 1 and "diverged at 0.000 s" in failed[0]
+        assert "diverged at 0.000 s" in failed.get(timeout=20.0)
+    assert failed.empty()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_loop_that_ends_with_an_exception_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed: list[str] = []
-    over = threading.Event()
-
-    def fail(why: str) -> None:
-        failed.append(why)
-        over.set()
-
-    with Loop(FREE_RUNNING, speed_factor=0.0, failed=fail) as loop:
+    failed: SimpleQueue[str] = SimpleQueue()
+    with Loop(FREE_RUNNING, speed_factor=0.0, failed=failed.put) as loop:
         monkeypatch.setattr(loop, "publish", lambda *_: {}["no publisher"])
-        assert over.wait(20.0)
-    assert failed == ["the loop ended, restart the node: KeyError('no publisher')"] == [loop.stepper.status().diverged]
+        assert failed.get(timeout=20.0) == "the loop ended, restart the node: KeyError('no publisher')"
+    assert failed.empty() and loop.stepper.status().diverged.endswith("KeyError('no publisher')")
 
 
 def test_steps_refused_for_divergence_are_not_done_after_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(FREE_RUNNING, speed_factor=0.0)
 
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
     with loop:
         loop.stepper.pause(True)
-        monkeypatch.setattr(loop.simulator, "advance", diverge)
+        loop.diverge(monkeypatch)
         for _ in range(2):  # the one that diverges, and one after it
             with pytest.raises(InputError, match="diverged"):
                 loop.stepper.step(5)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.cli.bench_peer import Peer
@@ -82,7 +81,7 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
               f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
               "print(time.perf_counter() - t)")
 
-    first, warm = starts.seconds_of_starts(script, runs)
+    first, warm = subjects.seconds_of_starts(script, runs)
     return [Measurement.of(f"first_use_s/{subject.chassis}", first, "s"), Measurement.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 

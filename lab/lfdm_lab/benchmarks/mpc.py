@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _starts as starts
+from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
@@ -288,7 +288,7 @@ def cost_of_start(model: str, runs: int) -> list[Measurement]:
         "c.cycle(0.0, Measured(0.0, dict(x=0, y=0, yaw=0, vx=10, vy=0, yaw_rate=0))); "
         "print(time.perf_counter() - t)")
 
-    first, later = starts.seconds_of_starts(script, runs)
+    first, later = subjects.seconds_of_starts(script, runs)
     return [Measurement.of(f"first_start_s/{model}", first, "s"), Measurement.of(f"start_s/{model}", later, "s")]
 
 

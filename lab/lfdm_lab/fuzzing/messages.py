@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from rosbags.interfaces import Nodetype
 
-from lfdm_lab.fuzzing.corruption import corrupt
-from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
+from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS, corrupt
 from lfdm_ros.bags.typestore import build_message, typestore
 
 _LENGTHS = (0, 1, 2, 7, 360, 5000)

@@ -18,7 +18,7 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from lfdm_lab.fuzzing import hostile_base, hostile_cdr
-from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
+from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros import qos
