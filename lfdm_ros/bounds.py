@@ -140,10 +140,7 @@ def require_requested(draws: int, chains: int, seed: int) -> None:
 
 def require_all(values: Mapping[str, float], required: Iterable[str] = (), where: str = "") -> None:
     """Checks values by the names of their quantities; NaN: not measured, where it is not required. Names without a range must be finite.
-
-    Raises:
-        Refused: the line begins with `where`.
-    """
+    Raises Refused: the line begins with `where`."""
     for name in required:
         given = values.get(name)
         if given is None or given != given:

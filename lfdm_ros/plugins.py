@@ -74,11 +74,7 @@ class Door(Registry[T]):
         self._noun, self._kind, self._maker = noun, kind, maker
 
     def register(self, entry: T) -> None:
-        """Registers an entry by its name.
-
-        Raises:
-            InputError: another class, or a name that is taken or invalid.
-        """
+        """Registers an entry by its name. Raises InputError: another class, or a name that is taken or invalid."""
         if not isinstance(entry, self._kind):
             package = ".".join(self._kind.__module__.split(".")[:2])
             raise InputError(f"{entry!r} is no {self._noun}; register a {self._kind.__name__} of {package}")

@@ -147,11 +147,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def parse(text: str) -> ast.expr:
-    """Parses an expression and checks that it stays within the language.
-
-    Raises:
-        ValueError: it does not; the message says what.
-    """
+    """Parses an expression and checks that it stays within the language. Raises ValueError: it does not; the message says what."""
     if len(text) > _LONGEST:
         raise ValueError(f"{quote(text)} has more than {_LONGEST} characters")
     try:

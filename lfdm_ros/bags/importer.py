@@ -36,11 +36,8 @@ class _Loaded:
     wraps: Mapping[str, bool | None]  # which columns jump by a turn; None: an angle of which the mapping does not say it
 
     def at(self, time: np.ndarray, column: str) -> Quantity:
-        """Interpolates a column linearly at other times; one that wraps takes the short direction.
-
-        Raises:
-            InputError: an angle looks like a heading that wraps, and the mapping does not say whether it is one.
-        """
+        """Interpolates a column linearly at other times; one that wraps takes the short direction. Raises InputError: an angle looks like a
+        heading that wraps, and the mapping does not say whether it is one."""
         quantity, wraps = self.columns[column], self.wraps[column]
         if wraps is None:
             self._refuse_wrapped(column)

@@ -78,11 +78,7 @@ def _places(gaps: list[Gap], start: int) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Checks that a file is intact, the summary and the end included; stops at the first flaw.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Checks that a file is intact, the summary and the end included; stops at the first flaw. Raises OSError: it cannot be read."""
     if not path.stat().st_size:
         return False
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -146,11 +146,7 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
 
 
 def is_damaged(path: Path) -> bool:
-    """Checks a storage file for damage, as far as its structure and its checksums show it.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Checks a storage file for damage, as far as its structure and its checksums show it. Raises InputError: the file cannot be read."""
     try:
         status = path.stat()
         if path.suffix == ".mcap":

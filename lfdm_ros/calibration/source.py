@@ -100,11 +100,7 @@ def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str 
 
 
 def from_posterior(directory: Path) -> PredictionSource:
-    """Reads the result of a calibration.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Reads the result of a calibration. Raises InputError: it is none."""
     summary = load_summary(directory)
     posterior = load_posterior(directory)
     stages = [stage for stage in summary["stages"] if stage["temperature"] == 1.0]

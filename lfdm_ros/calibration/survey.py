@@ -58,11 +58,8 @@ class RecordingSurvey:
 
 
 def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
-    """Looks at `vehicle/state` and `control/command` of a recording.
-
-    Raises:
-        InputError: there is no state, no speed or no steering in it, or it hardly moves.
-    """
+    """Looks at `vehicle/state` and `control/command` of a recording. Raises InputError: there is no state, no speed or no steering in it,
+    or it hardly moves."""
     where = f"{recording.path} ({recording.name})"
     try:
         known = existing_fields(recording.path, DEFAULT_STATE, FIELDS)

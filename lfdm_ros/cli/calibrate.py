@@ -168,11 +168,7 @@ def print_notes(bags: Sequence[str]) -> None:
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
-    """Parses options of a sampler, NAME=VALUE each.
-
-    Raises:
-        InputError: one is written otherwise.
-    """
+    """Parses options of a sampler, NAME=VALUE each. Raises InputError: one is written otherwise."""
     options = {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -42,11 +42,8 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
 
 
 def addresses(*arguments: Any) -> list[Any]:
-    """Returns the arguments of a call, of each array its address: it must live as long as that is used.
-
-    Raises:
-        ValueError: an array is not contiguous.
-    """
+    """Returns the arguments of a call, of each array its address: it must live as long as that is used. Raises ValueError: an array is not
+    contiguous."""
     if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
         raise ValueError("machine code takes contiguous arrays")
     return [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]

@@ -217,10 +217,7 @@ class _Study:
 
     def _judge(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
         """Returns by amplitude: all manoeuvres meet the criteria, the criterion that is broken, largest lateral acceleration [m/s^2].
-
-        Raises:
-            InputError: they are broken without steering.
-        """
+        Raises InputError: they are broken without steering."""
         asked, vehicle, model = self._manoeuvres, self._vehicle, self._model
         times, table, ends = asked.runs(amplitudes, self._sides)
         shape = table.shape[:2]

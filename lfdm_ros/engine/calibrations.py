@@ -173,11 +173,7 @@ class Calibrations:
         return Conclusion(conclusion.success, out, message, conclusion.version, conclusion.posterior)
 
     def _keep(self, success: bool, out: str, job: Job | None) -> Conclusion:
-        """Stores the calibration in `out`, finished or partial.
-
-        Raises:
-            InputError: it cannot be read or stored.
-        """
+        """Stores the calibration in `out`, finished or partial. Raises InputError: it cannot be read or stored."""
         calibration_process.describe(out, self._share())
         summary = read_json(Path(out) / SUMMARY)
         posterior = self._publishable(read_json(Path(out) / POSTERIOR), summary)

@@ -123,11 +123,7 @@ class Pilot:
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def begin(self, task: Task) -> None:
-        """Sets the initial task.
-
-        Raises:
-            InputError: it cannot be driven.
-        """
+        """Sets the initial task. Raises InputError: it cannot be driven."""
         self._set(task)
         self._task_in_force = task
 

@@ -33,11 +33,8 @@ class PedalInversion:
     """
 
     def __init__(self, vehicle: Vehicle, model: str = "eight_dof") -> None:
-        """Drives the model from standstill by each throttle, and from its top speed down by each throttle and brake.
-
-        Raises:
-            InputError: the vehicle cannot be that model.
-        """
+        """Drives the model from standstill by each throttle, and from its top speed down by each throttle and brake. Raises InputError: the
+        vehicle cannot be that model."""
         simulator = _simulator(vehicle, model)
         speeds, _ = _run(simulator, 0.0, 1.0, _ACCELERATING)
         self.top_speed = float(min(max(speeds.max(), 1.0), _FASTEST))

@@ -95,11 +95,7 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def log_likelihood_and_slope(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, names: Sequence[str]) -> tuple[float, np.ndarray]:
-    """Returns the same and its derivatives (len(names),) by values of SHAPE.
-
-    Raises:
-        LinAlgError: the covariance is singular.
-    """
+    """Returns the same and its derivatives (len(names),) by values of SHAPE. Raises LinAlgError: the covariance is singular."""
     factor = linalg.cholesky(_covariance(prior, places), lower=True)
     inverse = linalg.cho_solve((factor, True), np.eye(len(latent)))
     missing = latent - prior.mean(*places.T)

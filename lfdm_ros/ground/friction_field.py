@@ -49,11 +49,7 @@ class FrictionLink:
         return np.asarray(self.ice + (self.dry - self.ice) * (0.5 + 0.5 * np.tanh(0.5 * f)))
 
     def latent(self, friction: ArrayLike) -> np.ndarray:
-        """Returns the latent values of friction coefficients of any shape (eq 2).
-
-        Raises:
-            InputError: one is not between ice and dry.
-        """
+        """Returns the latent values of friction coefficients of any shape (eq 2). Raises InputError: one is not between ice and dry."""
         mu = np.asarray(friction, float)
         outside = ~((mu > self.ice) & (mu < self.dry))
         if outside.any():

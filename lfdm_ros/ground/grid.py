@@ -43,11 +43,7 @@ class Grid:
 
     @classmethod
     def covering(cls, lower: tuple[float, float], upper: tuple[float, float], spacing: float) -> Grid:
-        """Returns the smallest grid that begins at `lower` and reaches `upper` [m].
-
-        Raises:
-            InputError: as the grid itself.
-        """
+        """Returns the smallest grid that begins at `lower` and reaches `upper` [m]. Raises InputError: as the grid itself."""
         require_number("spacing", spacing)
         if spacing <= 0.0:
             raise InputError(f"spacing: {spacing:g} m is not above 0")

@@ -53,11 +53,7 @@ class FieldPrior:
             raise InputError(f"gamma: {self.gamma:g} is below 1, where the kernel is not positive definite; give 1 or more")
 
     def having(self, **changes: float) -> FieldPrior:
-        """Returns the same with some values changed.
-
-        Raises:
-            InputError: no such value, or one out of range.
-        """
+        """Returns the same with some values changed. Raises InputError: no such value, or one out of range."""
         known = [field.name for field in fields(self)]
         for name in changes:
             if name not in known:
@@ -131,11 +127,8 @@ class Observations:
 
     @classmethod
     def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
-        """Makes observations of friction coefficients (n,); `noise` is that of their latent values.
-
-        Raises:
-            InputError: as the record, or one is not between ice and dry.
-        """
+        """Makes observations of friction coefficients (n,); `noise` is that of their latent values. Raises InputError: as the record, or
+        one is not between ice and dry."""
         return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
 
     def __len__(self) -> int:

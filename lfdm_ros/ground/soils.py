@@ -76,11 +76,8 @@ def soil_names() -> tuple[str, ...]:
 
 
 def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> SoilProperties:
-    """Returns a soil by its name, from a file, or from a document, which messages call `where`.
-
-    Raises:
-        InputError: no such soil, an unknown or missing key, a unit that does not fit, or a value out of range; names file and key.
-    """
+    """Returns a soil by its name, from a file, or from a document, which messages call `where`. Raises InputError: no such soil, an unknown
+    or missing key, a unit that does not fit, or a value out of range; names file and key."""
     document, where = of_config("soils", source, where)
     optional = [key for key in _DECLARED if key not in _REQUIRED]
     node = mapping(document, where, ("name", *_REQUIRED), ("description", *optional))

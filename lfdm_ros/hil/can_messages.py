@@ -139,11 +139,7 @@ class Message:
 
 
 def require_can() -> tuple[Any, Any]:
-    """Imports can and cantools.
-
-    Raises:
-        InputError: one is not installed; says how.
-    """
+    """Imports can and cantools. Raises InputError: one is not installed; says how."""
     try:
         import can
         import cantools
@@ -164,11 +160,8 @@ def _database(path: Path) -> Any:
 
 
 def find_dbc(name: str) -> Path:
-    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package.
-
-    Raises:
-        InputError: neither exists.
-    """
+    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package. Raises InputError: neither
+    exists."""
     folder = share_directory() / "config" / "can"
     path = Path(name) if Path(name).is_file() else folder / f"{name}.dbc"
     if not path.is_file():

@@ -161,9 +161,5 @@ def register_link(kind: LinkKind) -> None:
 
 
 def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
-    """Makes one end of a link, not yet open.
-
-    Raises:
-        InputError: no such kind, or settings that do not fit.
-    """
+    """Makes one end of a link, not yet open. Raises InputError: no such kind, or settings that do not fit."""
     return LINKS.find(kind).make(end, settings)

@@ -35,11 +35,7 @@ SIZES = {"x": 1.0, "y": 1.0, "yaw": 0.1, "vx": 2.0, "vy": 0.5, "yaw_rate": 0.2, 
 
 
 def reference_device() -> ModuleType:
-    """Imports the module examples/can_device.py, that of this installation.
-
-    Raises:
-        InputError: it is not there, or lacks its packages.
-    """
+    """Imports the module examples/can_device.py, that of this installation. Raises InputError: it is not there, or lacks its packages."""
     require_can()
     path = share_directory() / "examples" / "can_device.py"
     spec = importlib.util.spec_from_file_location("lfdm_can_device", path)

@@ -137,11 +137,7 @@ _T = TypeVar("_T", bound=ActuatorSettings)
 
 
 def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
-    """Reads settings from a file, by path or by its name in config/hil, or from its content.
-
-    Raises:
-        InputError: names file and key.
-    """
+    """Reads settings from a file, by path or by its name in config/hil, or from its content. Raises InputError: names file and key."""
     data, where = documents.of_config("hil", source, "realism")
     data = documents.mapping(data, where, optional=("description", "seed", "sensors", "actuators", "vehicle"))
     seed = data.get("seed", 1)

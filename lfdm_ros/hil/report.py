@@ -38,11 +38,7 @@ class _RecordedRun:
 
 
 def report(path: str | Path) -> str:
-    """Returns the page of a bag.
-
-    Raises:
-        InputError: no bag, or nothing of a bridge in it.
-    """
+    """Returns the page of a bag. Raises InputError: no bag, or nothing of a bridge in it."""
     with open_bag(path) as bag:
         run = _read(bag)
         note = bag.note

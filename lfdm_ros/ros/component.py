@@ -186,11 +186,7 @@ class Component(LifecycleNode):
     takes_all: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
-        """Creates the node, unconfigured.
-
-        Raises:
-            InputError: a parameter given from outside has a wrong type or value.
-        """
+        """Creates the node, unconfigured. Raises InputError: a parameter given from outside has a wrong type or value."""
         super().__init__(name or self.NAME, **kwargs)
         answer_impossible_transitions(self, lambda: self.get_logger().warning(
             f"a transition was asked for that does not exist from state {self.state}"))
@@ -286,11 +282,7 @@ class Component(LifecycleNode):
     # ---- transitions ---------------------------------------------------------------------------------------------------
 
     def bring_up(self, *steps: str) -> None:
-        """Makes transitions, "configure" or "activate".
-
-        Raises:
-            InputError: one failed; says why.
-        """
+        """Makes transitions, "configure" or "activate". Raises InputError: one failed; says why."""
         for step in steps:
             result = self.trigger_configure() if step == "configure" else self.trigger_activate()
             if result != TransitionCallbackReturn.SUCCESS:

@@ -66,11 +66,8 @@ class FrameTree:
                 refusals.refuse("transform", error)
 
     def task(self, task: Task, frame: str) -> Task:
-        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame.
-
-        Raises:
-            Refused: a place out of range.
-        """
+        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame. Raises Refused:
+        a place out of range."""
         if not task.frame or task.frame == frame or not self.knows(task.frame, frame):
             return task
         moved: dict[str, Any] = {}
@@ -82,11 +79,8 @@ class FrameTree:
         return replace(task, frame=frame, **moved)
 
     def points(self, points: np.ndarray, source: str, target: str) -> np.ndarray:
-        """Returns points (n, 2) of frame `source` in frame `target`.
-
-        Raises:
-            Refused: no transform between the two is known, or the points end up out of range.
-        """
+        """Returns points (n, 2) of frame `source` in frame `target`. Raises Refused: no transform between the two is known, or the points
+        end up out of range."""
         ups, downs = self._chain(source), self._chain(target)
         if ups[-1][0] != downs[-1][0]:
             raise Refused(f"frame '{source}' is not known in '{target}'; does somebody publish its transform on tf?", FRAME)

@@ -55,11 +55,8 @@ def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, s
 
 
 def read_grid_map(message: GridMap) -> tuple[Grid, dict[str, np.ndarray]]:
-    """Returns the grid of a message's cells, and its layers (ny, nx) by name; a shifted map is turned back.
-
-    Raises:
-        Refused: parts that do not fit together, a turned grid, one that is too large, or numbers that are not finite where they must be.
-    """
+    """Returns the grid of a message's cells, and its layers (ny, nx) by name; a shifted map is turned back. Raises Refused: parts that do
+    not fit together, a turned grid, one that is too large, or numbers that are not finite where they must be."""
     info = message.info
     for name, value in (("resolution", info.resolution), ("length_x", info.length_x), ("length_y", info.length_y)):
         if not (math.isfinite(value) and value > 0.0):
@@ -106,11 +103,8 @@ def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> Gri
 
 
 def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
-    """Reads the friction that a map has, in the frame of the vehicle's states.
-
-    Raises:
-        Refused: as `read_grid_map`, another frame, a layer that is not there or has holes, or values that no friction has.
-    """
+    """Reads the friction that a map has, in the frame of the vehicle's states. Raises Refused: as `read_grid_map`, another frame, a layer
+    that is not there or has holes, or values that no friction has."""
     if message.header.frame_id != frame:
         raise Refused(f"map: in frame '{message.header.frame_id}', the states are in '{frame}'"[:200], FRAME)
     grid, layers = read_grid_map(message)

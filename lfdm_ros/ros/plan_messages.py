@@ -30,11 +30,8 @@ _START = 4  # origin of the offsets, behind the encapsulation's header
 
 
 def read_path(data: bytes) -> tuple[str, np.ndarray]:
-    """Reads frame and x, y (n, 2) [m] of a serialised nav_msgs/Path, as plain CDR of either byte order.
-
-    Raises:
-        Refused: another encoding, cut off, too many poses, or a pose in another frame than the path's; an empty frame of a pose is none.
-    """
+    """Reads frame and x, y (n, 2) [m] of a serialised nav_msgs/Path, as plain CDR of either byte order. Raises Refused: another encoding,
+    cut off, too many poses, or a pose in another frame than the path's; an empty frame of a pose is none."""
     if len(data) < _START or data[0] != 0 or data[1] not in (0, 1):
         raise Refused("not plain CDR", MALFORMED)
     order = "<" if data[1] else ">"
@@ -123,11 +120,7 @@ def scan_of(message: LaserScan) -> Scan:
 
 
 def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) -> Task:
-    """Makes the task of going to a pose; its heading is free.
-
-    Raises:
-        InputError: not finite, or out of range.
-    """
+    """Makes the task of going to a pose; its heading is free. Raises InputError: not finite, or out of range."""
     position = message.pose.position
     goal = Goal(position.x, position.y, tolerance, stop)
     return Task(f"goal ({goal.x:.1f}, {goal.y:.1f})", message.header.frame_id, goal=goal, speed=speed, stop=stop)

@@ -44,11 +44,8 @@ def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], 
 
 
 def version_message(version: Version | None) -> Posterior:
-    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else.
-
-    Raises:
-        InputError: as `posterior_message`.
-    """
+    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else. Raises InputError:
+    as `posterior_message`."""
     return posterior_message(version.posterior, version.summary, version.number) if version else Posterior()
 
 

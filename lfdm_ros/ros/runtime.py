@@ -122,11 +122,7 @@ class Runtime:
         return list(dict.fromkeys(self._failures))
 
     def raise_if_interrupted(self) -> None:
-        """Checks for a signal before `spin`.
-
-        Raises:
-            Interrupted: a signal has asked to end.
-        """
+        """Checks for a signal before `spin`. Raises Interrupted: a signal has asked to end."""
         if exit_status(self.reason):
             raise Interrupted(exit_status(self.reason))
 

@@ -180,11 +180,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
-    """Finds the unknowns (Q,) at the posterior's mode.
-
-    Raises:
-        ValueError: nothing of the prior can be simulated.
-    """
+    """Finds the unknowns (Q,) at the posterior's mode. Raises ValueError: nothing of the prior can be simulated."""
     fit = _Fit(problem, report)
     return fit.values(fit.minimise(fit.best_of(fit.initial_guess(), np.random.default_rng(0))).x[None])[0]
 
@@ -283,11 +279,8 @@ class _Fit:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need.
-
-        Raises:
-            ValueError: none of them can be simulated.
-        """
+        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need. Raises
+        ValueError: none of them can be simulated."""
         q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
         x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
         x = np.concatenate([start[None], x])
@@ -307,11 +300,7 @@ class _Fit:
     # -- The search -----------------------------------------------------------------------------------------------
 
     def minimise(self, x: np.ndarray) -> _Optimum:
-        """Minimises from x (Q,).
-
-        Raises:
-            ValueError: the start cannot be simulated.
-        """
+        """Minimises from x (Q,). Raises ValueError: the start cannot be simulated."""
         if self._problem.objective.minimiser == "powell":
             return self._powell(x)
         noise, iterations = self.noise(x), 0
@@ -436,11 +425,8 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
 
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
-    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds.
-
-    Raises:
-        ValueError: next to nothing of the Gaussian lies between them.
-    """
+    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds. Raises ValueError: next to nothing of the Gaussian lies
+    between them."""
     draws = np.empty((0, len(centre)))
     for _ in range(GIVE_UP):
         new = centre + rng.standard_normal((count, len(centre))) @ root.T

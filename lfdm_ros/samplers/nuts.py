@@ -104,11 +104,8 @@ class Box:
 
     def drift(self, q: np.ndarray, p: np.ndarray, duration: float,
               velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum.
-
-        Raises:
-            CannotDrift: there are too many reflections.
-        """
+        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum. Raises CannotDrift: there are too many
+        reflections."""
         v = velocity(p)
         for _ in range(REFLECTIONS):
             end = q + duration * v

@@ -171,11 +171,8 @@ class RiskRollouts:
     """Follows intentions of one vehicle; compiled on first use, allocated once. The same situation gives the same answer."""
 
     def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
-        """Makes the rollouts of a vehicle.
-
-        Raises:
-            InputError: no such model, the vehicle lacks parameters of it, or it has other inputs than a driver's.
-        """
+        """Makes the rollouts of a vehicle. Raises InputError: no such model, the vehicle lacks parameters of it, or it has other inputs
+        than a driver's."""
         self.settings = s = settings or RiskSettings()
         self.model = vehicle.model(s.model)
         if len(self.model.inputs) != len(INPUTS):
@@ -207,11 +204,8 @@ class RiskRollouts:
         self.set_vehicle(vehicle)
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
-        """Sets the parameters of the vehicle, and draws of some of them.
-
-        Raises:
-            InputError: the vehicle lacks parameters; nothing is changed then.
-        """
+        """Sets the parameters of the vehicle, and draws of some of them. Raises InputError: the vehicle lacks parameters; nothing is
+        changed then."""
         if vehicle is self._vehicle and draws is self._draws:
             return
         s = self.settings
@@ -231,11 +225,8 @@ class RiskRollouts:
     # -- The answer ---------------------------------------------------------------------------------------------------------------
 
     def assess(self, situation: Situation) -> Risk:
-        """Estimates the risk of the operator's command, and of the autonomy's plan, as far as there are any, from now on.
-
-        Raises:
-            InputError: the state cannot be followed to when a command would act.
-        """
+        """Estimates the risk of the operator's command, and of the autonomy's plan, as far as there are any, from now on. Raises
+        InputError: the state cannot be followed to when a command would act."""
         began = time.perf_counter()
         self.set_vehicle(situation.vehicle, situation.draws)
         x, acting, begin = self._state(situation)

@@ -74,11 +74,7 @@ def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.n
 
 
 def substeps_of(simulator: Simulator, output_step: float) -> int:
-    """Physics steps between two outputs.
-
-    Raises:
-        InputError: output_step is not a multiple of the physics step.
-    """
+    """Physics steps between two outputs. Raises InputError: output_step is not a multiple of the physics step."""
     substeps = round(output_step / simulator.dt)
     if substeps < 1 or abs(substeps * simulator.dt - output_step) > 1e-9 * output_step:
         raise InputError(f"output step {output_step} s is not a multiple of the physics step {simulator.dt} s")

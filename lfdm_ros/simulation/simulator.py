@@ -143,11 +143,8 @@ class Simulator:
         self._u[:] = with_ground(self.model, np.zeros(3))
 
     def meet(self, **values: float) -> None:
-        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`.
-
-        Raises:
-            InputError: as `with_ground`.
-        """
+        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`. Raises InputError: as
+        `with_ground`."""
         self._u[:] = with_ground(self.model, self._u[:3], **values)
 
     def complete(self, inputs: ArrayLike) -> np.ndarray:

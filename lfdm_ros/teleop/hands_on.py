@@ -56,11 +56,7 @@ class Joystick:
         self._touched: set[int] = set()  # triggers that have been seen to move: before that a driver may say 0, which is half pressed
 
     def take(self, time: float, axes: Sequence[float], buttons: Sequence[int]) -> None:
-        """Takes a message at a time [s].
-
-        Raises:
-            Refused: it lacks an axis or button that is used, or is not finite.
-        """
+        """Takes a message at a time [s]. Raises Refused: it lacks an axis or button that is used, or is not finite."""
         s = self.settings
         used = {"steering_axis": s.steering_axis, "throttle_axis": s.throttle_axis}
         used |= {"brake_axis": s.brake_axis} if s.pedals == TRIGGERS else {}

@@ -114,11 +114,8 @@ class Description:
 
 
 def footprint_of(p: Mapping[str, float]) -> Footprint:
-    """Returns the outline that a vehicle's parameters give, or else RULE.
-
-    Raises:
-        InputError: a position point beyond an end of the vehicle.
-    """
+    """Returns the outline that a vehicle's parameters give, or else RULE. Raises InputError: a position point beyond an end of the
+    vehicle."""
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     overhang = OVERHANG * (a + b)
     track = max(p.get("track_front", 0.0), p.get("track_rear", 0.0))

@@ -105,11 +105,7 @@ class TyreSize:
 
 
 def load_of_index(index: int) -> float:
-    """Returns the load [N] that a load index stands for.
-
-    Raises:
-        InputError: no such index.
-    """
+    """Returns the load [N] that a load index stands for. Raises InputError: no such index."""
     if not 0 <= index < len(LOAD_INDEX):
         raise InputError(f"load index {index} is outside 0 to {len(LOAD_INDEX) - 1}")
     return LOAD_INDEX[index] * LOAD_GRAVITY

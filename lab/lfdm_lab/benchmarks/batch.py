@@ -101,11 +101,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`.
-
-    Raises:
-        InputError: no model matches.
-    """
+    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`. Raises InputError: no model matches."""
     models = list(dict.fromkeys(subject.chassis for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)))
     chosen = [model for model in models if fnmatch(model, only)]
     if not chosen:

@@ -27,11 +27,8 @@ RUNS = {
 
 
 def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
-
-    Raises:
-        InputError: nothing matches `only` or a peer's name; a peer fails.
-    """
+    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`. Raises InputError: nothing matches
+    `only` or a peer's name; a peer fails."""
     # Every combination of model, tyre and run, by name.
     table = {f"{subject.name}/{run}": (subject, profile) for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)
              for run, profile in RUNS.items()}
@@ -88,11 +85,8 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
 # -- Beside ours ----------------------------------------------------------------------------------------------------
 
 def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
-    """Returns the peer of each measurement; a peer without a name stands beside all that are measured.
-
-    Raises:
-        InputError: no such measurement, or two peers for one.
-    """
+    """Returns the peer of each measurement; a peer without a name stands beside all that are measured. Raises InputError: no such
+    measurement, or two peers for one."""
     beside: dict[str, Peer] = {}
     for peer in peers:
         if peer.measurement and peer.measurement not in chosen:

@@ -59,11 +59,8 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers.
-
-    Raises:
-        InputError: no such model or solver, or too few cycles.
-    """
+    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers. Raises InputError: no such model or solver, or too few
+    cycles."""
     for what, given, known in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
         for name in given:
             if name not in known:

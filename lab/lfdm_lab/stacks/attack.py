@@ -172,11 +172,8 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
 
 
 def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
-    """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed.
-
-    Raises:
-        InputError: the full disk was reported, as it should be.
-    """
+    """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed. Raises InputError: the full disk was reported, as it
+    should be."""
     alone()
     # The middleware keeps its shared memory in files too.
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"

@@ -182,11 +182,7 @@ def work(item: Item) -> dict[str, Any]:
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Drives one trial with a controller that knows nothing of those before.
-
-    Raises:
-        InputError: no such scenario, vehicle or controller.
-    """
+    """Drives one trial with a controller that knows nothing of those before. Raises InputError: no such scenario, vehicle or controller."""
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
     driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)
