@@ -151,11 +151,7 @@ def read_yaml(path: Path, largest: int = MAX_LENGTH) -> tuple[Any, str]:
 
 def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], called: str) -> tuple[Any, str]:
     """Returns the content of a file of config/`kind`, by name or path, or a given mapping; and its name in messages, which without a file
-    is `called`.
-
-    Raises:
-        InputError: as `find_config` and `read_yaml`.
-    """
+    is `called`. Raises InputError: as `find_config` and `read_yaml`."""
     if isinstance(source, Mapping):
         return source, called
     path = find_config(kind, source)

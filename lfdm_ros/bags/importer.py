@@ -123,11 +123,7 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
 
 def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
     """Lists the recordings to import one by one: the main files of a folder of recordings, or its bags, in the order of their names; else
-    `source`.
-
-    Raises:
-        InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these.
-    """
+    `source`. Raises InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these."""
     path, rules = Path(source), load_mapping(mapping)
     main = rules.source(rules.main, path.stem)
     template = main.file or ""

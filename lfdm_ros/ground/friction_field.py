@@ -17,11 +17,8 @@ MARGIN = 0.02  # of coefficients that are given, to either end
 
 @dataclass(frozen=True)
 class FrictionLink:
-    """mu = ice + (dry - ice) / (1 + exp(-f)): every latent value f is a friction between ice and dry, and every such friction one f.
-
-    Raises:
-        InputError: ice is not above 0, dry not above ice, or beyond what tyres have.
-    """
+    """mu = ice + (dry - ice) / (1 + exp(-f)): every latent value f is a friction between ice and dry, and every such friction one f. Raises
+    InputError: ice is not above 0, dry not above ice, or beyond what tyres have."""
 
     ice: float = 0.1
     dry: float = 0.8

@@ -33,11 +33,8 @@ _BEYOND = 0.5  # of `reach`, which the map is larger by than it needs to be: so 
 
 @dataclass(frozen=True)
 class LearnerSettings(Declared):
-    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements. Raises InputError: a value
+    is out of its range; the message names it."""
 
     ABOUT: ClassVar[str] = "ground: "
 

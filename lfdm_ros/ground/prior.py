@@ -101,11 +101,8 @@ def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise.
-
-    Raises:
-        InputError: shapes that do not fit, a value that is not finite, or noise below 0.
-    """
+    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise. Raises InputError: shapes
+    that do not fit, a value that is not finite, or noise below 0."""
 
     places: np.ndarray
     latent: np.ndarray

@@ -26,10 +26,7 @@ _UNITS = {"frictional_modulus": ("N/m^(n+2)", "^(n+2)", "^2"), "cohesive_modulus
 @dataclass(frozen=True)
 class SoilProperties:
     """A soil in SI units; see `lfdm_ros.models.soil.SOIL` for what each value is. kphi is `frictional_modulus`, kc `cohesive_modulus`.
-
-    Raises:
-        InputError: a value out of its range, or a soil that carries nothing.
-    """
+    Raises InputError: a value out of its range, or a soil that carries nothing."""
 
     name: str
     frictional_modulus: float
@@ -112,11 +109,8 @@ def _check(key: str, value: float, where: str) -> None:
 
 @dataclass(frozen=True)
 class SoilRegion:
-    """A soil inside a polygon, whose corners (n, 2) are places of the map [m].
-
-    Raises:
-        InputError: fewer than three corners, or one that is not finite.
-    """
+    """A soil inside a polygon, whose corners (n, 2) are places of the map [m]. Raises InputError: fewer than three corners, or one that is
+    not finite."""
 
     corners: np.ndarray
     soil: SoilProperties

@@ -171,11 +171,7 @@ def find_dbc(name: str) -> Path:
 
 def messages_of(name: str, controller: bool) -> list[Message]:
     """Returns the messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come
-    last.
-
-    Raises:
-        InputError: no such file, or a message that cannot be used.
-    """
+    last. Raises InputError: no such file, or a message that cannot be used."""
     path = find_dbc(name)
     wanted = "Controller" if controller else "Vehicle"
     found = [Message(m, str(path)) for m in _database(path).messages if wanted in m.senders]

@@ -42,11 +42,8 @@ INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
 class Runtime:
-    """A context with an executor; a context manager that ends both.
-
-    Raises:
-        InputError: ROS cannot start, for example for want of the RMW that the environment names.
-    """
+    """A context with an executor; a context manager that ends both. Raises InputError: ROS cannot start, for example for want of the RMW
+    that the environment names."""
 
     def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None,
                  last: bool = False) -> None:

@@ -102,11 +102,7 @@ class Sample(Protocol):
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None,
                  **options: Any) -> SampleRun:
         """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run, with
-        what there is so far where that means anything.
-
-        Raises:
-            ValueError: no unknowns that can be simulated were found.
-        """
+        what there is so far where that means anything. Raises ValueError: no unknowns that can be simulated were found."""
         ...
 
 

@@ -25,11 +25,8 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Piecewise:
-    """Straight between points (threat, k), level beyond them.
-
-    Raises:
-        InputError: threats that do not rise, or shares that fall or leave [0, 1].
-    """
+    """Straight between points (threat, k), level beyond them. Raises InputError: threats that do not rise, or shares that fall or leave [0,
+    1]."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -58,11 +55,7 @@ def between(engage: float, full: float) -> Piecewise:
 @dataclass(frozen=True)
 class Sigmoid:
     """A logistic curve through 1/2 at `middle`, stretched so that it is 0 at a threat of 0 and 1 at 1; the larger `steepness`, the more it
-    is a step.
-
-    Raises:
-        InputError: a middle outside (0, 1), or no positive steepness.
-    """
+    is a step. Raises InputError: a middle outside (0, 1), or no positive steepness."""
 
     middle: float = 0.5
     steepness: float = 10.0
@@ -82,11 +75,7 @@ class Sigmoid:
 
 @dataclass(frozen=True)
 class Hysteresis:
-    """A law that k rises by; it falls only when the threat is less by `width`.
-
-    Raises:
-        InputError: a width outside [0, 1].
-    """
+    """A law that k rises by; it falls only when the threat is less by `width`. Raises InputError: a width outside [0, 1]."""
 
     law: Law
     width: float

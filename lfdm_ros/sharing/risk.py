@@ -55,11 +55,7 @@ EVERY, SAG = 0.5, 0.02  # [m] spacing of its points, and largest error of its st
 
 @dataclass(frozen=True)
 class RiskSettings(Declared):
-    """Events, accuracy and uncertainties of the risk.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Events, accuracy and uncertainties of the risk. Raises InputError: a value is out of its range; the message names it."""
 
     model: str = setting("eight_dof", "", "vehicle model that is followed, by its name in the registry")
     tyres: str = setting(ALL, "", "own: follow the vehicle's tyre model; all: share the runs among those that it has parameters for, since "

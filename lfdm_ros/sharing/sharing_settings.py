@@ -14,11 +14,7 @@ FORMER_MODES = {"filter": "has been removed, as it failed in every run of its ab
 
 @dataclass(frozen=True)
 class SharingSettings(CommandLimits):
-    """Everything but the vehicle and the components of the threat.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Everything but the vehicle and the components of the threat. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT: ClassVar[str] = "setting "
 

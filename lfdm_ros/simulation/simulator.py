@@ -45,11 +45,7 @@ def diverged(simulator: Simulator, time: float, state: np.ndarray) -> Simulation
 
 def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
     """Returns a state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in
-    the first gear.
-
-    Raises:
-        InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`).
-    """
+    the first gear. Raises InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`)."""
     chosen = vehicle.model(model)
     fields = chosen.states
     names = [f.name for f in fields]

@@ -156,11 +156,7 @@ class Stack:
 
     def with_override(self, assignment: str, value: Any, where: str) -> Stack:
         """Returns the stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, or its name
-        with namespace.
-
-        Raises:
-            InputError: no such node or parameter, or the value does not fit.
-        """
+        with namespace. Raises InputError: no such node or parameter, or the value does not fit."""
         node, dot, parameter = assignment.rpartition(".")
         if dot:
             if all(node not in (entry.name, entry.full_name) for entry in self.nodes):

@@ -15,11 +15,8 @@ BRAKE, SILENT = "brake", "silent"
 
 @dataclass(frozen=True)
 class JoystickSettings(Declared):
-    """Assignment of axes and buttons; the defaults are those of a gamepad under the node joy_node.
-
-    Raises:
-        InputError: a value is out of its range.
-    """
+    """Assignment of axes and buttons; the defaults are those of a gamepad under the node joy_node. Raises InputError: a value is out of its
+    range."""
 
     ABOUT = "joystick: "
 
@@ -105,11 +102,8 @@ class Joystick:
 
 @dataclass(frozen=True)
 class KeyboardSettings(Declared):
-    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held.
-
-    Raises:
-        InputError: a value is out of its range.
-    """
+    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held. Raises InputError: a value is
+    out of its range."""
 
     ABOUT = "keyboard: "
 

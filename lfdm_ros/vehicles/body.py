@@ -52,11 +52,8 @@ def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive.
-
-    Raises:
-        InputError: one is not finite or not positive.
-    """
+    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive. Raises InputError: one is
+    not finite or not positive."""
 
     front: float
     rear: float

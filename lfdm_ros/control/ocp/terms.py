@@ -209,11 +209,8 @@ CONSTRAINTS = (
 
 @dataclass(frozen=True)
 class ProblemLayout:
-    """Names in the vectors of a problem, and its terms: those of every controller and `further` ones.
-
-    Raises:
-        InputError: a further term of a name that is taken.
-    """
+    """Names in the vectors of a problem, and its terms: those of every controller and `further` ones. Raises InputError: a further term of
+    a name that is taken."""
 
     model_states: tuple[str, ...]
     lag: bool

@@ -23,11 +23,7 @@ MAX_OFFSETS = 1000
 
 @dataclass(frozen=True)
 class LatticeSettings(Declared):
-    """Extent of the lattice, and its weights.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Extent of the lattice, and its weights. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT = "lattice: "
 
