@@ -301,8 +301,6 @@ def test_bad_obstacles(obstacles: Obstacles) -> None:
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(InputError, match="horizon"):
-        LatticeSettings(horizon=-1.0)
     with pytest.raises(InputError, match="longest_station"):
         LatticeSettings(longest_station=2.0)
 

@@ -1,6 +1,5 @@
 """Messages of the MPC node, in and out; its parameters."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -19,16 +18,13 @@ from lfdm_ros.bounds import BOUNDS, FRAME, MALFORMED, TOO_MANY, Refused
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.ros.markers import ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds, scan_message
-from lfdm_ros.ros.parameters import by_name
 from lfdm_ros.ros.plan_messages import OUTCOMES, PlanMessages, goal_task, path_task, read_path, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, World
@@ -196,16 +192,6 @@ def test_a_picture_replaces_the_one_before_and_has_markers_of_their_own() -> Non
     assert [m.ns for m in array.markers[1:]] == ["obstacles", "obstacles", "velocities", "world", "route", "goal"]
     assert len({(m.ns, m.id) for m in array.markers}) == len(array.markers)
     assert array.markers[2].scale.x == 2.0 and (array.markers[4].points[0].x, len(array.markers[4].points)) == (2.0, 4)
-
-
-def test_each_setting_is_a_parameter_with_its_range_and_description() -> None:
-    table = by_name(MpcController.PARAMETERS)
-    assert len(table) == len(MpcController.PARAMETERS) + 1  # no name twice; use_sim_time
-    for field in dataclasses.fields(Settings):
-        parameter = table[field.name]
-        assert parameter.default == getattr(Settings(), field.name) and parameter.live == field.metadata["live"]
-        assert parameter.description.startswith(field.metadata["description"])
-        assert (parameter.lower, parameter.upper) == (field.metadata["lower"], field.metadata["upper"])
 
 
 def message(points: np.ndarray, frame: str, own: list[str]) -> PathMessage:
