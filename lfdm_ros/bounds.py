@@ -4,8 +4,6 @@ Messages, services, scenario files and parameters are checked against this one t
 they exclude impossible values, not unusual ones. Input within them must be processed in bounded time.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -143,10 +141,7 @@ def require_requested(draws: int, chains: int, seed: int) -> None:
 
 def require_all(values: Mapping[str, float], required: Iterable[str] = (), where: str = "") -> None:
     """Checks values by the names of their quantities; NaN: not measured, where it is not required. Names without a range must be finite.
-
-    Raises:
-        Refused: the line begins with `where`.
-    """
+    Raises Refused: the line begins with `where`."""
     for name in required:
         given = values.get(name)
         if given is None or given != given:

@@ -4,8 +4,6 @@ A version number does not change while a tyre model is edited. So a key hashes t
 part, of registered plug-ins, and the versions of the numerical libraries.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -8,8 +8,6 @@ By hand, not by pydantic or msgspec: a mistake is one line with file, key, unit 
 one by one; and the bounds above apply while reading, before there is anything to validate.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -93,11 +91,7 @@ class _Loader(_Reader):
 
 
 def parse_yaml(text: str, where: str, largest: int = MAX_LENGTH) -> Any:
-    """Returns the document in a text.
-
-    Raises:
-        InputError: it is not YAML, or beyond the bounds of this module; `where` leads the message.
-    """
+    """Returns the document in a text. Raises InputError: it is not YAML, or beyond the bounds of this module; `where` leads the message."""
     if len(text) > largest:
         raise InputError(f"{where}: longer than {largest} characters")
     try:
@@ -116,11 +110,8 @@ def parse_yaml(text: str, where: str, largest: int = MAX_LENGTH) -> Any:
 
 
 def parse_json(text: str, where: str, pairs: Callable[[Sequence[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Returns the document in a text; `pairs` makes its objects.
-
-    Raises:
-        InputError: it is not JSON, or beyond the bounds of this module; `where` leads the message.
-    """
+    """Returns the document in a text; `pairs` makes its objects. Raises InputError: it is not JSON, or beyond the bounds of this module;
+    `where` leads the message."""
     try:
         value = json.loads(text, object_pairs_hook=pairs, parse_int=_integer)
     except InputError:
@@ -138,11 +129,8 @@ def parse_json(text: str, where: str, pairs: Callable[[Sequence[tuple[str, Any]]
 
 
 def read_text(path: Path, kind: str, largest: int = MAX_LENGTH) -> str:
-    """Returns the text of a file of at most `largest` bytes; `kind` names it in messages.
-
-    Raises:
-        InputError: it cannot be read, is no text or too long.
-    """
+    """Returns the text of a file of at most `largest` bytes; `kind` names it in messages. Raises InputError: it cannot be read, is no text
+    or too long."""
     try:
         with path.open("rb") as file:
             data = file.read(largest + 1)
@@ -155,22 +143,15 @@ def read_text(path: Path, kind: str, largest: int = MAX_LENGTH) -> str:
 
 
 def read_yaml(path: Path, largest: int = MAX_LENGTH) -> tuple[Any, str]:
-    """Returns the document of a file and its text, of at most `largest` characters.
-
-    Raises:
-        InputError: the file cannot be read, is not YAML, or beyond the bounds of this module.
-    """
+    """Returns the document of a file and its text, of at most `largest` characters. Raises InputError: the file cannot be read, is not
+    YAML, or beyond the bounds of this module."""
     text = read_text(path, "YAML", largest)
     return parse_yaml(text, str(path), largest), text
 
 
 def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], called: str) -> tuple[Any, str]:
     """Returns the content of a file of config/`kind`, by name or path, or a given mapping; and its name in messages, which without a file
-    is `called`.
-
-    Raises:
-        InputError: as `find_config` and `read_yaml`.
-    """
+    is `called`. Raises InputError: as `find_config` and `read_yaml`."""
     if isinstance(source, Mapping):
         return source, called
     path = find_config(kind, source)
@@ -178,11 +159,8 @@ def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], cal
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file written by a program.
-
-    Raises:
-        InputError: the file cannot be read, holds no JSON object, or is beyond the bounds of this module.
-    """
+    """Returns the object in a JSON file written by a program. Raises InputError: the file cannot be read, holds no JSON object, or is
+    beyond the bounds of this module."""
     content = parse_json(read_text(path, "JSON", MAX_GENERATED_LENGTH), str(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no JSON object")
@@ -201,11 +179,7 @@ def _too_large(value: int) -> bool:
 
 
 def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns `node` as a mapping with all required keys and no others than those and the optional ones.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Returns `node` as a mapping with all required keys and no others than those and the optional ones. Raises InputError: it is not."""
     required = tuple(required)
     allowed = (*required, *optional)
     if not isinstance(node, dict):
@@ -220,22 +194,14 @@ def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Itera
 
 
 def number(value: Any, where: str) -> float:
-    """Returns a finite number.
-
-    Raises:
-        InputError: anything else, booleans too.
-    """
+    """Returns a finite number. Raises InputError: anything else, booleans too."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -sys.float_info.max <= value <= sys.float_info.max:
         raise InputError(f"{where}: expected a finite number, found {quote(value)}")
     return float(value)
 
 
 def integer(value: Any, where: str, least: int, most: int = 2**63 - 1) -> int:
-    """Returns a whole number from `least` to `most`.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """Returns a whole number from `least` to `most`. Raises InputError: it is something else."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         bound = f"at least {least}" if most == 2**63 - 1 else f"{least} to {most}"
         raise InputError(f"{where}: expected a whole number of {bound}, found {quote(value)}")
@@ -243,22 +209,15 @@ def integer(value: Any, where: str, least: int, most: int = 2**63 - 1) -> int:
 
 
 def text(value: Any, where: str) -> str:
-    """Returns a text that is not empty.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """Returns a text that is not empty. Raises InputError: it is something else."""
     if not isinstance(value, str) or not value:
         raise InputError(f"{where}: expected a text, found {quote(value)}")
     return value
 
 
 def quantity(node: Any, unit: str, where: str) -> tuple[float, str]:
-    """Returns a number written {value: ..., unit: ..., source: ...}, in `unit`, and its source.
-
-    Raises:
-        InputError: it is written otherwise, is not finite, or its unit does not fit.
-    """
+    """Returns a number written {value: ..., unit: ..., source: ...}, in `unit`, and its source. Raises InputError: it is written otherwise,
+    is not finite, or its unit does not fit."""
     entry = _quantity(node, unit, where)
     return _converted(entry["value"], entry, unit, where), str(entry.get("source", ""))
 

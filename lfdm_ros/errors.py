@@ -1,7 +1,5 @@
 """Exceptions of the command line: invalid input, a failed run, a signal to end; and quoting of values in messages."""
 
-from __future__ import annotations
-
 import difflib
 import reprlib
 import sys

@@ -1,7 +1,5 @@
 """Files written whole or not at all, also on a full disk."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator

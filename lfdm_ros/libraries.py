@@ -1,7 +1,5 @@
 """Libraries whose import needs care."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import time

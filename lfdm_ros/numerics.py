@@ -4,8 +4,6 @@ Products and solutions of BLAS and LAPACK depend on the kernels chosen for a pro
 has one order.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 CONFIDENCE = 0.95

@@ -4,8 +4,6 @@ A record of settings is a frozen dataclass that inherits `Declared`, with fields
 Checks, YAML, ROS parameters, the command line and the documentation all come from these declarations.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -53,11 +51,8 @@ class Parameter:
     former: Mapping[str, str] = field(default_factory=dict)
 
     def convert(self, value: Any, where: str) -> Value:
-        """Checks a value from YAML or a command line and gives it the declared type.
-
-        Raises:
-            InputError: wrong type, not finite, out of range or not among the choices; the message starts with `where`.
-        """
+        """Checks a value from YAML or a command line and gives it the declared type. Raises InputError: wrong type, not finite, out of
+        range or not among the choices; the message starts with `where`."""
         kind = type(self.default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = documents.number(value, where)
@@ -147,9 +142,6 @@ class Exposed(Generic[T]):
         return tuple(self.by_field.values())
 
     def record(self, value: Callable[[str], Any], **fixed: Any) -> T:
-        """Returns the record of the parameters' values, which `value` returns by name, but for `fixed` fields.
-
-        Raises:
-            InputError: they do not fit together.
-        """
+        """Returns the record of the parameters' values, which `value` returns by name, but for `fixed` fields. Raises InputError: they do
+        not fit together."""
         return self.kind(**{name: value(p.name) for name, p in self.by_field.items() if name not in fixed}, **fixed)

@@ -8,8 +8,6 @@ An installed package names an object, or a function that registers several, in a
 A file or module that registers by calls needs no installation: LFDM_PLUGINS lists files (my_tyre.py) and modules, separated as PATH is.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os
@@ -76,11 +74,7 @@ class Door(Registry[T]):
         self._noun, self._kind, self._maker = noun, kind, maker
 
     def register(self, entry: T) -> None:
-        """Registers an entry by its name.
-
-        Raises:
-            InputError: another class, or a name that is taken or invalid.
-        """
+        """Registers an entry by its name. Raises InputError: another class, or a name that is taken or invalid."""
         if not isinstance(entry, self._kind):
             package = ".".join(self._kind.__module__.split(".")[:2])
             raise InputError(f"{entry!r} is no {self._noun}; register a {self._kind.__name__} of {package}")

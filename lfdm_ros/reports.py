@@ -45,11 +45,7 @@ def add_figure_argument(parser: argparse.ArgumentParser, shown: str) -> None:
 
 
 def require_figure(path: Path | None, option: str = "--figure") -> None:
-    """Checks the file name of a figure before the computation; None passes.
-
-    Raises:
-        InputError: no suffix of SUFFIXES, or no such folder.
-    """
+    """Checks the file name of a figure before the computation; None passes. Raises InputError: no suffix of SUFFIXES, or no such folder."""
     if path is None:
         return
     if path.suffix.lower() not in SUFFIXES:

@@ -1,7 +1,5 @@
 """Files of the package: vehicles, stacks, recipes, mappings and message definitions."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

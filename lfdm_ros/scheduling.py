@@ -7,8 +7,6 @@ Processes of this machine are a pool of the standard library: Dask is optional, 
 its workers in the middle of one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copyreg
 import multiprocessing

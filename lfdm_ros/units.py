@@ -5,8 +5,6 @@
 pint itself would evaluate any expression, 9**9**9**9 m for as long as that takes; it only ever sees single names.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator
@@ -40,11 +38,8 @@ def _registry() -> Any:
 
 @cache
 def unit_scale(unit: str) -> tuple[float, float, Any]:
-    """Returns (factor, offset, dimension) with value_SI = factor * value + offset; dimension is pint's dimensionality.
-
-    Raises:
-        ValueError: the unit is unknown.
-    """
+    """Returns (factor, offset, dimension) with value_SI = factor * value + offset; dimension is pint's dimensionality. Raises ValueError:
+    the unit is unknown."""
     registry = _registry()
     try:
         named = [registry.Unit(name) if power == 1.0 else registry.Unit(name) ** power for name, power in _powers(unit)]

@@ -1,7 +1,5 @@
 """Chromium of the distribution, driven by Playwright, for tests of the cockpit's page."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Derivatives by differences, for tests of exact ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

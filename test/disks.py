@@ -1,7 +1,5 @@
 """Full disks."""
 
-from __future__ import annotations
-
 import resource
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """ROS domains of the tests, 1 to 100, which Linux uses for nothing else: processes that test side by side do not meet."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Drivers for closed loops that are not about driving."""
 
-from __future__ import annotations
-
 from lfdm_ros.control import Cycle, CycleOutcome, Settings
 
 

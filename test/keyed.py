@@ -1,7 +1,5 @@
 """Modules that a key of results must have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from lfdm_ros import cache_key

@@ -1,7 +1,5 @@
 """A function as a batch kernel computes it: in lanes."""
 
-from __future__ import annotations
-
 import ctypes
 
 import casadi as ca

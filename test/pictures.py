@@ -1,9 +1,7 @@
 """Reports without their pictures, which are half of a short calibration: for tests that look at something else.
 
-The reports that test_report.py, the predictions of test_calibrate.py and what runs in other processes write have theirs.
+The reports that test_summary.py, the predictions of test_calibrate.py and what runs in other processes write have theirs.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Problems with posteriors that are known, for tests of samplers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """A small calibration problem: a vehicle of known parameters on two short manoeuvres, recorded with noise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +42,28 @@ stages:
     channels:
       vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}
       yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+"""
+
+# Tyres that never slide, on what drives in fact; TAKE: the pieces that are fitted.
+SINGLE_TRACK = """
+model: linear_single_track
+vehicle: hmmwv
+step: {value: 10, unit: ms}
+draws: 100
+chains: 2
+sampler: least_squares
+stages:
+  - name: lateral
+    recording: drive
+    window: [0, null]
+    split: {length: {value: 2, unit: s}, take: TAKE}
+    prescribed: {vx: {topic: vehicle/state}}
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+      cornering_stiffness_rear: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+    channels:
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+      vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}
 """
 
 

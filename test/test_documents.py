@@ -1,7 +1,5 @@
 """Documents that no person writes, given to everything that reads documents: an answer, or one line."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

@@ -1,7 +1,5 @@
 """Disks that refuse: what can be made again goes on with a warning, what cannot ends in one line, and nothing is left half written."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What docs/install.md tells people to install is what the package declares."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Tests look at the package as those do who use it: private names stand in them only where nothing public could serve."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

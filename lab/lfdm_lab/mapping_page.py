@@ -1,7 +1,5 @@
 """The tables in docs/own_vehicle.md, from the declarations: python -m lfdm_lab.mapping_page docs/own_vehicle.md"""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The page docs/parameters.md, written from the declarations: python -m lfdm_lab.parameters_page > docs/parameters.md"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from lfdm_ros.ros.parameters import Parameter

@@ -1,7 +1,5 @@
 """Processes from outside, by psutil: memory, processor time, files. A process that has ended, or is another user's, has none of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The page docs/topics.md, written from the declarations: python -m lfdm_lab.topics_page > docs/topics.md"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy

@@ -1,7 +1,5 @@
 """The reference pages are what the declarations give."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Use of memory, processor and files by processes, against what they have done."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Batches of vehicles by back end: the processor's machine code, and those that other packages register."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,11 +60,8 @@ def default_backend() -> str:
 
 @once
 def compile_batch(backend: str, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
-    """Compiles batches of a model by a back end's name, the first time.
-
-    Raises:
-        InputError: an unknown back end, or one that cannot do this model or precision here.
-    """
+    """Compiles batches of a model by a back end's name, the first time. Raises InputError: an unknown back end, or one that cannot do this
+    model or precision here."""
     try:
         return BACKENDS.find(backend).compile(model, precision, separate_inputs, prescribed)
     except InputError as error:

@@ -1,7 +1,5 @@
 """The equations as CasADi graphs: exact Jacobians, and what `machine_code` compiles."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Steps, steering, wheel loads and distances are one graph, compiled for vehicles 
 registers and the stack of its block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -57,10 +55,7 @@ class HazardKernel:
 @cache
 def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKernel:
     """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold.
-
-    Raises:
-        ValueError: the model has other inputs than the driver's.
-    """
+    Raises ValueError: the model has other inputs than the driver's."""
     if len(model.inputs) != 3:
         raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))

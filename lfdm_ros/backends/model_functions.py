@@ -1,7 +1,5 @@
 """Functions of a model for one vehicle: on arrays, as machine code with exact Jacobians, and under SUNDIALS."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """The compiled equations for callers of their own: from `@numba.njit` code, and as an object file with a header for C."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -65,11 +63,8 @@ def numba_function(model: Model, function: str) -> Callable[..., Any]:
 
 
 def constants(model: Model, p: np.ndarray) -> np.ndarray:
-    """Computes the numbers that `advance` needs of the parameters (np,), once for as long as they stay.
-
-    Raises:
-        ValueError: p has another size.
-    """
+    """Computes the numbers that `advance` needs of the parameters (np,), once for as long as they stay. Raises ValueError: p has another
+    size."""
     values = np.ascontiguousarray(p, dtype=float)
     if values.shape != (len(model.parameters),):
         raise ValueError(f"{model.name} has {len(model.parameters)} parameters, got an array of shape {values.shape}")
@@ -85,11 +80,8 @@ class ObjectFiles:
 
 
 def write_object(model: Model, folder: Path) -> ObjectFiles:
-    """Writes the model's `advance` as a position-independent object for this processor, and a header that documents it.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
+    """Writes the model's `advance` as a position-independent object for this processor, and a header that documents it. Raises InputError:
+    the folder cannot be written."""
     stem = "lfdm_" + "".join(c if c.isalnum() else "_" for c in model.name)
     text = advance_text(model, prefix=f"{stem}_")
     files = ObjectFiles(folder / f"{stem}.o", folder / f"{stem}.h")

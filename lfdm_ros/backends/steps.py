@@ -1,7 +1,5 @@
 """One step of a model as a graph, by the half-implicit rule or by Runge-Kutta's."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One vehicle, tick by tick: many steps in one call, the values of the wheels side by side in vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ state that depends on what is differentiated, stay in registers or on the stack 
 alone is computed once, before the loops.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

@@ -6,18 +6,6 @@ from lfdm_ros.bags.reader import Bag, Series, bags_in, existing_fields, open_bag
 from lfdm_ros.bags.writer import BagWriter
 
 __all__ = [
-    "Bag",
-    "BagWriter",
-    "Series",
-    "bag_info",
-    "bags_in",
-    "existing_fields",
-    "format_info",
-    "import_recording",
-    "not_driven",
-    "open_bag",
-    "read_series",
-    "recording_name",
-    "recording_sha256",
-    "recordings_in",
+    "Bag", "BagWriter", "Series", "bag_info", "bags_in", "existing_fields", "format_info", "import_recording", "not_driven", "open_bag",
+    "read_series", "recording_name", "recording_sha256", "recordings_in"
 ]

@@ -1,7 +1,5 @@
 """A topic of a bag as a source of columns: of ROS 1 or ROS 2, with messages of any type that the bag or this machine defines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,11 +28,8 @@ class _Messages:
 
 
 def read_topic(source: MappedSource, path: Path) -> SourceTable:
-    """Reads the fields of a topic that the mapping takes, with the times of the messages.
-
-    Raises:
-        InputError: no readable bag, no such topic or field, or a field that is no number.
-    """
+    """Reads the fields of a topic that the mapping takes, with the times of the messages. Raises InputError: no readable bag, no such topic
+    or field, or a field that is no number."""
     if not path.exists():
         raise FileNotFoundError(path)
     where = f"{path}: {source.topic}"
@@ -80,11 +75,7 @@ def _ros2(path: Path, topic: str) -> Iterator[_Messages]:
 
 @contextmanager
 def open_ros1(path: Path) -> Iterator[AnyReader]:
-    """Opens a bag of ROS 1.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Opens a bag of ROS 1. Raises InputError: it cannot be read."""
     try:
         reader = AnyReader([path])
         reader.open()

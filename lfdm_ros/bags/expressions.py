@@ -5,8 +5,6 @@ numbers, names of columns and constants, `source.column` for another source (int
 comparisons, `and`, `or`, `not`, and FUNCTIONS. A text has at most 1000 characters and 50 levels, an exponent is a number up to 9.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import sys
@@ -149,11 +147,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def parse(text: str) -> ast.expr:
-    """Parses an expression and checks that it stays within the language.
-
-    Raises:
-        ValueError: it does not; the message says what.
-    """
+    """Parses an expression and checks that it stays within the language. Raises ValueError: it does not; the message says what."""
     if len(text) > _LONGEST:
         raise ValueError(f"{quote(text)} has more than {_LONGEST} characters")
     try:

@@ -4,8 +4,6 @@ An array X_by_KIND has the order of the names in the array KIND_names beside it;
 messages without it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

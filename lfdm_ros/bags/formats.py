@@ -1,7 +1,5 @@
 """Reads MATLAB, Parquet, MDF and CAN logs into columns, each by the library that people use for it."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Iterator, Mapping
@@ -21,11 +19,8 @@ _NESTED = 8  # structures within structures that are looked into
 
 
 def read_mat(source: MappedSource, path: Path) -> SourceTable:
-    """Reads MATLAB files of versions 5 to 7.3.
-
-    Raises:
-        InputError: not such a file, or the variables that the mapping takes are not of one length.
-    """
+    """Reads MATLAB files of versions 5 to 7.3. Raises InputError: not such a file, or the variables that the mapping takes are not of one
+    length."""
     from scipy.io import loadmat
 
     try:
@@ -76,11 +71,8 @@ def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_parquet(source: MappedSource, path: Path) -> SourceTable:
-    """Reads Parquet, only the columns that the mapping takes.
-
-    Raises:
-        InputError: not such a file, or a column that is taken has no numbers.
-    """
+    """Reads Parquet, only the columns that the mapping takes. Raises InputError: not such a file, or a column that is taken has no
+    numbers."""
     parquet = _library("pyarrow", "parquet", path)
     try:
         table = parquet.read_table(path)
@@ -110,11 +102,8 @@ def _arrow_numbers(column: Any, where: str) -> np.ndarray:
 
 
 def read_mdf(source: MappedSource, path: Path) -> SourceTable:
-    """Reads one channel group of an ASAM MDF file, version 3 or 4.
-
-    Raises:
-        InputError: not such a file, or no group, or more than one, has the channels.
-    """
+    """Reads one channel group of an ASAM MDF file, version 3 or 4. Raises InputError: not such a file, or no group, or more than one, has
+    the channels."""
     asammdf = _library("asammdf", "mdf", path)
     if not path.is_file():
         raise FileNotFoundError(path)
@@ -163,11 +152,8 @@ def _mdf_group(source: MappedSource, file: Any, places: Mapping[str, list[tuple[
 
 
 def read_can(source: MappedSource, path: Path, mapping: Path) -> SourceTable:
-    """Reads the frames of one message in a log of CAN frames, by a DBC file.
-
-    Raises:
-        InputError: log or DBC cannot be read, the DBC has no such message, or none was received.
-    """
+    """Reads the frames of one message in a log of CAN frames, by a DBC file. Raises InputError: log or DBC cannot be read, the DBC has no
+    such message, or none was received."""
     can, cantools = _library("python-can", "can", path), _library("cantools", "can", path)
     if not path.is_file():
         raise FileNotFoundError(path)

@@ -1,7 +1,5 @@
 """Grounds in recordings: a bag of a vehicle on a ground has its document, and a replay is on the same."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -21,11 +19,8 @@ def is_bag(source: str | os.PathLike[str]) -> bool:
 
 
 def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
-    """Returns the ground of a recording: the last message on its topic.
-
-    Raises:
-        InputError: no bag, no ground in it, or a seed, since that ground is as it was.
-    """
+    """Returns the ground of a recording: the last message on its topic. Raises InputError: no bag, no ground in it, or a seed, since that
+    ground is as it was."""
     with open_bag(Path(bag)) as source:
         try:
             connections = source.select(TOPIC)

@@ -1,7 +1,5 @@
 """Turns a recording in files into a bag, by a mapping file; see `lfdm_ros.bags.mapping` for its language."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -38,11 +36,8 @@ class _Loaded:
     wraps: Mapping[str, bool | None]  # which columns jump by a turn; None: an angle of which the mapping does not say it
 
     def at(self, time: np.ndarray, column: str) -> Quantity:
-        """Interpolates a column linearly at other times; one that wraps takes the short direction.
-
-        Raises:
-            InputError: an angle looks like a heading that wraps, and the mapping does not say whether it is one.
-        """
+        """Interpolates a column linearly at other times; one that wraps takes the short direction. Raises InputError: an angle looks like a
+        heading that wraps, and the mapping does not say whether it is one."""
         quantity, wraps = self.columns[column], self.wraps[column]
         if wraps is None:
             self._refuse_wrapped(column)
@@ -128,11 +123,7 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
 
 def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
     """Lists the recordings to import one by one: the main files of a folder of recordings, or its bags, in the order of their names; else
-    `source`.
-
-    Raises:
-        InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these.
-    """
+    `source`. Raises InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these."""
     path, rules = Path(source), load_mapping(mapping)
     main = rules.source(rules.main, path.stem)
     template = main.file or ""

@@ -1,7 +1,5 @@
 """Summary of a bag, as values and as a table."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable
 from contextlib import suppress

@@ -16,8 +16,6 @@ Columns are declared with their unit and are in SI units in expressions; what an
 field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
@@ -136,11 +134,7 @@ _OVERRIDABLE = tuple(name for name in names(SOURCE_KEYS) if name != "by_recordin
 
 
 def load_mapping(path: str | Path) -> MappingFile:
-    """Reads and validates a mapping file.
-
-    Raises:
-        InputError: naming the file and the key.
-    """
+    """Reads and validates a mapping file. Raises InputError: naming the file and the key."""
     path = Path(path)
     content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), names(FILE_KEYS))
     origin = content.get("time_origin", "keep")

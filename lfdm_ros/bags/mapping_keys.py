@@ -1,7 +1,5 @@
 """Keys of a mapping file and formats of its sources, for the reader of mappings and the page about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

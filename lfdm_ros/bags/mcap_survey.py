@@ -5,8 +5,6 @@ false length is seen and mended; chunks have a checksum. After what cannot be re
 Records of a program's own (opcodes from 0x80) are passed over, and so are fields that a record has beyond those we know.
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct
@@ -80,11 +78,7 @@ def _places(gaps: list[Gap], start: int) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Checks that a file is intact, the summary and the end included; stops at the first flaw.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Checks that a file is intact, the summary and the end included; stops at the first flaw. Raises OSError: it cannot be read."""
     if not path.stat().st_size:
         return False
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -1,7 +1,5 @@
 """Arrays with a physical dimension, which catch a metre that lands in a field of m/s, and the columns of a source file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -100,11 +100,8 @@ class Bag:
         return self.custom.get("between_rows", HOLD)
 
     def select(self, topic: str) -> list[Any]:
-        """Connections of a topic; "vehicle/state" is "/vehicle/state", and "/a/vehicle/state" where all topics are below "/a".
-
-        Raises:
-            InputError: there is none, or its messages have several types.
-        """
+        """Connections of a topic; "vehicle/state" is "/vehicle/state", and "/a/vehicle/state" where all topics are below "/a". Raises
+        InputError: there is none, or its messages have several types."""
         found = [c for c in self.connections if c.topic.lstrip("/") == topic.lstrip("/")]
         if not found:
             name = f"/{topic.lstrip('/')}"
@@ -125,11 +122,7 @@ class Bag:
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
     def decode(self, cdr: bytes, msgtype: str) -> Any:
-        """Returns the message as a rosbags object.
-
-        Raises:
-            InputError: the bytes do not fit the type, or the type is unknown.
-        """
+        """Returns the message as a rosbags object. Raises InputError: the bytes do not fit the type, or the type is unknown."""
         if msgtype not in self.typestore.fielddefs:
             raise InputError(f"{self.path} has no definition of {msgtype}, and lfdm_ros does not know it either")
         try:
@@ -331,11 +324,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
 
 
 def existing_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bool]:
-    """Returns those of `fields` that the messages of a topic have.
-
-    Raises:
-        InputError: no such bag or topic.
-    """
+    """Returns those of `fields` that the messages of a topic have. Raises InputError: no such bag or topic."""
     with open_bag(path) as bag:
         msgtype = bag.select(topic)[0].msgtype
 

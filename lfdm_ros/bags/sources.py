@@ -1,7 +1,5 @@
 """Reads the files of a recording into columns: text and NumPy here, others in `lfdm_ros.bags.formats` and `bag_source`."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Callable, Sequence

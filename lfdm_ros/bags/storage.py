@@ -9,8 +9,6 @@ process that was killed. Here each checkpoint ends in a bag that any reader take
 - metadata.yaml is replaced, with `closed: "false"` in its custom_data until the bag is closed properly.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

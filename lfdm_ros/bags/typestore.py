@@ -1,7 +1,5 @@
 """Message definitions without a ROS installation: Jazzy's own, ours from msg/, and those of sourced workspaces."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os
@@ -35,11 +33,8 @@ def typestore() -> Any:
 
 
 def require_type(msgtype: str) -> None:
-    """Makes sure the typestore knows `msgtype`, reading the .msg files of sourced workspaces when it must.
-
-    Raises:
-        InputError: there is no such definition on this machine, or it cannot be parsed.
-    """
+    """Makes sure the typestore knows `msgtype`, reading the .msg files of sourced workspaces when it must. Raises InputError: there is no
+    such definition on this machine, or it cannot be parsed."""
     store = typestore()
     if msgtype in store.fielddefs:
         return
@@ -101,11 +96,8 @@ def _default(store: Any, description: Any, real: float) -> Any:
 
 
 def build_message(msgtype: str, values: Mapping[str, Any], real: float = 0.0, where: str | None = None) -> Any:
-    """Builds a message from nested dictionaries; fields that are left out have the defaults of `new_message`.
-
-    Raises:
-        InputError: a key is no field of the message.
-    """
+    """Builds a message from nested dictionaries; fields that are left out have the defaults of `new_message`. Raises InputError: a key is
+    no field of the message."""
     where = where or msgtype
     fields = dict(typestore().fielddefs[msgtype][1])
     message = new_message(msgtype, real)

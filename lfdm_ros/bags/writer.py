@@ -114,11 +114,8 @@ class BagWriter:
             self._dirty = True
 
     def write(self, topic: str, msgtype: str, stamp_ns: int, message: Any) -> None:
-        """Appends a message given as (nested) dictionary or as a rosbags message object. Fields left out are 0.
-
-        Raises:
-            InputError: as `write_raw`, or the message does not fit its type.
-        """
+        """Appends a message given as (nested) dictionary or as a rosbags message object. Fields left out are 0. Raises InputError: as
+        `write_raw`, or the message does not fit its type."""
         require_type(msgtype)
         if isinstance(message, Mapping):
             message = build_message(msgtype, message)

@@ -1,7 +1,5 @@
 """Finished stages of a calibration, kept until all are done: one that was stopped or killed goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

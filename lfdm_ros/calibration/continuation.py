@@ -1,7 +1,5 @@
 """The posterior of an earlier calibration, to be continued with new recordings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +27,8 @@ class Continuation:
     recordings: tuple[Recording, ...]
 
     def stage(self, name: str, data: StageData, vehicle: Vehicle) -> Earlier:
-        """Returns the posterior that a stage continues; `vehicle` is the one that this calibration begins the stage with.
-
-        Raises:
-            InputError: the earlier calibration lacks the stage.
-        """
+        """Returns the posterior that a stage continues; `vehicle` is the one that this calibration begins the stage with. Raises
+        InputError: the earlier calibration lacks the stage."""
         stages = [stage["name"] for stage in self.summary["stages"]]
         if name not in stages:
             raise InputError(f"{self.directory}: has no stage '{name}'; it was interrupted and cannot be continued")
@@ -54,11 +49,8 @@ class Continuation:
 
 
 def check_continues_from(directory: str | os.PathLike[str]) -> None:
-    """Looks at summary.json alone, so that what cannot be continued is refused at once.
-
-    Raises:
-        InputError: there is no calibration, or it was interrupted or approximate.
-    """
+    """Looks at summary.json alone, so that what cannot be continued is refused at once. Raises InputError: there is no calibration, or it
+    was interrupted or approximate."""
     summary = load_summary(directory)
     if summary.get("interrupted"):
         raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
@@ -69,11 +61,8 @@ def check_continues_from(directory: str | os.PathLike[str]) -> None:
 
 
 def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> Continuation:
-    """Opens the calibration to continue and finds its recordings, where they were or among `bags`.
-
-    Raises:
-        InputError: it is of another recipe, was interrupted or approximate, or one of its recordings is not there any more.
-    """
+    """Opens the calibration to continue and finds its recordings, where they were or among `bags`. Raises InputError: it is of another
+    recipe, was interrupted or approximate, or one of its recordings is not there any more."""
     directory = Path(directory)
     check_continues_from(directory)
     summary, posterior = load_summary(directory), load_posterior(directory)

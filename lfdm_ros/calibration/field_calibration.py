@@ -4,8 +4,6 @@ Sampler, rows of the summary and output files are those of a vehicle's calibrati
 likelihood is a Gaussian process's, not a simulation's, so that no `Recipe` with model, vehicle and segments describes it.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -62,21 +60,14 @@ class FieldRecipe:
 
 
 def is_field_recipe(name: str | os.PathLike[str]) -> bool:
-    """Returns whether a recipe, by name (config/calibration) or path, describes a friction field.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Returns whether a recipe, by name (config/calibration) or path, describes a friction field. Raises InputError: it cannot be read."""
     document, _ = read_yaml(find_config("calibration", name))
     return isinstance(document, dict) and KEY in document
 
 
 def load_field_recipe(name: str | os.PathLike[str]) -> FieldRecipe:
-    """Reads a recipe of a friction field by name (config/calibration) or path.
-
-    Raises:
-        InputError: not YAML, unknown or missing key, unit that does not fit, value or prior out of range; names file and key.
-    """
+    """Reads a recipe of a friction field by name (config/calibration) or path. Raises InputError: not YAML, unknown or missing key, unit
+    that does not fit, value or prior out of range; names file and key."""
     path = find_config("calibration", name)
     where = str(path)
     document, content = read_yaml(path)

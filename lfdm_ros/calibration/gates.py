@@ -1,7 +1,5 @@
 """The conditions that a posterior must meet before a vehicle drives by it. Pure functions of what summary.json says."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

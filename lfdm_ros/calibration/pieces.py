@@ -1,7 +1,5 @@
 """The pieces of a prediction one by one: a table, their trajectories, and which are worst."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ ArviZ's own plots would not serve: they go through pyplot's global state, compil
 and have neither bands of responses nor residuals, which most figures are.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import math

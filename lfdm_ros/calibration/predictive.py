@@ -5,8 +5,6 @@ together at most MAX_MEMORY, or MIN_DRAWS draws where these take more. Only the 
 measured: a grid finer than its samples has ten times as many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

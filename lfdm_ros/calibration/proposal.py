@@ -1,7 +1,5 @@
 """A recipe to begin with, from what recordings hold; a person then edits it. Each choice says why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A recipe: what is inferred, from which recordings, in which order. YAML in, validated immutable records out."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -49,10 +47,7 @@ from lfdm_ros.vehicles.vehicle import check
 
 def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground: str | None = None) -> Recipe:
     """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them, `ground` instead of its own.
-
-    Raises:
-        InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key.
-    """
+    Raises InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key."""
     path = find_config("calibration", name)
     where = str(path)
     document, content = read_yaml(path)

@@ -1,7 +1,5 @@
 """Drives that were simulated, written down as bags that recipes read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

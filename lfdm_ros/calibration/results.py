@@ -106,11 +106,8 @@ def write_inference_data(path: Path, data: Any) -> None:
 
 
 def load_posterior(directory: str | os.PathLike[str]) -> Any:
-    """Reads the group `posterior` of posterior.nc as an xarray Dataset; `arviz.from_netcdf` reads all of it.
-
-    Raises:
-        InputError: there is none, or it cannot be read.
-    """
+    """Reads the group `posterior` of posterior.nc as an xarray Dataset; `arviz.from_netcdf` reads all of it. Raises InputError: there is
+    none, or it cannot be read."""
     import xarray as xr
 
     path = Path(directory) / "posterior.nc"
@@ -123,11 +120,8 @@ def load_posterior(directory: str | os.PathLike[str]) -> Any:
 
 
 def check_finished(directory: str | os.PathLike[str]) -> str:
-    """Returns the message about a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone.
-
-    Raises:
-        InputError: no stage of it is finished, or there is no calibration.
-    """
+    """Returns the message about a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone. Raises
+    InputError: no stage of it is finished, or there is no calibration."""
     summary = load_summary(directory)
     if not summary.get("interrupted"):
         return ""
@@ -139,11 +133,7 @@ def check_finished(directory: str | os.PathLike[str]) -> str:
 
 
 def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads summary.json of a calibration.
-
-    Raises:
-        InputError: there is none, or it is not one.
-    """
+    """Reads summary.json of a calibration. Raises InputError: there is none, or it is not one."""
     path = Path(directory) / "summary.json"
     if not path.exists() and (Path(directory) / UNFINISHED).is_dir():
         done = ", ".join(sorted(file.stem for file in (Path(directory) / UNFINISHED).glob("*.npz"))) or "none"

@@ -256,11 +256,8 @@ def _bench(design: Design) -> Bench:
 
 
 def run_block(design: Design, replications: range) -> Replications:
-    """Draws truths, simulates and infers; `replications`: their numbers, within one block of the design.
-
-    Raises:
-        InputError: truths of these priors cannot be simulated.
-    """
+    """Draws truths, simulates and infers; `replications`: their numbers, within one block of the design. Raises InputError: truths of these
+    priors cannot be simulated."""
     began = time.perf_counter()
     bench = _bench(design)
     seeds = _seeds(design, replications)

@@ -1,7 +1,5 @@
 """Information of recordings about the unknowns of a recipe, before anything is sampled, and the manoeuvre that is missing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,11 +46,8 @@ class Missing:
 
 
 def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
-    """Scores the information in bags for each stage of a recipe: `score_stage` by stage, nothing is sampled.
-
-    Raises:
-        InputError: the recordings do not fit the recipe.
-    """
+    """Scores the information in bags for each stage of a recipe: `score_stage` by stage, nothing is sampled. Raises InputError: the
+    recordings do not fit the recipe."""
     recordings = find_recordings(bags)
     vehicle = recipe.start_vehicle
     return {stage.name: score_stage(stage, load_stage(stage, recordings, recipe, vehicle), recipe, vehicle) for stage in recipe.stages}
@@ -128,11 +123,8 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
 
 
 def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
-    """Lists the manoeuvres that ship with the package, with the driver's inputs; scenarios that are a task have no inputs.
-
-    Raises:
-        InputError: one cannot be read.
-    """
+    """Lists the manoeuvres that ship with the package, with the driver's inputs; scenarios that are a task have no inputs. Raises
+    InputError: one cannot be read."""
     scenarios = [load_scenario(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
     return [(scenario, scenario.profile) for scenario in scenarios if scenario.profile is not None]
 

@@ -1,7 +1,5 @@
 """Sources of predictions: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and driving."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -102,11 +100,7 @@ def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str 
 
 
 def from_posterior(directory: Path) -> PredictionSource:
-    """Reads the result of a calibration.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Reads the result of a calibration. Raises InputError: it is none."""
     summary = load_summary(directory)
     posterior = load_posterior(directory)
     stages = [stage for stage in summary["stages"] if stage["temperature"] == 1.0]

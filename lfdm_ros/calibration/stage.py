@@ -1,7 +1,5 @@
 """One stage: data, model, sampling and what the posterior predicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace

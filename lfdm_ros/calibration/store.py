@@ -79,11 +79,8 @@ class PosteriorStore:
     # ---- one writer ----------------------------------------------------------------------------------------------------
 
     def writer(self) -> PosteriorStore:
-        """Takes the store for writing until `close`; what a killed writer left unfinished is removed.
-
-        Raises:
-            InputError: another process has it, or the folder cannot be made.
-        """
+        """Takes the store for writing until `close`; what a killed writer left unfinished is removed. Raises InputError: another process
+        has it, or the folder cannot be made."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -171,11 +168,7 @@ class PosteriorStore:
         return next((version for number in reversed(self._numbers()) if (version := self._look(number)) is not None), None)
 
     def version(self, number: int) -> Version:
-        """Returns one version.
-
-        Raises:
-            InputError: there is none of that number, or it is damaged.
-        """
+        """Returns one version. Raises InputError: there is none of that number, or it is damaged."""
         found = self._look(number)
         if found is None:
             available = ", ".join(str(n) for n in self._numbers()) or "none"
@@ -186,11 +179,7 @@ class PosteriorStore:
     # ---- what is in force ----------------------------------------------------------------------------------------------
 
     def journal(self) -> list[Entry]:
-        """Reads the entries of the journal, oldest first.
-
-        Raises:
-            InputError: the journal cannot be read.
-        """
+        """Reads the entries of the journal, oldest first. Raises InputError: the journal cannot be read."""
         path = self.path / "journal.json"
         if not path.exists():
             return []
@@ -211,11 +200,8 @@ class PosteriorStore:
         return None
 
     def put_in_force(self, number: int, action: str, why: str) -> Entry:
-        """Makes a version the one in force, or the vehicle file (0), by one atomic replacement of the journal.
-
-        Raises:
-            InputError: no such version, it is damaged, or the disk refuses.
-        """
+        """Makes a version the one in force, or the vehicle file (0), by one atomic replacement of the journal. Raises InputError: no such
+        version, it is damaged, or the disk refuses."""
         if number:
             self.version(number)
         entry = Entry(number, action, now(), why)
@@ -256,11 +242,7 @@ def now() -> str:
 
 
 def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
-    """Replaces a file by JSON that is on the disk before it has the file's name.
-
-    Raises:
-        InputError: the disk refuses.
-    """
+    """Replaces a file by JSON that is on the disk before it has the file's name. Raises InputError: the disk refuses."""
     try:
         with replacing(path) as partial:
             partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -271,11 +253,8 @@ def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def describe(directory: str | os.PathLike[str]) -> None:
-    """Writes posterior.json of a calibration's folder: `load_posterior_summary` as JSON, not finite values as null.
-
-    Raises:
-        InputError: the folder is no finished calibration, or cannot be written.
-    """
+    """Writes posterior.json of a calibration's folder: `load_posterior_summary` as JSON, not finite values as null. Raises InputError: the
+    folder is no finished calibration, or cannot be written."""
     from lfdm_ros.calibration.results import load_posterior_summary
     from lfdm_ros.calibration.summary import write_json
 

@@ -1,7 +1,5 @@
 """Contents of a bag that a calibration can use: channels, driving, and the relation of steering and motion."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,11 +58,8 @@ class RecordingSurvey:
 
 
 def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
-    """Looks at `vehicle/state` and `control/command` of a recording.
-
-    Raises:
-        InputError: there is no state, no speed or no steering in it, or it hardly moves.
-    """
+    """Looks at `vehicle/state` and `control/command` of a recording. Raises InputError: there is no state, no speed or no steering in it,
+    or it hardly moves."""
     where = f"{recording.path} ({recording.name})"
     try:
         known = existing_fields(recording.path, DEFAULT_STATE, FIELDS)

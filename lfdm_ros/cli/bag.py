@@ -1,7 +1,5 @@
 """record, inspect and import rosbag2 recordings"""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -156,11 +156,7 @@ def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
-    """Parses options of a sampler, NAME=VALUE each.
-
-    Raises:
-        InputError: one is written otherwise.
-    """
+    """Parses options of a sampler, NAME=VALUE each. Raises InputError: one is written otherwise."""
     options = {}
     for text in given:
         name, equals, value = text.partition("=")

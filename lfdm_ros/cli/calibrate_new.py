@@ -1,7 +1,5 @@
 """`lfdm calibrate --new`: a recipe to begin with, from what recordings hold."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

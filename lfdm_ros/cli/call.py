@@ -2,8 +2,6 @@
 
 For machines without `ros2`; where it is installed, `ros2 service call` and `ros2 action send_goal` do the same."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """Commands of `lfdm` by name: those of this package, and those that others add by the entry point `lfdm_ros.commands`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

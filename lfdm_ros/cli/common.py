@@ -1,7 +1,5 @@
 """Parts that commands share: former names of options, and progress on stderr."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import threading

@@ -1,7 +1,5 @@
 """completion of commands, options and names for bash or zsh, as a script on stdout"""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Shared control in the demo: an operator behind a slow link and the controller share the hidden vehicle, before and after calibration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

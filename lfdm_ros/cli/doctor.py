@@ -3,8 +3,6 @@
 Exit status 0 when everything works (warnings included), 2 when something does not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

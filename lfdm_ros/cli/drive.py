@@ -188,11 +188,8 @@ def _print(name: str, what: dict[str, Any]) -> None:
 
 
 def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:
-    """Returns the fields of the records that NAME=VALUE change, by the names of their parameters.
-
-    Raises:
-        InputError: no such parameter, or a value of another type.
-    """
+    """Returns the fields of the records that NAME=VALUE change, by the names of their parameters. Raises InputError: no such parameter, or
+    a value of another type."""
     from lfdm_ros.vehicles.body import MOVED, moved
 
     changes: list[dict[str, Any]] = [{} for _ in records]

@@ -1,7 +1,5 @@
 """hardware in the loop: what a recording shows, whether two are equal, what faults do"""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

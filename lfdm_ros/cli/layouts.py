@@ -1,7 +1,5 @@
 """write files for RViz, Lichtblick (Foxglove) and PlotJuggler that show a stack"""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """names that the other commands accept, with a line each"""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -41,11 +39,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(path: Path) -> str:
-    """Returns a line on a file of config/: its description, or the first sentence of its leading comment, up to a semicolon.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Returns a line on a file of config/: its description, or the first sentence of its leading comment, up to a semicolon. Raises
+    InputError: it cannot be read."""
     document, text = read_yaml(path)
     said = str((document or {}).get("description") or "")
     if not said:

@@ -1,7 +1,5 @@
 """Entry point: finds the subcommand, runs it, turns failures into exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import select

@@ -1,7 +1,5 @@
 """List the vehicle models; of those that are named, the states, inputs, outputs and parameters."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

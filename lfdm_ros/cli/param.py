@@ -2,8 +2,6 @@
 
 For machines without `ros2`; where it is installed, `ros2 param` does the same. Ranges and units of all: docs/parameters.md."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

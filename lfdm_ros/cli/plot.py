@@ -66,11 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
-    """Returns the fields of a CSV or a recording by name.
-
-    Raises:
-        InputError: it cannot be read, or lacks a field though all are needed.
-    """
+    """Returns the fields of a CSV or a recording by name. Raises InputError: it cannot be read, or lacks a field though all are needed."""
     return (_read_csv if path.suffix.lower() == ".csv" else _read_bag)(path, fields, all_needed)
 
 

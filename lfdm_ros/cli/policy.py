@@ -1,7 +1,5 @@
 """write the SROS2 policy of a stack: topics, services and actions that each node may use"""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """compare a posterior or a vehicle with a recording"""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Run a vehicle model on a file of driver inputs and write its motion as CSV."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import math

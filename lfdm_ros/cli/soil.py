@@ -1,7 +1,5 @@
 """List the named soils, and show how a wheel stands and pulls on them: drawbar pull over slip, sinkage over load."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import dataclass

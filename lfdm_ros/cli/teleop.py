@@ -4,8 +4,6 @@ It shows speed, pedals, the driver in control and the reason, and refused inputs
 c: wheel straight; r: forwards or reverse; q: quit. Without a key, or with the joystick's button released, the vehicle brakes. The terminal
 is restored at the end."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

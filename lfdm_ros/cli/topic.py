@@ -2,8 +2,6 @@
 
 For machines without `ros2`; where it is installed, `ros2 topic` does the same and more."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

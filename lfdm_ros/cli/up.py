@@ -1,7 +1,5 @@
 """run a stack of nodes, in one process or one each"""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Write a vehicle file from what is known, import vehicles of the C++ library LFDM, show what one holds, and check its suspension."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -1,7 +1,5 @@
 """`lfdm vehicle check`: the kinematics of a suspension over its travel as tables, JSON and a picture, and its limits."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

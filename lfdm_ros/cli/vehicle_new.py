@@ -1,7 +1,5 @@
 """`lfdm vehicle new`: a vehicle file from mass and wheelbase, and what each model still needs."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Registers are strings such as "%t7", types such as "double" or "<8 x float>". Va
 them into registers.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Entries cannot go stale: their names are hashes of the sources that can change t
 stored is made again by the next process, and one line on stderr says so.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno
@@ -70,11 +68,8 @@ def _temporary(parent: Path) -> Path:
 
 
 def _claim(folder: Path, ours: bool) -> None:
-    """Makes a private folder, or makes sure that the one there is; `ours`: it is for nothing else, so its mode may be set.
-
-    Raises:
-        OSError: it belongs to another user, or others can write to it.
-    """
+    """Makes a private folder, or makes sure that the one there is; `ours`: it is for nothing else, so its mode may be set. Raises OSError:
+    it belongs to another user, or others can write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place, found = folder.lstat(), folder.stat()  # a link may lead there, if it is ours too
     if not place.st_uid == found.st_uid == os.geteuid():
@@ -87,11 +82,8 @@ def _claim(folder: Path, ours: bool) -> None:
 
 @cache
 def _folder(home: Path, name: str) -> Path:
-    """Returns the folder of a fingerprint below `home`, private. Where it is new, old ones go.
-
-    Raises:
-        OSError: it cannot be made, or is not private.
-    """
+    """Returns the folder of a fingerprint below `home`, private. Where it is new, old ones go. Raises OSError: it cannot be made, or is not
+    private."""
     folder = home / name
     new = not folder.is_dir()
     _claim(folder, True)

@@ -4,8 +4,6 @@ vectorisation.
 Each writes its instructions into a `Builder` and returns the register of the result; `width` is the number of lanes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import factorial, inf, log, nan, pi, sqrt
 from struct import pack

@@ -4,8 +4,6 @@ The number type (double, float) and the number of vehicles in a vector are free;
 values. Functions that `elementary` does not write in operations call libm, lane by lane.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from lfdm_ros.compiler import elementary, reading

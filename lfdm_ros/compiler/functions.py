@@ -1,7 +1,5 @@
 """CasADi functions, and their exact Jacobians, as machine code: no C compiler, no virtual machine."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,11 +50,8 @@ class CompiledFunction:
         return bound.results
 
     def bind(self, *arguments: ArrayLike) -> BoundCall:
-        """Ties the function to arrays. C-ordered float64 arrays are used as they are, others are copied.
-
-        Raises:
-            ValueError: an argument has not the size that the function declares.
-        """
+        """Ties the function to arrays. C-ordered float64 arrays are used as they are, others are copied. Raises ValueError: an argument has
+        not the size that the function declares."""
         if len(arguments) != len(self._shapes_in):
             raise ValueError(f"{self.name} has {len(self._shapes_in)} arguments, got {len(arguments)}")
         given = tuple(np.ascontiguousarray(a, dtype=float) for a in arguments)
@@ -111,11 +106,8 @@ def _in_rows(count: int) -> str:
 
 
 def compiled(function: ca.Function) -> CompiledFunction:
-    """Compiles an SX function with dense arguments, or loads it from the cache.
-
-    Raises:
-        NotImplementedError: the function has an operation without code.
-    """
+    """Compiles an SX function with dense arguments, or loads it from the cache. Raises NotImplementedError: the function has an operation
+    without code."""
     def text() -> str:
         graph = graph_of(function)
         arguments, results = [f"a{i}" for i in range(function.n_in())], [f"r{i}" for i in range(function.n_out())]

@@ -3,8 +3,6 @@
 CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node of its own, and equal values the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -87,11 +85,8 @@ class Graph:
 
 
 def graph_of(function: ca.Function) -> Graph:
-    """Returns the graph of an SX function with dense arguments; outputs[i] are the stored elements of result i.
-
-    Raises:
-        NotImplementedError: an operation that no model has needed yet.
-    """
+    """Returns the graph of an SX function with dense arguments; outputs[i] are the stored elements of result i. Raises NotImplementedError:
+    an operation that no model has needed yet."""
     graph = Graph()
     graph.inputs = [[graph.input(i, j) for j in range(function.nnz_in(i))] for i in range(function.n_in())]
     zero = graph.constant(0.0)
@@ -123,11 +118,8 @@ def graph_of(function: ca.Function) -> Graph:
 
 
 def _called(graph: Graph, name: str, arguments: Sequence[int], results: int) -> list[int]:
-    """Returns the results of a call: a row of a table, or the derivatives of one, which are 0.
-
-    Raises:
-        NotImplementedError: another function.
-    """
+    """Returns the results of a call: a row of a table, or the derivatives of one, which are 0. Raises NotImplementedError: another
+    function."""
     if name == CALLED:
         table = graph.add("table", arguments[0], kind=TABLE)
         return [graph.add("read", table, arguments[1], kind=VALUE, payload=float(k)) for k in range(WIDTH)]

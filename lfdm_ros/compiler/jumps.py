@@ -3,8 +3,6 @@
 A tyre's curve past its peak, dry friction at walking pace: most steps need none of it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

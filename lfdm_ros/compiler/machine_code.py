@@ -1,7 +1,5 @@
 """LLVM text to machine code in this process, through the LLVM of llvmlite; object code is kept on disk."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -110,11 +108,7 @@ COMMON = "x86-64-v3"
 @cache
 def here() -> CodeTarget:
     """Returns the target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the
-    level of x86-64 that the variable LFDM_TARGET names.
-
-    Raises:
-        InputError: LFDM_TARGET is no level, or one that this machine is not of.
-    """
+    level of x86-64 that the variable LFDM_TARGET names. Raises InputError: LFDM_TARGET is no level, or one that this machine is not of."""
     asked = os.environ.get(TARGET) or NATIVE
     return _host() if asked == NATIVE else _level(asked)
 

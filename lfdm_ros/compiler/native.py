@@ -4,8 +4,6 @@ numba translates code that is not in the cache; code from the cache needs no imp
 calls, a model's steps, come in as addresses, so that the code holds for every process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util
@@ -44,11 +42,8 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
 
 
 def addresses(*arguments: Any) -> list[Any]:
-    """Returns the arguments of a call, of each array its address: it must live as long as that is used.
-
-    Raises:
-        ValueError: an array is not contiguous.
-    """
+    """Returns the arguments of a call, of each array its address: it must live as long as that is used. Raises ValueError: an array is not
+    contiguous."""
     if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
         raise ValueError("machine code takes contiguous arrays")
     return [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]

@@ -1,7 +1,5 @@
 """Calls by address, which numba lacks. Imported by the modules that `native` translates, which is seldom."""
 
-from __future__ import annotations
-
 import math
 
 from llvmlite import ir

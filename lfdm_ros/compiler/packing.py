@@ -4,8 +4,6 @@ LLVM looks for such groups as well, but which it finds changes with every small 
 of the wheels backwards: nodes with the same operation become one node of kind PACK, as long as their arguments allow it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A lane loads its four numbers at once; a few shuffles then put the lanes side by
 each number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

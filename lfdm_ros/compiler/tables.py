@@ -8,8 +8,6 @@ Whatever number and index a graph gives, no memory but that of arrays is read: o
 array its first and last row.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -35,11 +33,7 @@ class LookupTable:
     """An array that machine code can read by `number` for as long as this object lives. It is kept in double and in single precision."""
 
     def __init__(self, values: np.ndarray):
-        """Stores a copy of `values` (n,), at least four.
-
-        Raises:
-            ValueError: fewer, or as many arrays as there can be are in use.
-        """
+        """Stores a copy of `values` (n,), at least four. Raises ValueError: fewer, or as many arrays as there can be are in use."""
         if np.ndim(values) != 1 or len(values) < WIDTH:
             raise ValueError(f"a table has at least {WIDTH} numbers in one row, got an array of shape {np.shape(values)}")
         self.number = _taken()

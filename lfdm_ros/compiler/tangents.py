@@ -4,8 +4,6 @@ A tangent is a node of kind TANGENT: the emitter makes it a SIMD vector with one
 them.
 """
 
-from __future__ import annotations
-
 from lfdm_ros.compiler.graph import TABLE, TANGENT, TRUTH, Graph
 
 

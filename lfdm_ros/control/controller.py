@@ -6,8 +6,6 @@ STOPPED, the same without a state or a task. Beside it stands BACKING: where the
 that it came and looks for another (`lfdm_ros.control.routing.backing`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import math
@@ -115,11 +113,7 @@ class Controller:
         self._begin(task)
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """Drives to a goal in the least time, around obstacles, at most at `speed` [m/s].
-
-        Raises:
-            InputError: the speed is not positive.
-        """
+        """Drives to a goal in the least time, around obstacles, at most at `speed` [m/s]. Raises InputError: the speed is not positive."""
         self._begin(Assignment.go_to(goal, speed))
 
     def idle(self) -> None:
@@ -133,11 +127,8 @@ class Controller:
         self._relevant.choose(task.reference)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        """Takes the obstacles detected now; they count from the next cycle on.
-
-        Raises:
-            InputError: shapes that do not fit, a number that is not finite, or a negative radius. The obstacles before stay.
-        """
+        """Takes the obstacles detected now; they count from the next cycle on. Raises InputError: shapes that do not fit, a number that is
+        not finite, or a negative radius. The obstacles before stay."""
         self._relevant.update_obstacles(obstacles, None if self._task is None else self._task.reference)
 
     def set_vehicle(self, vehicle: Vehicle) -> None:

@@ -1,7 +1,5 @@
 """The contract of a driver's cycle, its outcome, and the choice of the fallback level."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ largest d up to which, in all of them, no wheel's load falls to the margin and t
 the start.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ from lfdm_ros.vehicles import Vehicle
 # Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
 CHASSIS = ("twenty_four_dof", "eighteen_dof", "eight_dof")
 # Why the steering is limited. none: full steering is safe; slower: by what a lower speed allows.
-NONE, WHEEL_LOAD, SIDESLIP, SLOWER = CAUSES = ("none", "wheel_load", "sideslip", "slower")
+NONE, WHEEL_LOAD, SIDESLIP, SLOWER = ("none", "wheel_load", "sideslip", "slower")
 
 SPEEDS = tuple(float(v) for v in np.linspace(2.0, 36.0, 16))
 STEP, SAMPLE = 1e-3, 0.01  # physics, and what is looked at [s]
@@ -219,10 +217,7 @@ class _Study:
 
     def _judge(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
         """Returns by amplitude: all manoeuvres meet the criteria, the criterion that is broken, largest lateral acceleration [m/s^2].
-
-        Raises:
-            InputError: they are broken without steering.
-        """
+        Raises InputError: they are broken without steering."""
         asked, vehicle, model = self._manoeuvres, self._vehicle, self._model
         times, table, ends = asked.runs(amplitudes, self._sides)
         shape = table.shape[:2]

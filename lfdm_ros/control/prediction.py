@@ -29,12 +29,8 @@ STANDING = 1.0  # [m/s] a slower vehicle that is to stop stands: it is held by t
 
 @dataclass(frozen=True)
 class Measured:
-    """A state as it was at `time` [s]: values by name, SI; x, y, yaw, vx, vy and yaw_rate at least. Unknown and NaN values of others
-    are left out.
-
-    Raises:
-        InputError: one of those is missing or not finite, or the time is not finite.
-    """
+    """A state as it was at `time` [s]: values by name, SI; x, y, yaw, vx, vy and yaw_rate at least. Unknown and NaN values of others are
+    left out. Raises InputError: one of those is missing or not finite, or the time is not finite."""
 
     time: float
     values: Mapping[str, float]

@@ -1,7 +1,5 @@
 """Settings of the controller: each one declared once, with unit, range and description. Nodes, files and help come from this."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lfdm_ros.control.command_limits import CommandLimits
@@ -15,11 +13,7 @@ SOLVERS = ("hpipm", "piqp", "ipopt")
 
 @dataclass(frozen=True)
 class Settings(CommandLimits):
-    """Everything but the vehicle and the task.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Everything but the vehicle and the task. Raises InputError: a value is out of its range; the message names it."""
 
     # -- Problem ------------------------------------------------------------------------------------------------------
     model: str = setting("driven_bicycle", "", "vehicle model that predicts, by its name in the registry")

@@ -1,7 +1,5 @@
 """Application of stored posteriors: by policy, through the gates, and back. Independent of ROS."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import asdict

@@ -5,8 +5,6 @@ sets the time step, and then calls `forward` once a step, with values in the ord
 rear axle; all other states of the model (wheel spins, roll, gears, delayed commands) are kept here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -44,11 +42,8 @@ class AutowareVehicle:
     # ---- called by the simulator ---------------------------------------------------------------------------------------
 
     def load_params(self, path: str) -> None:
-        """Reads the settings from a file, given by its path or its name in config/autoware.
-
-        Raises:
-            InputError: names the file and the key.
-        """
+        """Reads the settings from a file, given by its path or its name in config/autoware. Raises InputError: names the file and the
+        key."""
         found = find_config("autoware", path)
         data = documents.mapping(documents.read_yaml(found)[0], str(found), required=("vehicle",), optional=_KEYS)
         self._settings, self._simulator = dict(data), None
@@ -71,11 +66,8 @@ class AutowareVehicle:
         return list(ACTIONS)
 
     def forward(self, action: Sequence[float], state: Sequence[float]) -> tuple[float, ...]:
-        """Returns the state a step later. A state other than the one returned last begins a new run there.
-
-        Raises:
-            InputError: not finite, or the wrong number of values.
-        """
+        """Returns the state a step later. A state other than the one returned last begins a new run there. Raises InputError: not finite,
+        or the wrong number of values."""
         if len(action) != len(ACTIONS) or len(state) != len(STATES) or not all(map(math.isfinite, (*action, *state))):
             raise InputError(f"forward wants {', '.join(ACTIONS)} and {', '.join(STATES)}, all finite; got {list(action)}, {list(state)}")
         if self._simulator is None:

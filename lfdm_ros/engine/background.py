@@ -6,8 +6,6 @@ Run by path, with the standard library alone: between fork and exec of a process
 safely, and importing the package would cost a second.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """A watched folder of finished recordings, and a memory of those taken. Independent of ROS."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -25,11 +23,8 @@ _AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
 
 
 def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
-    """Returns the names and patterns of all recordings that a recipe's stages want.
-
-    Raises:
-        InputError: no such recipe, or, if `continuing`, one that cannot continue a posterior.
-    """
+    """Returns the names and patterns of all recordings that a recipe's stages want. Raises InputError: no such recipe, or, if `continuing`,
+    one that cannot continue a posterior."""
     from lfdm_ros.calibration.recipe import load_recipe
     from lfdm_ros.samplers.sampler import check_continues
 

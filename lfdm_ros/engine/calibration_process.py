@@ -1,7 +1,5 @@
 """A calibration in a child process: progress reports, a pause, and an end on request that keeps finished work. Independent of ROS."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -52,11 +50,8 @@ class CalibrationProcess:
         self._last_words = ""
 
     def follow(self, report: Callable[[Progress], None]) -> int:
-        """Runs the child and passes on each report until it ends; returns its exit status, negative: the signal that killed it.
-
-        Raises:
-            OSError: the child does not start.
-        """
+        """Runs the child and passes on each report until it ends; returns its exit status, negative: the signal that killed it. Raises
+        OSError: the child does not start."""
         with tempfile.TemporaryFile() as errors:
             with self._lock:
                 if self._interrupted:
@@ -110,11 +105,8 @@ class CalibrationProcess:
 
 
 def describe(out: str, share: Share) -> None:
-    """Brings posterior.json in a calibration's folder up to date, in a child, as its imports take a second.
-
-    Raises:
-        InputError: the folder is no finished calibration.
-    """
+    """Brings posterior.json in a calibration's folder up to date, in a child, as its imports take a second. Raises InputError: the folder
+    is no finished calibration."""
     posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
     if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
         return
@@ -122,11 +114,8 @@ def describe(out: str, share: Share) -> None:
 
 
 def examine(bag: str, share: Share) -> dict[str, Any]:
-    """Returns the output of `lfdm bag info --json` on a bag, from a child, as hashing a long one takes minutes.
-
-    Raises:
-        InputError: nothing in it can be read.
-    """
+    """Returns the output of `lfdm bag info --json` on a bag, from a child, as hashing a long one takes minutes. Raises InputError: nothing
+    in it can be read."""
     info: dict[str, Any] = json.loads(output_of([*LFDM, "bag", "info", bag, "--json"], share))
     return info
 

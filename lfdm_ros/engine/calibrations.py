@@ -1,7 +1,5 @@
 """Calibrations, one at a time in a background process, and the use of their results. Independent of ROS."""
 
-from __future__ import annotations
-
 import threading
 import time
 import traceback
@@ -175,11 +173,7 @@ class Calibrations:
         return Conclusion(conclusion.success, out, message, conclusion.version, conclusion.posterior)
 
     def _keep(self, success: bool, out: str, job: Job | None) -> Conclusion:
-        """Stores the calibration in `out`, finished or partial.
-
-        Raises:
-            InputError: it cannot be read or stored.
-        """
+        """Stores the calibration in `out`, finished or partial. Raises InputError: it cannot be read or stored."""
         calibration_process.describe(out, self._share())
         summary = read_json(Path(out) / SUMMARY)
         posterior = self._publishable(read_json(Path(out) / POSTERIOR), summary)

@@ -48,11 +48,8 @@ class PlantSettings:
 
     @classmethod
     def of(cls, vehicle: Vehicle, model: str | None = None, tyre: str | None = None, **others: Any) -> PlantSettings:
-        """Returns settings for a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise, or those given.
-
-        Raises:
-            InputError: the vehicle fits no model that has a load of each wheel.
-        """
+        """Returns settings for a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise, or those given. Raises
+        InputError: the vehicle fits no model that has a load of each wheel."""
         chassis, *parts = (model or "").split("/")
         has_choice = not model or ("tyre" in chassis_slots(chassis) and not set(parts) & SLOTS["tyre"].keys())
         if tyre is None and has_choice and "tmeasy" in vehicle.parts("tyre"):
@@ -271,11 +268,7 @@ class _Observer:
 
 
 def give_task(controller: Driver, scenario: Scenario) -> Path | None:
-    """Gives the controller the scenario's goal or path; returns the path, if it is one.
-
-    Raises:
-        InputError: the scenario has neither.
-    """
+    """Gives the controller the scenario's goal or path; returns the path, if it is one. Raises InputError: the scenario has neither."""
     speed = scenario.speed if scenario.speed is not None else max(scenario.initial.speed, 5.0)
     if scenario.path is not None:
         path = Path(scenario.path)

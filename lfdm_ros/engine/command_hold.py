@@ -1,7 +1,5 @@
 """Validation and hold of a driver's commands, with braking when they stop coming. Independent of ROS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Timing and inputs of the controller: states, scans and tasks as they arrive, checked. Independent of ROS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -131,11 +129,7 @@ class Pilot:
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def begin(self, task: Task) -> None:
-        """Sets the initial task.
-
-        Raises:
-            InputError: it cannot be driven.
-        """
+        """Sets the initial task. Raises InputError: it cannot be driven."""
         self._set(task)
         self._task_in_force = task
 

@@ -1,7 +1,5 @@
 """Watch of a folder: new bags are examined in a thread, and begin a calibration. Independent of ROS."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

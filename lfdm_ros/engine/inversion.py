@@ -3,8 +3,6 @@
 `PedalInversion` and `SteeringInversion` invert the model's responses; `Follower` adds feedback for the road and for model errors.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -35,11 +33,8 @@ class PedalInversion:
     """
 
     def __init__(self, vehicle: Vehicle, model: str = "eight_dof") -> None:
-        """Drives the model from standstill by each throttle, and from its top speed down by each throttle and brake.
-
-        Raises:
-            InputError: the vehicle cannot be that model.
-        """
+        """Drives the model from standstill by each throttle, and from its top speed down by each throttle and brake. Raises InputError: the
+        vehicle cannot be that model."""
         simulator = _simulator(vehicle, model)
         speeds, _ = _run(simulator, 0.0, 1.0, _ACCELERATING)
         self.top_speed = float(min(max(speeds.max(), 1.0), _FASTEST))
@@ -175,7 +170,7 @@ class Follower:
     def reset(self) -> None:
         """Begins anew: the setpoint counts from the next state."""
         self._time: float | None = None
-        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._angle_rate = self._felt = 0.0
+        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._felt = 0.0
         self._free = True
 
     def inputs(self, time: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> tuple[float, float, float]:

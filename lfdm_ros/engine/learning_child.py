@@ -3,8 +3,6 @@
     python -m lfdm_ros.engine.learning_child DESCRIPTOR
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from multiprocessing.connection import Connection

@@ -1,7 +1,5 @@
 """Pace of simulated time: absolute deadlines on the wall clock, and the window in which a driver's answers hold it back."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable

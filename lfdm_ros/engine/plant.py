@@ -1,7 +1,5 @@
 """The vehicle's part of a tick: actuators, selector and physics. Independent of ROS and of pacing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Contact with obstacles, wheel lift and excursions from the corridor of a simulated vehicle. Independent of ROS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Pictures of a run in closed loop, on Matplotlib's Agg canvas, and its animation."""
 
-from __future__ import annotations
-
 import io
 import math
 import shutil
@@ -123,11 +121,8 @@ def _draw_signals(axes: Sequence[Any], scenario: Scenario, run: Run) -> None:
 
 
 def require_animation(path: Path, option: str = "--animation") -> None:
-    """Checks the name of an animation before the run that it shows.
-
-    Raises:
-        InputError: neither .gif nor .mp4, .mp4 without ffmpeg, or no such folder.
-    """
+    """Checks the name of an animation before the run that it shows. Raises InputError: neither .gif nor .mp4, .mp4 without ffmpeg, or no
+    such folder."""
     if path.suffix.lower() not in (".gif", ".mp4"):
         raise InputError(f"{option} {path}: give a name that ends in .gif or .mp4")
     if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
@@ -137,11 +132,8 @@ def require_animation(path: Path, option: str = "--animation") -> None:
 
 
 def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film: Film) -> None:
-    """Writes a GIF or MP4 that follows the vehicle at twice its pace. A GIF over 1.5 MB gets fewer frames and colours.
-
-    Raises:
-        InputError: as `require_animation`, or the file cannot be written.
-    """
+    """Writes a GIF or MP4 that follows the vehicle at twice its pace. A GIF over 1.5 MB gets fewer frames and colours. Raises InputError:
+    as `require_animation`, or the file cannot be written."""
     require_animation(path)
     pictures = [_frame(scenario, run, footprint, film, k) for k in range(len(film.frames))]
     if path.suffix.lower() == ".mp4":

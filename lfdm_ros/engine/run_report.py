@@ -1,7 +1,5 @@
 """Results of one run in closed loop: figures as JSON, its ending in words, its failures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

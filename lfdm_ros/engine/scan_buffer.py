@@ -1,7 +1,5 @@
 """Buffer of arriving scans, checked and evaluated at the vehicle's pose of their time. Independent of ROS."""
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """Division of a measured drive into stretches for the estimation of friction. Independent of ROS."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Timing and inputs of shared control: states, commands, plans and scans as they arrive, checked. Independent of ROS."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Mapping

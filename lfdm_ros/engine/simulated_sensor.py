@@ -1,7 +1,5 @@
 """Sampling of simulated sensors in simulated time, with latency. Independent of ROS."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Loop of the simulator: time, input and pace of each tick. Independent of ROS; the node provides a publisher."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -10,30 +10,7 @@ from lfdm_ros.ground.soil_wheel import Settled, SoilWheel, WheelMotion, WheelOut
 from lfdm_ros.ground.soils import SoilMap, SoilProperties, SoilRegion, load_soil, soil_names
 
 __all__ = [
-           "DensePosterior",
-           "Embedding",
-           "FieldPosterior",
-           "FieldPrior",
-           "FieldTable",
-           "Fit",
-           "FrictionField",
-           "FrictionLink",
-           "FrictionMap",
-           "Grid",
-           "HeightMap",
-           "Observations",
-           "ResistanceMap",
-           "Settled",
-           "SoilMap",
-           "SoilProperties",
-           "SoilRegion",
-           "SoilWheel",
-           "WheelMotion",
-           "WheelOutcome",
-           "fit",
-           "load_soil",
-           "log_likelihood",
-           "outcome_of",
-           "settle",
-           "soil_names",
+    "DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "FrictionMap",
+    "Grid", "HeightMap", "Observations", "ResistanceMap", "Settled", "SoilMap", "SoilProperties", "SoilRegion", "SoilWheel", "WheelMotion",
+    "WheelOutcome", "fit", "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"
 ]

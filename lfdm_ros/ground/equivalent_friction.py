@@ -10,8 +10,6 @@ is (2), and what they lose by rolling is taken off both. The slip that a pull ta
 all that changes with the load are not in it; docs/ground.md says by how much that is off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

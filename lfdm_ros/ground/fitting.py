@@ -4,8 +4,6 @@ log p(W) = -1/2 (W - m)' K^-1 (W - m) - 1/2 log |K| - n/2 log 2 pi, K of eq 7. T
 the best are those of generalised least squares. The others are searched by their logarithms with the exact slope (their eq 5.9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, pi
@@ -97,11 +95,7 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def log_likelihood_and_slope(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, names: Sequence[str]) -> tuple[float, np.ndarray]:
-    """Returns the same and its derivatives (len(names),) by values of SHAPE.
-
-    Raises:
-        LinAlgError: the covariance is singular.
-    """
+    """Returns the same and its derivatives (len(names),) by values of SHAPE. Raises LinAlgError: the covariance is singular."""
     factor = linalg.cholesky(_covariance(prior, places), lower=True)
     inverse = linalg.cho_solve((factor, True), np.eye(len(latent)))
     missing = latent - prior.mean(*places.T)

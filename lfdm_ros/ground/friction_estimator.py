@@ -7,8 +7,6 @@ sensors' noise, make a Gaussian of what was measured then: the synthetic likelih
 their grip all frictions foretell the same and the likelihood is flat: it says how little is known by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

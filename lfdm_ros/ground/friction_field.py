@@ -17,11 +17,8 @@ MARGIN = 0.02  # of coefficients that are given, to either end
 
 @dataclass(frozen=True)
 class FrictionLink:
-    """mu = ice + (dry - ice) / (1 + exp(-f)): every latent value f is a friction between ice and dry, and every such friction one f.
-
-    Raises:
-        InputError: ice is not above 0, dry not above ice, or beyond what tyres have.
-    """
+    """mu = ice + (dry - ice) / (1 + exp(-f)): every latent value f is a friction between ice and dry, and every such friction one f. Raises
+    InputError: ice is not above 0, dry not above ice, or beyond what tyres have."""
 
     ice: float = 0.1
     dry: float = 0.8
@@ -49,11 +46,7 @@ class FrictionLink:
         return np.asarray(self.ice + (self.dry - self.ice) * (0.5 + 0.5 * np.tanh(0.5 * f)))
 
     def latent(self, friction: ArrayLike) -> np.ndarray:
-        """Returns the latent values of friction coefficients of any shape (eq 2).
-
-        Raises:
-            InputError: one is not between ice and dry.
-        """
+        """Returns the latent values of friction coefficients of any shape (eq 2). Raises InputError: one is not between ice and dry."""
         mu = np.asarray(friction, float)
         outside = ~((mu > self.ice) & (mu < self.dry))
         if outside.any():

@@ -19,11 +19,8 @@ MIN_NODES, MAX_NODES = 4, 8192  # nodes of a side: those of one cell of a cubic 
 
 @dataclass(frozen=True)
 class Grid:
-    """nx by ny nodes; node (j, i), row j along y, column i along x, is at (x + i spacing, y + j spacing) [m].
-
-    Raises:
-        InputError: the spacing is not above 0, or a side has fewer than 4 or more than 8192 nodes.
-    """
+    """nx by ny nodes; node (j, i), row j along y, column i along x, is at (x + i spacing, y + j spacing) [m]. Raises InputError: the
+    spacing is not above 0, or a side has fewer than 4 or more than 8192 nodes."""
 
     x: float
     y: float
@@ -43,11 +40,7 @@ class Grid:
 
     @classmethod
     def covering(cls, lower: tuple[float, float], upper: tuple[float, float], spacing: float) -> Grid:
-        """Returns the smallest grid that begins at `lower` and reaches `upper` [m].
-
-        Raises:
-            InputError: as the grid itself.
-        """
+        """Returns the smallest grid that begins at `lower` and reaches `upper` [m]. Raises InputError: as the grid itself."""
         require_number("spacing", spacing)
         if spacing <= 0.0:
             raise InputError(f"spacing: {spacing:g} m is not above 0")

@@ -1,7 +1,5 @@
 """Grounds that people write down (config/grounds/*.yaml): friction as a number, a random field, patches; soils; heights."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

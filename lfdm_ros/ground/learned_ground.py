@@ -33,11 +33,8 @@ _BEYOND = 0.5  # of `reach`, which the map is larger by than it needs to be: so 
 
 @dataclass(frozen=True)
 class LearnerSettings(Declared):
-    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements. Raises InputError: a value
+    is out of its range; the message names it."""
 
     ABOUT: ClassVar[str] = "ground: "
 
@@ -79,11 +76,8 @@ class GroundPrior:
 
     @classmethod
     def of(cls, settings: LearnerSettings, ground: GroundDescription | None = None) -> GroundPrior:
-        """Takes random field, observations and area of a ground's file; the rest of the file is to be learned.
-
-        Raises:
-            InputError: the settings do not fit together.
-        """
+        """Takes random field, observations and area of a ground's file; the rest of the file is to be learned. Raises InputError: the
+        settings do not fit together."""
         if ground is not None and ground.belief is not None:
             link, prior, seen = ground.field.link, ground.belief.prior, ground.belief.observations
         else:
@@ -174,11 +168,8 @@ class LearnedGround:
         return sum(map(len, self._windows.values()))
 
     def set_vehicle(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> None:
-        """Changes to another calibration: the remembered windows are estimated again.
-
-        Raises:
-            InputError: as `FrictionEstimator`; then nothing has changed.
-        """
+        """Changes to another calibration: the remembered windows are estimated again. Raises InputError: as `FrictionEstimator`; then
+        nothing has changed."""
         self._estimator = self._make_estimator(vehicle, posterior)
         segments = dict.fromkeys(window.segment for windows in self._windows.values() for window in windows)
         self._windows.clear()
@@ -187,11 +178,8 @@ class LearnedGround:
             self.estimate(segment)
 
     def estimate(self, segment: DriveSegment) -> int:
-        """Estimates the friction of a segment; returns the number of its informative windows.
-
-        Raises:
-            InputError: as `FrictionEstimator.estimate`.
-        """
+        """Estimates the friction of a segment; returns the number of its informative windows. Raises InputError: as
+        `FrictionEstimator.estimate`."""
         likelihoods, prior = self._estimator.estimate(segment.drive, segment.since), self._prior_ground.prior
         if not len(likelihoods):
             return 0

@@ -5,8 +5,6 @@ fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, alg
 the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

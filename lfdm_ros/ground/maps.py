@@ -1,7 +1,5 @@
 """Friction, heights and resistance by place where kernels find them: tables of the grounds of any chassis."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -193,11 +193,8 @@ class DensePosterior:
 
 @dataclass(frozen=True, eq=False)
 class FrictionPosteriorMap:
-    """Latent friction at the nodes of a grid: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0.
-
-    Raises:
-        InputError: shapes that do not fit, what is not finite, or a deviation below 0.
-    """
+    """Latent friction at the nodes of a grid: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0. Raises InputError:
+    shapes that do not fit, what is not finite, or a deviation below 0."""
 
     grid: Grid
     link: FrictionLink

@@ -53,11 +53,7 @@ class FieldPrior:
             raise InputError(f"gamma: {self.gamma:g} is below 1, where the kernel is not positive definite; give 1 or more")
 
     def having(self, **changes: float) -> FieldPrior:
-        """Returns the same with some values changed.
-
-        Raises:
-            InputError: no such value, or one out of range.
-        """
+        """Returns the same with some values changed. Raises InputError: no such value, or one out of range."""
         known = [field.name for field in fields(self)]
         for name in changes:
             if name not in known:
@@ -105,11 +101,8 @@ def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise.
-
-    Raises:
-        InputError: shapes that do not fit, a value that is not finite, or noise below 0.
-    """
+    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise. Raises InputError: shapes
+    that do not fit, a value that is not finite, or noise below 0."""
 
     places: np.ndarray
     latent: np.ndarray
@@ -131,11 +124,8 @@ class Observations:
 
     @classmethod
     def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
-        """Makes observations of friction coefficients (n,); `noise` is that of their latent values.
-
-        Raises:
-            InputError: as the record, or one is not between ice and dry.
-        """
+        """Makes observations of friction coefficients (n,); `noise` is that of their latent values. Raises InputError: as the record, or
+        one is not between ice and dry."""
         return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
 
     def __len__(self) -> int:

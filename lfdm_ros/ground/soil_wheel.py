@@ -190,11 +190,8 @@ def forces_at(wheel: SoilWheel, soil: SoilProperties, deflection: float, sinkage
 
 
 def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMotion, points: int = POINTS) -> Settled:
-    """Returns the wheel at the least sinkage at which the soil carries the load [N].
-
-    Raises:
-        InputError: the load is not finite, or presses the tyre in by more than its radius.
-    """
+    """Returns the wheel at the least sinkage at which the soil carries the load [N]. Raises InputError: the load is not finite, or presses
+    the tyre in by more than its radius."""
     if not math.isfinite(load):
         raise InputError(f"load {load} N is not a finite number")
     if load <= 0.0:

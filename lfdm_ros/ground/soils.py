@@ -1,7 +1,5 @@
 """Soils by name, config/soils/NAME.yaml or a file, and by place: polygons drawn into cells that kernels read as they step."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -28,10 +26,7 @@ _UNITS = {"frictional_modulus": ("N/m^(n+2)", "^(n+2)", "^2"), "cohesive_modulus
 @dataclass(frozen=True)
 class SoilProperties:
     """A soil in SI units; see `lfdm_ros.models.soil.SOIL` for what each value is. kphi is `frictional_modulus`, kc `cohesive_modulus`.
-
-    Raises:
-        InputError: a value out of its range, or a soil that carries nothing.
-    """
+    Raises InputError: a value out of its range, or a soil that carries nothing."""
 
     name: str
     frictional_modulus: float
@@ -78,11 +73,8 @@ def soil_names() -> tuple[str, ...]:
 
 
 def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> SoilProperties:
-    """Returns a soil by its name, from a file, or from a document, which messages call `where`.
-
-    Raises:
-        InputError: no such soil, an unknown or missing key, a unit that does not fit, or a value out of range; names file and key.
-    """
+    """Returns a soil by its name, from a file, or from a document, which messages call `where`. Raises InputError: no such soil, an unknown
+    or missing key, a unit that does not fit, or a value out of range; names file and key."""
     document, where = of_config("soils", source, where)
     optional = [key for key in _DECLARED if key not in _REQUIRED]
     node = mapping(document, where, ("name", *_REQUIRED), ("description", *optional))
@@ -117,11 +109,8 @@ def _check(key: str, value: float, where: str) -> None:
 
 @dataclass(frozen=True)
 class SoilRegion:
-    """A soil inside a polygon, whose corners (n, 2) are places of the map [m].
-
-    Raises:
-        InputError: fewer than three corners, or one that is not finite.
-    """
+    """A soil inside a polygon, whose corners (n, 2) are places of the map [m]. Raises InputError: fewer than three corners, or one that is
+    not finite."""
 
     corners: np.ndarray
     soil: SoilProperties

@@ -5,8 +5,6 @@ A packet is what is due at one time. The message with the number of its cycle go
 controller's end tells time by the number of cycles.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -3,8 +3,6 @@
 Twenty times as fast as a general encoder, for messages as a bench has them: integers up to 64 bits, in either byte order, none multiplexed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -141,11 +139,7 @@ class Message:
 
 
 def require_can() -> tuple[Any, Any]:
-    """Imports can and cantools.
-
-    Raises:
-        InputError: one is not installed; says how.
-    """
+    """Imports can and cantools. Raises InputError: one is not installed; says how."""
     try:
         import can
         import cantools
@@ -166,11 +160,8 @@ def _database(path: Path) -> Any:
 
 
 def find_dbc(name: str) -> Path:
-    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package.
-
-    Raises:
-        InputError: neither exists.
-    """
+    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package. Raises InputError: neither
+    exists."""
     folder = share_directory() / "config" / "can"
     path = Path(name) if Path(name).is_file() else folder / f"{name}.dbc"
     if not path.is_file():
@@ -180,11 +171,7 @@ def find_dbc(name: str) -> Path:
 
 def messages_of(name: str, controller: bool) -> list[Message]:
     """Returns the messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come
-    last.
-
-    Raises:
-        InputError: no such file, or a message that cannot be used.
-    """
+    last. Raises InputError: no such file, or a message that cannot be used."""
     path = find_dbc(name)
     wanted = "Controller" if controller else "Vehicle"
     found = [Message(m, str(path)) for m in _database(path).messages if wanted in m.senders]

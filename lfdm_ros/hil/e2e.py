@@ -7,8 +7,6 @@ AUTOSAR's E2E Protocol Specification, with these differences: silence is a time 
 and repeated, out-of-sequence and stale messages count as errors.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Hashable, Iterable

@@ -1,7 +1,5 @@
 """Faults on purpose: which there are, when they act, and on what. Simulated time and a seed decide, so a lockstep run repeats."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque
@@ -50,10 +48,7 @@ KINDS: Mapping[str, FaultKind] = {kind.name: kind for kind in (
 @dataclass(frozen=True)
 class Fault:
     """One fault of a signal, or of a group of them, between two simulated times [s]. value: its size; share: of the ticks or messages.
-
-    Raises:
-        InputError: no such kind or signal, or numbers that do not fit.
-    """
+    Raises InputError: no such kind or signal, or numbers that do not fit."""
 
     kind: str
     signal: str = ALL

@@ -1,7 +1,5 @@
 """The wire between a bridge and what is at its other end: one interface, whatever it is made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -163,9 +161,5 @@ def register_link(kind: LinkKind) -> None:
 
 
 def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
-    """Makes one end of a link, not yet open.
-
-    Raises:
-        InputError: no such kind, or settings that do not fit.
-    """
+    """Makes one end of a link, not yet open. Raises InputError: no such kind, or settings that do not fit."""
     return LINKS.find(kind).make(end, settings)

@@ -3,8 +3,6 @@
 Frames go through the same packing, counters and checksums as on a bus, in lockstep, in one thread: the same each time.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import sys
@@ -37,11 +35,7 @@ SIZES = {"x": 1.0, "y": 1.0, "yaw": 0.1, "vx": 2.0, "vy": 0.5, "yaw_rate": 0.2, 
 
 
 def reference_device() -> ModuleType:
-    """Imports the module examples/can_device.py, that of this installation.
-
-    Raises:
-        InputError: it is not there, or lacks its packages.
-    """
+    """Imports the module examples/can_device.py, that of this installation. Raises InputError: it is not there, or lacks its packages."""
     require_can()
     path = share_directory() / "examples" / "can_device.py"
     spec = importlib.util.spec_from_file_location("lfdm_can_device", path)

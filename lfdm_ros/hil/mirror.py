@@ -1,7 +1,5 @@
 """The mirror of the rig: a vehicle's or a bench's signals come in over a link, and our controller is the device under test."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

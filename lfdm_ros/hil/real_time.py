@@ -3,8 +3,6 @@
 Each is used where it is permitted, and said where it is not: `Granted.text`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os
@@ -35,11 +33,7 @@ class RealTimeRequest:
 
 
 def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
-    """Parses numbers of cores from a parameter.
-
-    Raises:
-        InputError: one is no core of this machine.
-    """
+    """Parses numbers of cores from a parameter. Raises InputError: one is no core of this machine."""
     here = os.sched_getaffinity(0)
     found = []
     for text in texts:

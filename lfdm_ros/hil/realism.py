@@ -11,8 +11,6 @@
 Dead time, lag and rate limits of the actuators are the vehicle's: `vehicle` has changes of the section `actuators` of its file.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping
@@ -139,11 +137,7 @@ _T = TypeVar("_T", bound=ActuatorSettings)
 
 
 def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
-    """Reads settings from a file, by path or by its name in config/hil, or from its content.
-
-    Raises:
-        InputError: names file and key.
-    """
+    """Reads settings from a file, by path or by its name in config/hil, or from its content. Raises InputError: names file and key."""
     data, where = documents.of_config("hil", source, "realism")
     data = documents.mapping(data, where, optional=("description", "seed", "sensors", "actuators", "vehicle"))
     seed = data.get("seed", 1)

@@ -1,7 +1,5 @@
 """The page of a recording of a bridge, which needs no other file: timing, faults, responses; and the comparison of two recordings."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Iterable, Sequence
@@ -40,11 +38,7 @@ class _RecordedRun:
 
 
 def report(path: str | Path) -> str:
-    """Returns the page of a bag.
-
-    Raises:
-        InputError: no bag, or nothing of a bridge in it.
-    """
+    """Returns the page of a bag. Raises InputError: no bag, or nothing of a bridge in it."""
     with open_bag(path) as bag:
         run = _read(bag)
         note = bag.note

@@ -6,8 +6,6 @@ lockstep a tick goes on when the device has answered it. Until its first answer 
 pace, while simulated time stands still, so that a device may take its time to start and the run is the same. Faults begin after it.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -101,7 +99,6 @@ class Rig:
         self.granted: list[str] = []
         self.time_ns = 0
         self.unanswered = 0
-        self.untold = 0  # news that nobody could take
         self.link_state = WAITING
         self.trouble = ""  # why the run is over
         self._stop_ns = round(1e9 * self.pace.stop_time)
@@ -305,8 +302,6 @@ class Rig:
         elif len(self._news) < _ROOM:
             self._news.append((listener, news))
             self._woken.set()
-        else:
-            self.untold += 1
 
     def _publish_all(self) -> None:
         while self._running or self._news:

@@ -1,7 +1,5 @@
 """Deadlines of a loop's ticks on the steady clock, and their accuracy: histograms that are allocated before the first tick."""
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -11,8 +11,6 @@
     uint32_t crc;        CRC-32 (IEEE 802.3) of all before it
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

@@ -91,11 +91,8 @@ class Dataset:
 
 
 def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
-    """Opens bags, or all of a folder of bags; several may hold recordings of one name, the same manoeuvre driven again.
-
-    Raises:
-        InputError: a bag cannot be read, is of a simulated vehicle that did not drive as its commands say, or holds the same as another.
-    """
+    """Opens bags, or all of a folder of bags; several may hold recordings of one name, the same manoeuvre driven again. Raises InputError:
+    a bag cannot be read, is of a simulated vehicle that did not drive as its commands say, or holds the same as another."""
     found: dict[str, Recording] = {}
     for path in (path for given in bags for path in bags_in(Path(given))):
         with open_bag(path) as bag:
@@ -120,11 +117,8 @@ class Window:
 
 
 def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, held_out: bool = False) -> list[Window]:
-    """Returns the windows that a segment asks for, or with `held_out` those that its split leaves out.
-
-    Raises:
-        InputError: none of the recordings belongs to the segment, or one that it names is missing.
-    """
+    """Returns the windows that a segment asks for, or with `held_out` those that its split leaves out. Raises InputError: none of the
+    recordings belongs to the segment, or one that it names is missing."""
     known = sorted({recording.name for recording in recordings})
     for name in segment.recordings:
         if not any(fnmatchcase(one, name) for one in known):
@@ -144,11 +138,8 @@ def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, he
 
 
 def pieces_of(recording: Recording, start: float, end: float, split: Split, held_out: bool) -> list[Window]:
-    """Returns the pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away.
-
-    Raises:
-        InputError: there is no room for one.
-    """
+    """Returns the pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away. Raises
+    InputError: there is no room for one."""
     count = int((end - start) / split.length + 1e-6)
     if count < 1:
         raise InputError(f"{recording.path} ({recording.name}): [{start:g}, {end:g}) s is shorter than one piece of {split.length:g} s")
@@ -223,11 +214,8 @@ RECORDED = "recorded"  # the ground that each recording says it was made on
 
 
 def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
-    """Returns a data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road.
-
-    Raises:
-        InputError: no such ground, or the recording holds none.
-    """
+    """Returns a data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road. Raises
+    InputError: no such ground, or the recording holds none."""
     if not ground:
         return data
     return replace(data, on_ground=VehicleOnGround(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
@@ -283,11 +271,8 @@ def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> st
 
 
 def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
-    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value.
-
-    Raises:
-        InputError: nothing was recorded to centre a prior on.
-    """
+    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value. Raises InputError:
+    nothing was recorded to centre a prior on."""
     units = {f.name: f.unit for f in get_model(model).states}
     return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state)).as_unknown()
             for state, spec in segment.estimate}
@@ -307,11 +292,7 @@ def _end(recording: Recording, segment: Segment) -> float:
 
 
 def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, str]:
-    """Returns the states of a model that a topic's message has a field for, and those fields.
-
-    Raises:
-        InputError: no such topic.
-    """
+    """Returns the states of a model that a topic's message has a field for, and those fields. Raises InputError: no such topic."""
     return dict(_recorded_states(recording, topic, model))
 
 
@@ -389,11 +370,8 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
 
 
 def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: float = -math.inf, end: float = math.inf) -> None:
-    """Looks at all inputs in [start, end] s at once, which is sooner than to cut them into pieces.
-
-    Raises:
-        InputError: some are out of range: how many, when the first, and what to do.
-    """
+    """Looks at all inputs in [start, end] s at once, which is sooner than to cut them into pieces. Raises InputError: some are out of
+    range: how many, when the first, and what to do."""
     where = f"{recording.path} ({recording.name})"
     taken = {name: (inputs.topic, name, 1.0) for name in INPUT_FIELDS if inputs.topic != NO_TOPIC}
     if inputs.steering:
@@ -472,11 +450,7 @@ class StageData:
 
 
 def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, vehicle: Vehicle) -> StageData:
-    """Reads the windows of a stage.
-
-    Raises:
-        InputError: a recording is missing or does not hold what the stage needs.
-    """
+    """Reads the windows of a stage. Raises InputError: a recording is missing or does not hold what the stage needs."""
     where = f"{recipe.path}: stages ({stage.name})"
     loaded: dict[bool, list[tuple[Segment, Dataset]]] = {False: [], True: []}
     notes: dict[str, None] = {}

@@ -11,8 +11,6 @@ needs the errors only through
 The power w is below 1 where errors are inflated: n samples tell as much as w n independent ones.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

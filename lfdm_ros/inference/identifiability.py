@@ -10,8 +10,6 @@ and (I + F)^-1 the covariance that the posterior will have there, the prior's be
 several points, which is what a posterior can be expected to have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ sensor that is turned by `heading.misalignment` to the left of the vehicle: vx' 
 misalignment. A run that begins with the heading of such a sensor begins with that less the misalignment, which turns the way it goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recipes as immutable records; `recipe` reads them from YAML."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ same in NumPy. `MADE_FOR` lists the releases that the rest was written against; 
 has to keep.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

@@ -23,8 +23,6 @@ theta_f is what carries the load. It is found by quasi-Newton steps on logarithm
 points: no table, and every value of the soil may differ from wheel to wheel and is differentiated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

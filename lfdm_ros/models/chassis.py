@@ -1,7 +1,5 @@
 """Parts that the chassis share: constants, declarations, loads at rest, and the spin of a wheel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce

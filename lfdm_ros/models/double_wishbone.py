@@ -18,8 +18,6 @@ A = 2 v2.d, B = 2 w.d, C = v2.v2 + d.d - l^2 its angle solves A cos + B sin = C,
 with the sign of the construction pose, where the angle is 0. Where r is imaginary the linkage does not reach: the pose is not a number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

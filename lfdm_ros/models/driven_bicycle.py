@@ -22,8 +22,6 @@ chatter where a tyre slides at low speed; the secant alone is of first order. Fo
 over a long one in which the slip grows fast, the damper can leave it, by some tenths of a per cent in 50 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ Neither source prints numbers that paper 000 does not: the balances are its eqs 
 roll, the loads its eqs 10-13 without side to side.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Fiala tyre in steady state (paper 000 eqs 8-9 and section 3; paper 001 eqs 11-19)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -17,8 +17,6 @@ The gear is a discrete state: a shift decided in a step acts from the next one. 
 for a forward one; it is engaged near standstill, and until then the engine gets no throttle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

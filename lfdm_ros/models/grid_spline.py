@@ -4,8 +4,6 @@ Its derivatives are exact, since what is read does not change with the place but
 point on them holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lfdm_ros.models.equations import Operations, Record, Scalar

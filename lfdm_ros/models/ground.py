@@ -5,8 +5,6 @@ inputs, held over a step or linear in it, one for each vehicle of a batch; a gro
 of the wheel. All are differentiated as the rest is. A ground may hand out more than a `Patch`, soil say, to tyres that know of it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Beyond the edges the nearest point of the map holds. A field, heights and resist
 (`lfdm_ros.models.grid_spline`), with exact derivatives.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from lfdm_ros.models import grid_spline

@@ -5,8 +5,6 @@ are held values, not states of their own. The lateral acceleration is that of a 
 Parameters are those of `driven_bicycle`; what concerns the tyres' sideways stiffness has no effect.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

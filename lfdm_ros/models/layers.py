@@ -4,8 +4,6 @@ Each part says which values of a patch it gives (`Part.gives`); no two may give 
 own; soil has its own strength, whatever the friction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -46,11 +44,8 @@ class Layers:
 
 @cache
 def layered(parts: tuple[Part, ...]) -> Part:
-    """Grounds as one part, named by all their names; one alone as it is.
-
-    Raises:
-        InputError: one that cannot lie with others, or two that give the same.
-    """
+    """Grounds as one part, named by all their names; one alone as it is. Raises InputError: one that cannot lie with others, or two that
+    give the same."""
     if len(parts) == 1:
         return parts[0]
     for part in parts:

@@ -3,8 +3,6 @@
 Each class is one of the package's with what differs; docs/lfdm_differences.md says how much each of them matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -15,8 +15,6 @@ its Pade form (1 - z/6) / (1 - 2z/3 + z^2/6), which is Radau IIA: third order, a
 input that is linear over the step is used at its middle, which costs h^2 u''/24 of the input.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering

@@ -14,8 +14,6 @@ camber shift (PHY3), trail of the whole lateral force, rolling resistance and re
 Turn slip (all zeta are 1), the enveloping of short obstacles and the belt's dynamics are absent.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 In reverse the motor turns the other way with the same map and ratio, as Chrono's SimplePowertrain does. Nothing holds the change back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -14,8 +14,6 @@ Differences from the paper, and why
   sliding tyre must not turn its velocity round.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering

@@ -1,7 +1,5 @@
 """Models by name: a chassis, and the parts in its slots; what ships with the package, and what is registered from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from types import MappingProxyType

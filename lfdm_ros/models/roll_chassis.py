@@ -9,8 +9,6 @@ Differences from the paper, and why
 - Brakes and rolling resistance are dry friction, solved within the step: a wheel sticks at exactly zero, without chatter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 A tyre that knows of soil finds them in its patch, as `wheel.ground.soil`; others find level ground of friction 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spin of a vehicle: one measure for rollouts, episodes and the run monitor."""
 
-from __future__ import annotations
-
 import math
 
 SPIN = 0.5236  # [rad] slip angle of a vehicle that is lost: 30 degrees

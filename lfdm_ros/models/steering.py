@@ -1,7 +1,5 @@
 """Relation of the front wheels' angle to the steering input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lfdm_ros.models import tables

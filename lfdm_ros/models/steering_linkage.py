@@ -8,8 +8,6 @@ not turn:
     (2) shift' = (-tan phi, 1, 0),  shift'' = (-1 / (l cos^3 phi), 0, 0),  phi' = 1 / (l cos phi),  phi'' = tan phi phi'^2
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -5,8 +5,6 @@
     (3) Q_theta = F_spring l_spring' + F_damper l_damper'   F pushes; l': by the lower arm's angle
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ becomes vector code. At x = 0 it is exactly the table's value: an engine at rest
 stays at rest.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -8,8 +8,6 @@ A curve rises with `slope`, peaks at `peak_slip` with `peak_force`, and slides f
 loads are quadratic, slips linear in the load. The ground's friction scales forces and slips, as Rill does.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

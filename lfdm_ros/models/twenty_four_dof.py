@@ -25,8 +25,6 @@ Deflections of struts and tyres are measured from the static ones, in which the 
 at rest. The accelerations in (3) are those of the last step. Slopes of the ground and wind come on top (`lfdm_ros.models.ground`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters of the calibrator, and the settings that they make."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

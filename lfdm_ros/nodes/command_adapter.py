@@ -1,7 +1,5 @@
 """The command adapter node: drives a vehicle by the messages that others send, Ackermann and Twist, through the vehicle's own model."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The dashboard node: shows the vehicle's state, as published on the graph, to the driver in the node's terminal."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

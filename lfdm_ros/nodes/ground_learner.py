@@ -1,7 +1,5 @@
 """The ground learner node: estimates the friction of the ground while a vehicle drives, and publishes it as a map."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The bridge to hardware: our vehicle for a controller at the other end of a link, or our controller for a vehicle or a bench there."""
 
-from __future__ import annotations
-
 import sys
 from array import array
 from typing import Any

@@ -1,7 +1,5 @@
 """The ends of a bridge to hardware on the ROS side: our vehicle, driven by a device, or the link of our controller to a vehicle."""
 
-from __future__ import annotations
-
 import struct
 import threading
 from array import array

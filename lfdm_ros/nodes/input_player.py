@@ -1,7 +1,5 @@
 """The input player node: drives a scenario by answering each vehicle state with the scenario's command for that time."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

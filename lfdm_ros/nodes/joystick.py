@@ -1,7 +1,5 @@
 """The joystick node: a person drives by sensor_msgs/Joy."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The keyboard node: a person drives by the keys of the terminal that the node runs in."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The base of nodes for manual driving: the topic, the rate, and the clock of the commands' stamps."""
 
-from __future__ import annotations
-
 import time
 
 from rclpy.parameter import Parameter as RosParameter

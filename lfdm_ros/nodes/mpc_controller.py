@@ -1,7 +1,5 @@
 """The MPC node: drives a vehicle along a path or to a goal, around obstacles that its sensors see, and publishes each cycle's outcome."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -1,7 +1,5 @@
 """The operator node: simulates a person driving by the pictures that come over a link, and sends back steering and pedals."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recorder node: writes the raw bytes of any topics to a rosbag2 bag, without decoding them."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

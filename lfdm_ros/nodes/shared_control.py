@@ -1,7 +1,5 @@
 """The shared control node: makes an operator's and an autopilot's commands the vehicle's, by the threat, and publishes its reasons."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter, deque

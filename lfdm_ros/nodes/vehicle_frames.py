@@ -1,7 +1,5 @@
 """The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
-from __future__ import annotations
-
 import math
 import sys
 

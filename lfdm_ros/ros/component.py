@@ -1,13 +1,13 @@
 """The base of all nodes: declared endpoints and parameters, guarded callbacks, transitions that fail in one line, diagnostics."""
 
-from __future__ import annotations
-
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
 from rclpy.client import Client
@@ -26,11 +26,128 @@ from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros.endpoints import ACTS, CALLS, DIAGNOSTICS, PUBLISHES, SERVES, STARTS, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.guarding import LONGEST, CallbackGuard, checked_clock, checked_request
-from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
 from lfdm_ros.ros.parameters import Declarations, Parameter
 from lfdm_ros.ros.rclpy_adapter import answer_impossible_transitions, release_lifecycle
-from lfdm_ros.ros.transitions import Transitions
 from lfdm_ros.vehicles.body import moved
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+# (level, one line, values by name)
+Diagnosis = tuple[bytes, str, dict[str, Any]]
+
+
+class Health:
+    """Counts of errors and refused inputs, beside the node's own diagnosis.
+
+    Attributes:
+        caught: number of exceptions that came out of callbacks, by their text.
+    """
+
+    def __init__(self) -> None:
+        self.caught: Counter[str] = Counter()
+        self._refused_before = 0
+
+    def status(self, name: str, diagnosis: Diagnosis, refusals: Refusals, others: str) -> DiagnosticArray:
+        """Makes the message, without its stamp.
+
+        Args:
+            name: of the node.
+            diagnosis: by the node itself; the worst of all counts.
+            refusals: inputs refused so far.
+            others: other publishers of what this node alone should publish, in one line.
+        """
+        level, summary, values = diagnosis
+        refused, self._refused_before = refusals.total - self._refused_before, refusals.total
+        if refused > 0:
+            text = f"{refused} inputs refused, the last one: {refusals.last}"
+            level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
+        if others and level == OK:
+            level, summary = WARN, others
+        if self.caught:
+            level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self.caught.items())}"
+        values = {**values, **refusals.diagnosis(), **({"published_by_others": others} if others else {})}
+        return DiagnosticArray(status=[DiagnosticStatus(
+            level=level, name=name, message=summary, hardware_id="lfdm_ros",
+            values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])
+
+
+def other_publishers(node: Any, topics: Iterable[str]) -> str:
+    """Names other publishers of topics that this node alone should publish, in one line; '': none."""
+    found = []
+    for topic in topics:
+        names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in node.get_publishers_info_by_topic(topic)]
+        if node.get_fully_qualified_name() in names:
+            names.remove(node.get_fully_qualified_name())
+        found += [f"{node.resolve_topic_name(topic)} is published by {name} too" for name in sorted(set(names))]
+    return "; ".join(found)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# Hooks that undo a transition that breaks off, by its name.
+_UNDONE_BY = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "deactivate": ("cleanup",), "cleanup": ()}
+# Hooks that end a node, by the state that it is in.
+_RELEASED_BY = {"active": ("deactivate", "cleanup", "end_made"), "inactive": ("cleanup", "end_made")}
+
+
+class Transitions:
+    """Transitions of a `Component`, with the `state` and `failure` that they set."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._unconfigured: list[Any] = []
+
+    def begin(self) -> None:
+        """Notes the entities of the node before `configure`: all later ones go if a transition breaks off."""
+        self._unconfigured = self._node.all_entities()
+
+    def make(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
+        """Does the work of a transition; then the node is in the state `target`, or as before the transition."""
+        node = self._node
+        try:
+            for part in work:
+                part()
+        except InputError as error:
+            node.failure = str(error)
+            node.get_logger().error(f"{name} failed: {error}")
+            if name == "configure":
+                self._undo(name)
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # a bug; rclpy would swallow it without a word
+            node.failure = repr(error)
+            node.get_logger().fatal(f"{name} failed:\n{traceback.format_exc()}")
+            self._undo(name)
+            node.state = "unconfigured"  # where rclpy's error processing ends
+            return TransitionCallbackReturn.ERROR
+        node.state = target
+        return TransitionCallbackReturn.SUCCESS
+
+    def release(self) -> None:
+        """Stops and cleans up from any state, each step whatever became of the other; safe to call twice."""
+        node = self._node
+        try:
+            for name in _RELEASED_BY.get(node.state, ()):
+                try:
+                    getattr(node, name)()
+                except Exception as error:
+                    node.catch(name, error)
+        finally:
+            node.state = "finalized"
+
+    def _undo(self, transition: str) -> None:
+        """Destroys all entities made since `configure` began: the next one would make them a second time."""
+        node = self._node
+        for name in _UNDONE_BY.get(transition, ()):
+            try:
+                getattr(node, name)()
+            except Exception as error:  # no wonder: a part of what it ends was never made, or has ended
+                node.get_logger().debug(f"{name} after the failure: {error!r}")
+        node.end_made()
+        for entity in node.all_entities():
+            if not any(entity is one for one in self._unconfigured):
+                node.destroy(entity)
+
 
 # All that the author of a node needs.
 __all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis"]
@@ -69,11 +186,7 @@ class Component(LifecycleNode):
     takes_all: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
-        """Creates the node, unconfigured.
-
-        Raises:
-            InputError: a parameter given from outside has a wrong type or value.
-        """
+        """Creates the node, unconfigured. Raises InputError: a parameter given from outside has a wrong type or value."""
         super().__init__(name or self.NAME, **kwargs)
         answer_impossible_transitions(self, lambda: self.get_logger().warning(
             f"a transition was asked for that does not exist from state {self.state}"))
@@ -169,11 +282,7 @@ class Component(LifecycleNode):
     # ---- transitions ---------------------------------------------------------------------------------------------------
 
     def bring_up(self, *steps: str) -> None:
-        """Makes transitions, "configure" or "activate".
-
-        Raises:
-            InputError: one failed; says why.
-        """
+        """Makes transitions, "configure" or "activate". Raises InputError: one failed; says why."""
         for step in steps:
             result = self.trigger_configure() if step == "configure" else self.trigger_activate()
             if result != TransitionCallbackReturn.SUCCESS:

@@ -16,11 +16,8 @@ class FrameTree(TransformTree):
     """Transforms, and with them a task from one frame in another."""
 
     def task(self, task: Task, frame: str) -> Task:
-        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame.
-
-        Raises:
-            Refused: a place out of range.
-        """
+        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame. Raises Refused:
+        a place out of range."""
         if not task.frame or task.frame == frame or not self.knows(task.frame, frame):
             return task
         moved: dict[str, Any] = {}

@@ -50,11 +50,8 @@ def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> Gri
 
 
 def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
-    """Reads the friction that a map has, in the frame of the vehicle's states.
-
-    Raises:
-        Refused: as `read_grid_map`, another frame, a layer that is not there or has holes, or values that no friction has.
-    """
+    """Reads the friction that a map has, in the frame of the vehicle's states. Raises Refused: as `read_grid_map`, another frame, a layer
+    that is not there or has holes, or values that no friction has."""
     if message.header.frame_id != frame:
         raise Refused(f"map: in frame '{message.header.frame_id}', the states are in '{frame}'"[:200], FRAME)
     grid, layers = read_grid_map(message)

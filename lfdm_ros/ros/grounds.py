@@ -1,7 +1,5 @@
 """The ground that a node's vehicle is on: by its parameters, and as maps on topics."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -35,21 +33,14 @@ SUBSCRIBES_KNOWN = subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is le
 
 
 def ground_of(node: Any) -> GroundDescription | None:
-    """Returns the ground that a node's parameters name; None: none is given.
-
-    Raises:
-        InputError: as `find_ground`.
-    """
+    """Returns the ground that a node's parameters name; None: none is given. Raises InputError: as `find_ground`."""
     name = node.value("ground")
     return find_ground(name, seed_of(node.value("ground_seed"))) if name else None
 
 
 def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
     """Returns the vehicle on the ground of a node's parameters, as planners know it: without its friction where that is to be learned.
-
-    Raises:
-        InputError: as `ground_of`.
-    """
+    Raises InputError: as `ground_of`."""
     ground = ground_of(node)
     if node.value("learn_ground"):
         return VehicleOnGround.learning(vehicle, ground)

@@ -3,8 +3,6 @@
 An executor calls what was ready when an entity was destroyed, and lets an exception of a callback end the whole process.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

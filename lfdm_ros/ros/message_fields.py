@@ -1,7 +1,5 @@
 """Messages, requests and goals as plain values, as YAML has them."""
 
-from __future__ import annotations
-
 import array
 from collections.abc import Mapping
 from typing import Any
@@ -33,11 +31,8 @@ def as_yaml(value: Any, longest: int | None = None) -> str:
 
 
 def part(value: Any, path: str) -> Any:
-    """Returns the part of a message at a path such as "pose.position.x" or "wheel_speeds[2]".
-
-    Raises:
-        InputError: there is no such part; the message says which there are.
-    """
+    """Returns the part of a message at a path such as "pose.position.x" or "wheel_speeds[2]". Raises InputError: there is no such part; the
+    message says which there are."""
     for name in path.replace("[", ".").replace("]", "").split("."):
         fields = value.get_fields_and_field_types() if hasattr(value, "get_fields_and_field_types") else ()
         if name in fields:
@@ -52,11 +47,8 @@ def part(value: Any, path: str) -> Any:
 
 
 def filled(kind: Any, values: Any, where: str = "") -> Any:
-    """Makes a message of a class, with the values of a mapping.
-
-    Raises:
-        InputError: a field that it does not have, or a value of another type; the message names it.
-    """
+    """Makes a message of a class, with the values of a mapping. Raises InputError: a field that it does not have, or a value of another
+    type; the message names it."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where or 'request'}: {quote(values)} is no mapping of fields; give {{field: value}}")
     message = kind(check_fields=True)  # else a text passes for a number

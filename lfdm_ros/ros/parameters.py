@@ -1,7 +1,5 @@
 """Parameters of nodes: their declaration to ROS, checks of changes, and those that several nodes have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -100,11 +98,8 @@ class Declarations:
             raise InputError(str(error)) from None
 
     def checked(self, parameters: Iterable[RosParameter], configured: bool) -> list[tuple[str, Any]]:
-        """Returns names and converted values of the parameters that are to change; configured: only live ones may.
-
-        Raises:
-            InputError: one may not change now, or has a wrong type or value.
-        """
+        """Returns names and converted values of the parameters that are to change; configured: only live ones may. Raises InputError: one
+        may not change now, or has a wrong type or value."""
         changed = []
         for parameter in parameters:
             declaration = self._by_name.get(parameter.name)
@@ -117,11 +112,8 @@ class Declarations:
 
 
 def vehicle_of(node: Any, *changes: str) -> Vehicle:
-    """Returns the vehicle that the parameters of a node name, with its changes and more; assumptions about it are logged.
-
-    Raises:
-        InputError: as `load_vehicle`.
-    """
+    """Returns the vehicle that the parameters of a node name, with its changes and more; assumptions about it are logged. Raises
+    InputError: as `load_vehicle`."""
     vehicle = load_vehicle(node.value("vehicle"), [*node.value("vehicle_changes"), *changes])
     if vehicle.assumed:
         node.get_logger().warning(vehicle.assumed)

@@ -1,7 +1,5 @@
 """The message lfdm_ros/Posterior: made of a stored version, and applied to a vehicle."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,11 +44,8 @@ def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], 
 
 
 def version_message(version: Version | None) -> Posterior:
-    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else.
-
-    Raises:
-        InputError: as `posterior_message`.
-    """
+    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else. Raises InputError:
+    as `posterior_message`."""
     return posterior_message(version.posterior, version.summary, version.number) if version else Posterior()
 
 

@@ -1,7 +1,5 @@
 """The quality-of-service profiles of the graph, by purpose. All but SENSOR is reliable: a lost command or state is an error, not noise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy

@@ -3,8 +3,6 @@
 `MADE_FOR` are the releases that this was written against; `LOOK_AT` says, thing by thing, what has to hold in another one.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

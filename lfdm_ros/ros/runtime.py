@@ -42,11 +42,8 @@ INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
 class Runtime:
-    """A context with an executor; a context manager that ends both.
-
-    Raises:
-        InputError: ROS cannot start, for example for want of the RMW that the environment names.
-    """
+    """A context with an executor; a context manager that ends both. Raises InputError: ROS cannot start, for example for want of the RMW
+    that the environment names."""
 
     def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None,
                  last: bool = False) -> None:
@@ -122,11 +119,7 @@ class Runtime:
         return list(dict.fromkeys(self._failures))
 
     def raise_if_interrupted(self) -> None:
-        """Checks for a signal before `spin`.
-
-        Raises:
-            Interrupted: a signal has asked to end.
-        """
+        """Checks for a signal before `spin`. Raises Interrupted: a signal has asked to end."""
         if exit_status(self.reason):
             raise Interrupted(exit_status(self.reason))
 

@@ -1,7 +1,5 @@
 """Inputs of shared control from messages, and messages of its decisions."""
 
-from __future__ import annotations
-
 import math
 from array import array
 
@@ -21,11 +19,8 @@ MOST_ROWS, MOST_NAMES = 2000, 64  # of a plan
 
 
 def plan_of(message: PlanMessage) -> Plan:
-    """Returns the plan of a message, its times from the stamp on.
-
-    Raises:
-        Refused: more of it than any plan has, or parts that do not fit together.
-    """
+    """Returns the plan of a message, its times from the stamp on. Raises Refused: more of it than any plan has, or parts that do not fit
+    together."""
     rows, names = len(message.times), tuple(message.names)
     if rows > MOST_ROWS or len(names) > MOST_NAMES:
         raise Refused(f"{rows} rows of {len(names)} states; at most {MOST_ROWS} of {MOST_NAMES} are read", TOO_MANY)

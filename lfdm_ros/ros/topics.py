@@ -1,7 +1,5 @@
 """Topics by name, for nodes that take any: the class of the messages, a quality of service that fits all publishers, a limited rate."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable
@@ -16,11 +14,8 @@ from lfdm_ros.ros import qos
 
 
 def interface_class(type_name: str) -> Any:
-    """Returns the Python class of a type such as "nav_msgs/msg/Odometry", "std_srvs/srv/Trigger" or "lfdm_ros/action/Calibrate".
-
-    Raises:
-        InputError: no such name, or it is not installed.
-    """
+    """Returns the Python class of a type such as "nav_msgs/msg/Odometry", "std_srvs/srv/Trigger" or "lfdm_ros/action/Calibrate". Raises
+    InputError: no such name, or it is not installed."""
     parts = type_name.split("/")
     if len(parts) != 3 or parts[1] not in ("msg", "srv", "action") or not all(part.isidentifier() for part in parts):
         raise InputError(f"{quote(type_name)} is not the name of a type; it is as nav_msgs/msg/Odometry")
@@ -79,11 +74,8 @@ class PublishedTopic:
 
 
 def find_topic(node: Node, name: str) -> PublishedTopic | None:
-    """Returns a topic by its name, relative to the node's namespace or absolute; None: nobody publishes it yet.
-
-    Raises:
-        InputError: its publishers do not agree on a type.
-    """
+    """Returns a topic by its name, relative to the node's namespace or absolute; None: nobody publishes it yet. Raises InputError: its
+    publishers do not agree on a type."""
     name = node.resolve_topic_name(name)
     publishers = tuple(node.get_publishers_info_by_topic(name))
     types = sorted({publisher.topic_type for publisher in publishers})

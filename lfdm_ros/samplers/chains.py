@@ -1,7 +1,5 @@
 """Common parts of Markov chain samplers: draws as they come, progress, stopping, and the finished run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -14,9 +14,8 @@ The draws of the Gaussian are resampled by the density of the posterior over its
 vehicle cannot be, say a stiffness near 0, its draws are not those of the posterior.
 """
 
-from __future__ import annotations
-
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,8 +28,79 @@ from lfdm_ros.inference.identifiability import INFORMED, information_root, white
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
-from lfdm_ros.samplers.importance import PARETO_LIMIT, Weighed, weigh
+from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
+
+PARETO_LIMIT = 0.7  # above it importance weights, and so the approximation they correct, are not to be trusted (Vehtari et al. 2024)
+SHARE_EFFECTIVE, MIN_EFFECTIVE = 0.1, 100.0  # of the draws, and draws, that weights have to be worth where they are not
+NO_WEIGHT = 1e-3  # of what a draw has on average
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Draws of an approximation, weighed by the density that they should be of.
+
+    weights (n,), which add up to 1; pareto_k: shape of the tail of the raw weights; power: of the density over that of the approximation,
+    below 1 where its weights would leave too few draws; effective: independent draws that they are worth; without_weight: draws that have
+    next to none.
+    """
+
+    weights: np.ndarray
+    pareto_k: float
+    power: float
+
+    @property
+    def effective(self) -> float:
+        return float(1.0 / (self.weights**2).sum())
+
+    @property
+    def without_weight(self) -> int:
+        return int((self.weights < NO_WEIGHT / len(self.weights)).sum())
+
+    def resample(self, rng: np.random.Generator) -> np.ndarray:
+        """Draws the indices (n,) of equally weighted draws, in no order: systematic resampling."""
+        count = len(self.weights)
+        edges = np.cumsum(self.weights)
+        places = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.uniform()) / count)
+        return rng.permutation(np.minimum(places, count - 1))
+
+
+def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
+    """Computes importance weights, Pareto-smoothed (Vehtari et al. 2024), of log density less log density of the approximation (n,).
+
+    Where the tail is too heavy (k above PARETO_LIMIT), the approximation is moved towards the density only as far as its draws reach: by
+    the largest power of the weights that leaves enough of them, as a step of annealed importance sampling (Neal 2001) does. Draws whose
+    density is a millionth of what it should be lose their weight all the same.
+
+    Args:
+        alike: those that are possible count the same: the draws are not meant to be of this density.
+    """
+    possible = np.isfinite(log_weights)
+    if not possible.any():
+        return Weighed(np.full(len(log_weights), 1.0 / len(log_weights)), float("inf"), 0.0)
+    raw = np.where(possible, log_weights, -1e300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a heavy tail: that is said in other words
+        smoothed, shape = arviz().psislw(raw)
+    shape = float(shape)
+    if alike:
+        return Weighed(possible / possible.sum(), shape, 0.0)
+    if shape <= PARETO_LIMIT:
+        return Weighed(_normalised(np.asarray(smoothed)), shape, 1.0)
+    enough = min(0.9 * possible.sum(), max(MIN_EFFECTIVE, SHARE_EFFECTIVE * len(raw)))
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        power = 0.5 * (low + high)
+        weights = _normalised(power * raw)
+        low, high = (power, high) if 1.0 / (weights**2).sum() >= enough else (low, power)
+    return Weighed(_normalised(low * raw), shape, low)
+
+
+def _normalised(log_weights: np.ndarray) -> np.ndarray:
+    weights = np.exp(log_weights - log_weights.max())
+    normalised: np.ndarray = weights / weights.sum()
+    return normalised
+
 
 START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
 DIFFERENCE = 1e-4  # of central differences, in standard deviations of the prior
@@ -110,11 +180,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
-    """Finds the unknowns (Q,) at the posterior's mode.
-
-    Raises:
-        ValueError: nothing of the prior can be simulated.
-    """
+    """Finds the unknowns (Q,) at the posterior's mode. Raises ValueError: nothing of the prior can be simulated."""
     fit = _Fit(problem, report)
     return fit.values(fit.minimise(fit.best_of(fit.initial_guess(), np.random.default_rng(0))).x[None])[0]
 
@@ -213,11 +279,8 @@ class _Fit:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need.
-
-        Raises:
-            ValueError: none of them can be simulated.
-        """
+        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need. Raises
+        ValueError: none of them can be simulated."""
         q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
         x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
         x = np.concatenate([start[None], x])
@@ -237,11 +300,7 @@ class _Fit:
     # -- The search -----------------------------------------------------------------------------------------------
 
     def minimise(self, x: np.ndarray) -> _Optimum:
-        """Minimises from x (Q,).
-
-        Raises:
-            ValueError: the start cannot be simulated.
-        """
+        """Minimises from x (Q,). Raises ValueError: the start cannot be simulated."""
         if self._problem.objective.minimiser == "powell":
             return self._powell(x)
         noise, iterations = self.noise(x), 0
@@ -366,11 +425,8 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
 
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
-    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds.
-
-    Raises:
-        ValueError: next to nothing of the Gaussian lies between them.
-    """
+    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds. Raises ValueError: next to nothing of the Gaussian lies
+    between them."""
     draws = np.empty((0, len(centre)))
     for _ in range(GIVE_UP):
         new = centre + rng.standard_normal((count, len(centre))) @ root.T

@@ -5,8 +5,6 @@ for the acceptance that is best in many dimensions (Roberts, Gelman and Gilks 19
 are Markov chains with the posterior as their limit.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

@@ -6,8 +6,6 @@ but straight ridges of parameters that the data know only as a sum come out bent
 Each chain is a sampler of its own with its own start and seed, in a thread; simulations release the GIL.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from queue import SimpleQueue

@@ -10,8 +10,6 @@ along the wall's normal is turned round in the metric, which keeps energy and vo
 exact (Afshar and Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo"). The simulator is never asked beyond a bound.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import threading
@@ -106,11 +104,8 @@ class Box:
 
     def drift(self, q: np.ndarray, p: np.ndarray, duration: float,
               velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum.
-
-        Raises:
-            CannotDrift: there are too many reflections.
-        """
+        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum. Raises CannotDrift: there are too many
+        reflections."""
         v = velocity(p)
         for _ in range(REFLECTIONS):
             end = q + duration * v

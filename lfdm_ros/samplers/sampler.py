@@ -102,11 +102,7 @@ class Sample(Protocol):
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None,
                  **options: Any) -> SampleRun:
         """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run, with
-        what there is so far where that means anything.
-
-        Raises:
-            ValueError: no unknowns that can be simulated were found.
-        """
+        what there is so far where that means anything. Raises ValueError: no unknowns that can be simulated were found."""
         ...
 
 
@@ -137,11 +133,8 @@ class Option:
     most: float
 
     def read(self, given: Any, where: str) -> float:
-        """Reads a value given by the user.
-
-        Raises:
-            InputError: no number, none within the range, or a fraction where a whole one is meant.
-        """
+        """Reads a value given by the user. Raises InputError: no number, none within the range, or a fraction where a whole one is
+        meant."""
         value = number(given, where)
         if not self.least <= value <= self.most or (isinstance(self.value, int) and value != int(value)):
             kind = "a whole number" if isinstance(self.value, int) else "a number"
@@ -191,11 +184,8 @@ class Sampler:
         return {option.name: option.value for option in self.options}
 
     def having(self, given: Mapping[str, Any], where: str = "option") -> Sampler:
-        """Returns the same sampler with other values of some options; `where` leads messages.
-
-        Raises:
-            InputError: no such option, or a value out of its range.
-        """
+        """Returns the same sampler with other values of some options; `where` leads messages. Raises InputError: no such option, or a value
+        out of its range."""
         for name in given:
             if name not in self.settings:
                 raise InputError(f"{where}: sampler {self.name} has no option {quote(name)}"
@@ -250,11 +240,8 @@ DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studie
 
 
 def register_sampler(sampler: Sampler) -> None:
-    """Makes a sampler known by its name: in recipes and to commands.
-
-    Raises:
-        InputError: a name that is taken or is no name, its own or that of an option.
-    """
+    """Makes a sampler known by its name: in recipes and to commands. Raises InputError: a name that is taken or is no name, its own or that
+    of an option."""
     for name in sampler.settings:
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")
@@ -273,11 +260,8 @@ def check_continues(name: str, where: str = "") -> None:
 
 
 def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:
-    """Returns the sampler of a name, with other values of some options.
-
-    Raises:
-        InputError: no such sampler or option, or a package that it needs is not installed.
-    """
+    """Returns the sampler of a name, with other values of some options. Raises InputError: no such sampler or option, or a package that it
+    needs is not installed."""
     sampler = SAMPLERS.find(name)
     for package in sampler.needs:
         if find_spec(package) is None:

@@ -1,7 +1,5 @@
 """Initial points of Markov chains: around the least-squares optimum, as far apart as the data allow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,11 +23,8 @@ class Starts:
 
 
 def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, report: Report | None) -> Starts:
-    """Finds a start for each chain: draws of Laplace's approximation that the posterior itself allows.
-
-    Raises:
-        ValueError: no unknowns that can be simulated were found.
-    """
+    """Finds a start for each chain: draws of Laplace's approximation that the posterior itself allows. Raises ValueError: no unknowns that
+    can be simulated were found."""
     def forward(state: SamplerProgress) -> None:
         if report is not None:
             report(replace(state, progress=0.0, message=f"optimum: {state.message}"))

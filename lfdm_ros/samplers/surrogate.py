@@ -9,8 +9,6 @@ Both together keep pi, whatever the surrogate is like; a bad one only rejects mo
 in the coordinates of its own mean and covariance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Keeps no clock and draws nothing at random: equal calls give equal commands, to the bit.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import deque

@@ -9,8 +9,6 @@ On opposite sides of an obstacle the mean of both commands hits it, so k is 0 or
 jumps then; the command does not, as the command gate limits the rate of the steering.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

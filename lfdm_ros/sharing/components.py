@@ -5,8 +5,6 @@ Load transfer follows the lateral acceleration as in a steady turn (paper 000 eq
 steady one for the present state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -56,11 +56,7 @@ class Fleet:
 
 def tyre_models(vehicle: Vehicle, name: str) -> list[Model]:
     """Returns the model of a name on each tyre model that the vehicle has parameters for and that adds no states, the vehicle's own first;
-    only the named one where the name has a tyre.
-
-    Raises:
-        InputError: no such model, or the vehicle lacks parameters of it.
-    """
+    only the named one where the name has a tyre. Raises InputError: no such model, or the vehicle lacks parameters of it."""
     own = vehicle.model(name)
     chassis, *parts = name.split("/")
     if "tyre" not in chassis_slots(chassis) or set(parts) & SLOTS["tyre"].keys():

@@ -1,7 +1,5 @@
 """Rollout of a held command on the model that the controller predicts with, through the vehicle's actuators."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 

@@ -12,8 +12,6 @@ Rate by speed. The steering moves as fast as its actuator does, but no faster th
 `swing_time`; so the lateral jerk is bounded where full lock takes more than friction has.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ motion of the vehicle that is known here. `PredictedOperator` computes that answ
 its median gains; a person's gains are a factor of them, which is drawn.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

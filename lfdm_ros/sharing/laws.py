@@ -6,8 +6,6 @@ a width, so that it rises by the one and falls by the other. It is monotone in t
 whatever the threat; a threat that never falls gives a k that never does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,11 +25,8 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Piecewise:
-    """Straight between points (threat, k), level beyond them.
-
-    Raises:
-        InputError: threats that do not rise, or shares that fall or leave [0, 1].
-    """
+    """Straight between points (threat, k), level beyond them. Raises InputError: threats that do not rise, or shares that fall or leave [0,
+    1]."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -60,11 +55,7 @@ def between(engage: float, full: float) -> Piecewise:
 @dataclass(frozen=True)
 class Sigmoid:
     """A logistic curve through 1/2 at `middle`, stretched so that it is 0 at a threat of 0 and 1 at 1; the larger `steepness`, the more it
-    is a step.
-
-    Raises:
-        InputError: a middle outside (0, 1), or no positive steepness.
-    """
+    is a step. Raises InputError: a middle outside (0, 1), or no positive steepness."""
 
     middle: float = 0.5
     steepness: float = 10.0
@@ -84,11 +75,7 @@ class Sigmoid:
 
 @dataclass(frozen=True)
 class Hysteresis:
-    """A law that k rises by; it falls only when the threat is less by `width`.
-
-    Raises:
-        InputError: a width outside [0, 1].
-    """
+    """A law that k rises by; it falls only when the threat is less by `width`. Raises InputError: a width outside [0, 1]."""
 
     law: Law
     width: float

@@ -5,8 +5,6 @@ It keeps no history: the state follows from the present inputs, so that a source
 source came before or not, and the latch of the emergency stop.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import Enum
@@ -177,11 +175,8 @@ class SourceMonitor:
     gap: float = 0.0
 
     def on_message(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
-        """Takes a usable message; a gap before it that is longer than `max_silence` [s] does not count as the source's period.
-
-        Raises:
-            Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s].
-        """
+        """Takes a usable message; a gap before it that is longer than `max_silence` [s] does not count as the source's period. Raises
+        Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s]."""
         if stamp <= self.stamp:
             again = "again" if stamp == self.stamp else "out of order"
             raise Refused(f"{again}: stamped {stamp:.3f} s, the one before {self.stamp:.3f} s", STAMP)

@@ -55,11 +55,7 @@ EVERY, SAG = 0.5, 0.02  # [m] spacing of its points, and largest error of its st
 
 @dataclass(frozen=True)
 class RiskSettings(Declared):
-    """Events, accuracy and uncertainties of the risk.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Events, accuracy and uncertainties of the risk. Raises InputError: a value is out of its range; the message names it."""
 
     model: str = setting("eight_dof", "", "vehicle model that is followed, by its name in the registry")
     tyres: str = setting(ALL, "", "own: follow the vehicle's tyre model; all: share the runs among those that it has parameters for, since "
@@ -171,11 +167,8 @@ class RiskRollouts:
     """Follows intentions of one vehicle; compiled on first use, allocated once. The same situation gives the same answer."""
 
     def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
-        """Makes the rollouts of a vehicle.
-
-        Raises:
-            InputError: no such model, the vehicle lacks parameters of it, or it has other inputs than a driver's.
-        """
+        """Makes the rollouts of a vehicle. Raises InputError: no such model, the vehicle lacks parameters of it, or it has other inputs
+        than a driver's."""
         self.settings = s = settings or RiskSettings()
         self.model = vehicle.model(s.model)
         if len(self.model.inputs) != len(INPUTS):
@@ -207,11 +200,8 @@ class RiskRollouts:
         self.set_vehicle(vehicle)
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
-        """Sets the parameters of the vehicle, and draws of some of them.
-
-        Raises:
-            InputError: the vehicle lacks parameters; nothing is changed then.
-        """
+        """Sets the parameters of the vehicle, and draws of some of them. Raises InputError: the vehicle lacks parameters; nothing is
+        changed then."""
         if vehicle is self._vehicle and draws is self._draws:
             return
         s = self.settings
@@ -231,11 +221,8 @@ class RiskRollouts:
     # -- The answer ---------------------------------------------------------------------------------------------------------------
 
     def assess(self, situation: Situation) -> Risk:
-        """Estimates the risk of the operator's command, and of the autonomy's plan, as far as there are any, from now on.
-
-        Raises:
-            InputError: the state cannot be followed to when a command would act.
-        """
+        """Estimates the risk of the operator's command, and of the autonomy's plan, as far as there are any, from now on. Raises
+        InputError: the state cannot be followed to when a command would act."""
         began = time.perf_counter()
         self.set_vehicle(situation.vehicle, situation.draws)
         x, acting, begin = self._state(situation)

@@ -1,7 +1,5 @@
 """Shared control as one driver for closed loops: an operator, a controller and what shares between them, without ROS."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings of shared control: each declared once, with unit, range and description. Nodes, files and help are derived from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,11 +14,7 @@ FORMER_MODES = {"filter": "has been removed, as it failed in every run of its ab
 
 @dataclass(frozen=True)
 class SharingSettings(CommandLimits):
-    """Everything but the vehicle and the components of the threat.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Everything but the vehicle and the components of the threat. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT: ClassVar[str] = "setting "
 

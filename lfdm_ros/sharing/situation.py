@@ -22,10 +22,7 @@ from lfdm_ros.vehicles import Vehicle
 @dataclass(frozen=True)
 class StampedCommand:
     """A driver's command at `time` [s]: steering [-1, 1], positive to the left, throttle [-1, 1], below 0 in reverse, and brake [0, 1].
-
-    Raises:
-        InputError: not finite, or out of its range.
-    """
+    Raises InputError: not finite, or out of its range."""
 
     time: float
     steering: float = 0.0

@@ -87,10 +87,7 @@ class Actuator:
 
     def send(self, time: float, command: Command) -> None:
         """Sends a command (steering, throttle, brake) at a time [s]; it takes effect `delay` later. The last of two at one time counts.
-
-        Raises:
-            InputError: a value is not finite, or the time is before that of the command before.
-        """
+        Raises InputError: a value is not finite, or the time is before that of the command before."""
         if not math.isfinite(time) or time < self._sent:
             raise InputError(f"actuator: a command at {time:g} s after one at {self._sent:g} s; send them in order, or reset first")
         self._sent = time

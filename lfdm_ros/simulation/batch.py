@@ -1,7 +1,5 @@
 """Many vehicles, each with its own parameters and, where given, inputs, in one compiled parallel call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +30,8 @@ class Sampling:
     hold: bool
 
     def table(self, inputs: ArrayLike) -> np.ndarray:
-        """Returns inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own.
-
-        Raises:
-            InputError: not finite, or of another shape.
-        """
+        """Returns inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own. Raises
+        InputError: not finite, or of another shape."""
         table = np.asarray(inputs, float)
         shape = (len(self.times), len(self.model.inputs) + len(self.prescribed))
         if table.ndim not in (2, 3) or table.shape[-2:] != shape or not np.isfinite(table).all():
@@ -47,11 +42,7 @@ class Sampling:
 
 def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, parameters: Sequence[str],
                      channels: Sequence[str], hold: bool, prescribed: Sequence[str]) -> Sampling:
-    """Returns the arguments that `BatchRollout` and `SensitivityRollout` share.
-
-    Raises:
-        InputError: as theirs.
-    """
+    """Returns the arguments that `BatchRollout` and `SensitivityRollout` share. Raises InputError: as theirs."""
     declared = vehicle.model(model)
     names, states = [f.name for f in declared.parameters], [f.name for f in declared.states]
     check_names(declared, "parameter", parameters, names)

@@ -1,7 +1,5 @@
 """Rest of a vehicle: its equilibrium by Newton's method, not simulated, and its attitude on ground with heights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace

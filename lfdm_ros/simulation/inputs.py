@@ -22,11 +22,8 @@ class InputProfile:
     """Steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1] over time [s]: linear between the rows, held outside them."""
 
     def __init__(self, time: ArrayLike, steering: ArrayLike, throttle: ArrayLike, brake: ArrayLike, where: str = "inputs"):
-        """Takes four sequences of equal length.
-
-        Raises:
-            InputError: not finite, out of range, or time that does not rise; `where` and the row lead the message.
-        """
+        """Takes four sequences of equal length. Raises InputError: not finite, out of range, or time that does not rise; `where` and the
+        row lead the message."""
         try:
             table = np.column_stack([np.asarray(c, float).ravel() for c in (time, steering, throttle, brake)])
         except ValueError as error:
@@ -46,11 +43,8 @@ class InputProfile:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> InputProfile:
-        """Reads rows time, steering, throttle, brake, separated by blanks or commas; a header line is optional.
-
-        Raises:
-            InputError: names file and line.
-        """
+        """Reads rows time, steering, throttle, brake, separated by blanks or commas; a header line is optional. Raises InputError: names
+        file and line."""
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

@@ -8,8 +8,6 @@ Both solve the continuous equations (`rhs`), in which a held state (the accelera
 solution of its own equation, and friction at rest is a damper. Gears stay between outputs and change after each by the rule of
 the model's step; in `rollout_rk4` after each step."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lfdm_ros.backends import RUNGE_KUTTA, SolverFailed, casadi_model, compiled_model_function, implicit_interval, sensitivity_kernel
@@ -76,11 +74,7 @@ def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.n
 
 
 def substeps_of(simulator: Simulator, output_step: float) -> int:
-    """Physics steps between two outputs.
-
-    Raises:
-        InputError: output_step is not a multiple of the physics step.
-    """
+    """Physics steps between two outputs. Raises InputError: output_step is not a multiple of the physics step."""
     substeps = round(output_step / simulator.dt)
     if substeps < 1 or abs(substeps * simulator.dt - output_step) > 1e-9 * output_step:
         raise InputError(f"output step {output_step} s is not a multiple of the physics step {simulator.dt} s")

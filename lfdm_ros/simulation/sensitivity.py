@@ -10,8 +10,6 @@ Where a model is not differentiable, the derivative is that of the branch which 
 Between such events finite differences converge to it; across one they differ by the jump times the event's own shift.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

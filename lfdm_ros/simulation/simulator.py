@@ -45,11 +45,7 @@ def diverged(simulator: Simulator, time: float, state: np.ndarray) -> Simulation
 
 def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
     """Returns a state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in
-    the first gear.
-
-    Raises:
-        InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`).
-    """
+    the first gear. Raises InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`)."""
     chosen = vehicle.model(model)
     fields = chosen.states
     names = [f.name for f in fields]
@@ -143,11 +139,8 @@ class Simulator:
         self._u[:] = with_ground(self.model, np.zeros(3))
 
     def meet(self, **values: float) -> None:
-        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`.
-
-        Raises:
-            InputError: as `with_ground`.
-        """
+        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`. Raises InputError: as
+        `with_ground`."""
         self._u[:] = with_ground(self.model, self._u[:3], **values)
 
     def complete(self, inputs: ArrayLike) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Kinematics of a vehicle's suspension over its travel, the ends of its linkage, and the vehicle's rest on it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -167,11 +165,8 @@ class Suspension:
                 "anti_lift_driving_percent" if axle == "front" else "anti_squat_percent": sense * driven * instant.driven * lever}
 
     def standing(self) -> dict[str, Any]:
-        """Returns the vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows.
-
-        Raises:
-            InputError: it has no rest, or lacks what the multibody needs besides.
-        """
+        """Returns the vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows. Raises
+        InputError: it has no rest, or lacks what the multibody needs besides."""
         model = self.vehicle.model(MODEL)
         state, found = equilibrium(model, self.vehicle), {}
         values = initial_state(model, self.vehicle)

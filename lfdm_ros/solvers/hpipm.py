@@ -4,8 +4,6 @@ CasADi's own interface takes sparse matrices of the whole problem and knows no s
 its soft rows cost next to nothing (Frison & Diehl 2020, HPIPM: a high-performance quadratic programming framework, section 2.1).
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import re

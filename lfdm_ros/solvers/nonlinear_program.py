@@ -4,8 +4,6 @@ quadratic programs are measured against.
 Waechter & Biegler 2006, "On the implementation of an interior-point filter line-search algorithm for large-scale nonlinear programming".
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +14,7 @@ import casadi as ca
 import numpy as np
 
 from lfdm_ros.compiler import compiled_with_jacobian
-from lfdm_ros.solvers.sparse_entries import SparseEntries, pairs
-from lfdm_ros.solvers.stage_functions import compiled_stage
+from lfdm_ros.solvers.stage_functions import SparseEntries, compiled_stage, pairs
 from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
 
 _GOOD = ("Solve_Succeeded", "Solved_To_Acceptable_Level")

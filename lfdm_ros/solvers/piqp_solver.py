@@ -1,14 +1,12 @@
 """PIQP (Schwan, Jiang, Kuhn & Jones 2023, proximal interior point) on the whole sparse program: the second solver."""
 
-from __future__ import annotations
-
 import math
 import time
 
 import numpy as np
 import piqp
 
-from lfdm_ros.solvers.sparse_entries import SparseEntries, pairs
+from lfdm_ros.solvers.stage_functions import SparseEntries, pairs
 from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
 
 FIRST_PACE = 1e-4  # [s] an iteration, before one was measured

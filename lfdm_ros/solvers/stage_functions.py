@@ -1,6 +1,4 @@
-"""An optimal control problem's stage as a CasADi graph: dynamics, costs and constraints."""
-
-from __future__ import annotations
+"""An optimal control problem's stage as a CasADi graph: dynamics, costs and constraints; sparse matrices filled from its dense blocks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,10 +6,42 @@ from types import SimpleNamespace
 from typing import Any
 
 import casadi as ca
+import numpy as np
+from scipy import sparse
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
 from lfdm_ros.compiler import CompiledFunction, compiled_with_jacobian
 from lfdm_ros.models import Model
+
+
+def pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns places of dense blocks, one a stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
+    full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
+    return full[0], full[1]
+
+
+class SparseEntries:
+    """A matrix whose entries are given block after block, in the order that the blocks were declared in; none twice.
+
+    Attributes:
+        matrix: scipy's, by columns; `fill` writes to it.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]):
+        """Analyses the structure. blocks: rows and columns of their entries, of any shape."""
+        rows, columns = (np.concatenate([np.asarray(block[i]).ravel() for block in blocks]) for i in range(2))
+        self.matrix = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
+        self.matrix.sort_indices()
+        self._order = self.matrix.data.astype(int) - 1
+
+    def ordered(self, *blocks: np.ndarray) -> np.ndarray:
+        """Returns the entries of these blocks in the matrix's own order."""
+        return np.concatenate([block.ravel() for block in blocks])[self._order]
+
+    def fill(self, *blocks: np.ndarray) -> sparse.csc_matrix:
+        """Returns the matrix with these blocks."""
+        self.matrix.data[:] = self.ordered(*blocks)
+        return self.matrix
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Numbers in, numbers out: Python runs it as it stands, and `stage_native` makes machine code of the same text.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

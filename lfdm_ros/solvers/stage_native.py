@@ -3,8 +3,6 @@
 All arrays by their addresses; N stages, n states, m controls, v bounded states, g rows in k kinds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import carray, njit
 

@@ -1,7 +1,5 @@
 """Quadratic programs with the structure of optimal control, and what a solver of them returns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

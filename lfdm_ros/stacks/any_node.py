@@ -1,7 +1,5 @@
 """Any node by its name, also one from outside, in a process of its own: `ros2 run lfdm_ros any_node NAME --ros-args ...`."""
 
-from __future__ import annotations
-
 import sys
 
 from lfdm_ros.errors import InputError, quote, suggest

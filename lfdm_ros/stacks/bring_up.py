@@ -4,8 +4,6 @@ All are configured, then all activated, each time in the order of the list; so a
 nothing moves before its driver is there.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -77,11 +75,8 @@ class Manager:
             self._errors["/" + line.name.replace(".", "/")] = line.msg
 
     def bring_up(self) -> Generator[None, None, None]:
-        """Configures all, then activates all.
-
-        Raises:
-            InputError: a node has ended, has not started, has refused, or finds its place taken.
-        """
+        """Configures all, then activates all. Raises InputError: a node has ended, has not started, has refused, or finds its place
+        taken."""
         steps = list(in_order(self._remotes))
         for number, (step, remote) in enumerate(steps):
             if number == len(self._remotes):  # all are configured and known to the graph, none has begun
@@ -99,11 +94,8 @@ class Manager:
             self._silent.pop(entry.full_name, None)
 
     def watch(self) -> Generator[None, None, None]:
-        """Runs until closed: brings up restarted nodes, reports silent nodes and their next answer.
-
-        Raises:
-            InputError: a node that was started again does not come up.
-        """
+        """Runs until closed: brings up restarted nodes, reports silent nodes and their next answer. Raises InputError: a node that was
+        started again does not come up."""
         for remote in self._remotes:
             remote.reset_heartbeat()
         while True:

@@ -1,7 +1,5 @@
 """Runs a stack: all nodes in this process, or each in its own."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence

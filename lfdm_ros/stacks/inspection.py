@@ -99,11 +99,8 @@ class Inspector(ObserverNode):
 
     # -- Topics ------------------------------------------------------------------------------------------------------------------------
     def subscribe(self, topic: str, callback: Callable[[Any], None]) -> str:
-        """Subscribes to a topic, whose messages go to `callback` during `spin`; returns its type.
-
-        Raises:
-            InputError: no publisher within the timeout, or its type is not installed.
-        """
+        """Subscribes to a topic, whose messages go to `callback` during `spin`; returns its type. Raises InputError: no publisher within
+        the timeout, or its type is not installed."""
         topic = self._full(topic)
         self._wait(lambda: self.node.count_publishers(topic) > 0)
         published = find_topic(self.node, topic)

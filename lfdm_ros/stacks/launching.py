@@ -146,11 +146,8 @@ def _pid(node: LifecycleNode) -> int:
 
 
 def stack_from_arguments(given: Mapping[str, str]) -> Stack:
-    """Returns the stack for the values of ARGUMENTS, "" where not given.
-
-    Raises:
-        InputError: names the argument, file or key that does not fit.
-    """
+    """Returns the stack for the values of ARGUMENTS, "" where not given. Raises InputError: names the argument, file or key that does not
+    fit."""
     stack = load_stack(given["stack"])
     for name in ("vehicle", "scenario"):
         if given[name]:

@@ -1,7 +1,5 @@
 """Files for tools that show a stack, one set for each namespace of its vehicles: RViz, Lichtblick (Foxglove's format), PlotJuggler."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,11 +23,8 @@ _COLOURS = ("#1f77b4", "#d62728", "#1ac938", "#ff7f0e", "#f14cc1", "#9467bd", "#
 
 
 def layouts(stack: Stack, name: str) -> dict[str, str]:
-    """Returns file contents by file name, which begins with `name`; without files of tools for which the stack has nothing.
-
-    Raises:
-        InputError: as `connections`.
-    """
+    """Returns file contents by file name, which begins with `name`; without files of tools for which the stack has nothing. Raises
+    InputError: as `connections`."""
     files: dict[str, str] = {}
     namespaces = list(dict.fromkeys(entry.full_name.rpartition("/")[0] for entry in stack.nodes))
     for namespace in namespaces:

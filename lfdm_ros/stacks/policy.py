@@ -1,7 +1,5 @@
 """The SROS2 policy of a stack: the topics, services and actions that each node may use, and nothing else (schema 0.2.0)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """Nodes in processes of their own, as their manager sees them: lifecycle services, and the status of a simulator."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -46,11 +44,7 @@ class RemoteNode:
         self._answered = self._beat = time.monotonic()
 
     def change(self, step: str) -> Generator[None, None, None]:
-        """Calls a transition.
-
-        Raises:
-            InputError: it failed, or took too long.
-        """
+        """Calls a transition. Raises InputError: it failed, or took too long."""
         transition, goal = STEPS[step]
         if not (yield from self._reach()):
             raise InputError(f"node {self.entry.name} did not start within {_CONFIGURE_TIMEOUT:g} s")
@@ -96,11 +90,7 @@ class RemoteNode:
         return int(state.result().current_state.id) if (yield from self.wait(state.done, _RETRY)) else None
 
     def wait(self, done: Callable[[], bool], timeout: float) -> Generator[None, None, bool]:
-        """Waits until `done`, or until a timeout [s], which is False.
-
-        Raises:
-            InputError: a node's process has ended.
-        """
+        """Waits until `done`, or until a timeout [s], which is False. Raises InputError: a node's process has ended."""
         end = time.monotonic() + timeout
         while not done():
             if died := self._dead():

@@ -1,7 +1,5 @@
 """RViz configuration of a stack: a display for each topic that it can draw, the frames, and the goal tool."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import cycle
 from typing import Any

@@ -50,11 +50,8 @@ _outside: dict[str, type[Component]] = {}
 
 
 def register_node(node: type[Component]) -> None:
-    """Makes a node known by its NAME: to stack files, `lfdm up` and launch files.
-
-    Raises:
-        InputError: no `Component`, a NAME that is taken or invalid, or a parameter whose default is invalid.
-    """
+    """Makes a node known by its NAME: to stack files, `lfdm up` and launch files. Raises InputError: no `Component`, a NAME that is taken
+    or invalid, or a parameter whose default is invalid."""
     if not (isinstance(node, type) and issubclass(node, Component) and isinstance(getattr(node, "NAME", None), str)):
         raise InputError(f"{node!r} is no node; derive it from lfdm_ros.ros.component.Component, with NAME and PARAMETERS")
     if not node.NAME.isidentifier():
@@ -128,11 +125,8 @@ class NodeEntry:
         return parameter in self.table or parameter in node_class(self.executable).RENAMED
 
     def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
-        """Returns the entry with one parameter set.
-
-        Raises:
-            InputError: no such parameter, or the value does not fit; `where` leads the message.
-        """
+        """Returns the entry with one parameter set. Raises InputError: no such parameter, or the value does not fit; `where` leads the
+        message."""
         if now := node_class(self.executable).RENAMED.get(name):
             print(f"warning: {where}: {renaming(name, now)}", file=sys.stderr)
             name = now
@@ -162,11 +156,7 @@ class Stack:
 
     def with_override(self, assignment: str, value: Any, where: str) -> Stack:
         """Returns the stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, or its name
-        with namespace.
-
-        Raises:
-            InputError: no such node or parameter, or the value does not fit.
-        """
+        with namespace. Raises InputError: no such node or parameter, or the value does not fit."""
         node, dot, parameter = assignment.rpartition(".")
         if dot:
             if all(node not in (entry.name, entry.full_name) for entry in self.nodes):
@@ -264,11 +254,8 @@ class Connection:
 
 
 def connections(stack: Stack) -> list[Connection]:
-    """Returns the connections of all nodes of a stack, once configured.
-
-    Raises:
-        InputError: a vehicle or scenario of the stack that decides on endpoints cannot be read.
-    """
+    """Returns the connections of all nodes of a stack, once configured. Raises InputError: a vehicle or scenario of the stack that decides
+    on endpoints cannot be read."""
     found = [Connection(entry, endpoint, entry.topic(endpoint.name_for(entry.value))) for entry in stack.nodes
              for endpoint in (*entry.endpoints, *in_force(OF_COMPONENTS, entry.value))]
     return found + [heard for entry in stack.nodes if entry.executable == RECORDER for heard in _recorded(entry, found)]
@@ -292,11 +279,7 @@ def undeclared(stack: Stack) -> list[str]:
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
-    """Reads a stack by name or path, or takes its content as a mapping.
-
-    Raises:
-        InputError: names file and key.
-    """
+    """Reads a stack by name or path, or takes its content as a mapping. Raises InputError: names file and key."""
     data, where = documents.of_config("stacks", source, "stack")
     data = documents.mapping(data, where, optional=_STACK_KEYS)
     nodes = data.get("nodes")
@@ -374,11 +357,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Parses NODE.PARAMETER=VALUE of --set; the value is YAML.
-
-    Raises:
-        InputError: not of that form.
-    """
+    """Parses NODE.PARAMETER=VALUE of --set; the value is YAML. Raises InputError: not of that form."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InputError(f"--set {quote(text)}: write NODE.PARAMETER=VALUE")

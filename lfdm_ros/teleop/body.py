@@ -1,7 +1,5 @@
 """Hands and feet of an operator: what lies between a decision and a command."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from typing import Protocol

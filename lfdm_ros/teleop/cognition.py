@@ -4,8 +4,6 @@ A mind from outside is a class with `act` and `reset`, and an `OperatorKind` tha
 it in an entry point of the group `lfdm_ros.operators`. Delays, hands, feet, distraction and the choice of a way are the same for all minds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The terminal display of a driving person: motion of the vehicle, commands, authority with its reason, refused messages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

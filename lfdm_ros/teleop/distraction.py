@@ -6,8 +6,6 @@ mean that makes the onsets a second those of the table; durations are log-normal
 give the truncated distribution the table's mean and standard deviation.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """A person at a joystick or a keyboard: from axes, buttons and keys to a command. Knows neither ROS nor a device, nor a clock."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +15,8 @@ BRAKE, SILENT = "brake", "silent"
 
 @dataclass(frozen=True)
 class JoystickSettings(Declared):
-    """Assignment of axes and buttons; the defaults are those of a gamepad under the node joy_node.
-
-    Raises:
-        InputError: a value is out of its range.
-    """
+    """Assignment of axes and buttons; the defaults are those of a gamepad under the node joy_node. Raises InputError: a value is out of its
+    range."""
 
     ABOUT = "joystick: "
 
@@ -58,11 +53,7 @@ class Joystick:
         self._touched: set[int] = set()  # triggers that have been seen to move: before that a driver may say 0, which is half pressed
 
     def take(self, time: float, axes: Sequence[float], buttons: Sequence[int]) -> None:
-        """Takes a message at a time [s].
-
-        Raises:
-            Refused: it lacks an axis or button that is used, or is not finite.
-        """
+        """Takes a message at a time [s]. Raises Refused: it lacks an axis or button that is used, or is not finite."""
         s = self.settings
         used = {"steering_axis": s.steering_axis, "throttle_axis": s.throttle_axis}
         used |= {"brake_axis": s.brake_axis} if s.pedals == TRIGGERS else {}
@@ -111,11 +102,8 @@ class Joystick:
 
 @dataclass(frozen=True)
 class KeyboardSettings(Declared):
-    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held.
-
-    Raises:
-        InputError: a value is out of its range.
-    """
+    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held. Raises InputError: a value is
+    out of its range."""
 
     ABOUT = "keyboard: "
 

@@ -1,7 +1,5 @@
 """A link with delay, jitter, drops, bursts, limited rate and a seed, for anything. Knows no clock: times come with each call."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import deque

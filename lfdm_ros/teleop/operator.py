@@ -10,8 +10,6 @@ is looked for by the controller's lattice, but only now and then, as a person de
 operator.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque
@@ -71,11 +69,8 @@ class Operator:
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Drives a vehicle from now on: its outline, wheelbase and largest road-wheel angle count; the task begins anew.
-
-        Raises:
-            InputError: it lacks one of these.
-        """
+        """Drives a vehicle from now on: its outline, wheelbase and largest road-wheel angle count; the task begins anew. Raises InputError:
+        it lacks one of these."""
         needed = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle")
         missing = [name for name in needed if name not in vehicle.parameters]
         if missing:

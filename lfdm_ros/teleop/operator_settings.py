@@ -16,11 +16,8 @@ SINES, NOISE, NONE = "sines", "noise", "none"
 
 @dataclass(frozen=True)
 class OperatorSettings(Declared):
-    """An operator at a screen. Properties of a person (`Person`) are the medians here.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """An operator at a screen. Properties of a person (`Person`) are the medians here. Raises InputError: a value is out of its range; the
+    message names it."""
 
     ABOUT = "operator: "
 

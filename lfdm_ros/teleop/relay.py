@@ -6,8 +6,6 @@ operator has answered that, and gives the command that has come down by then; be
 are in simulated time in both cases, and in lockstep a run is the same to the bit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

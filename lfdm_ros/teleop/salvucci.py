@@ -10,8 +10,6 @@ A unit of steer is .0423 rad of the road wheels in his car, whose wheelbase is 2
 there the missing speed takes its place, in the same form, with gains of ours; where both speak, the foot does what asks for less.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

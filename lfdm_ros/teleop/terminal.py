@@ -23,11 +23,8 @@ _WIDTH = 80  # columns of a terminal that does not say
 
 
 class Terminal:
-    """A context in which a terminal gives its keys. Ctrl-C and Ctrl-Z stay signals.
-
-    Raises:
-        InputError: on entering, where there is no terminal.
-    """
+    """A context in which a terminal gives its keys. Ctrl-C and Ctrl-Z stay signals. Raises InputError: on entering, where there is no
+    terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Makes the reader; stream: the terminal; standard input by default."""

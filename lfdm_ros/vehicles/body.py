@@ -5,8 +5,6 @@ file are from the axles, where they can be measured, and do not move with the lo
 sprung mass's centre.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,11 +52,8 @@ def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive.
-
-    Raises:
-        InputError: one is not finite or not positive.
-    """
+    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive. Raises InputError: one is
+    not finite or not positive."""
 
     front: float
     rear: float
@@ -118,11 +113,8 @@ class Description:
 
 
 def footprint_of(p: Mapping[str, float]) -> Footprint:
-    """Returns the outline that a vehicle's parameters give, or else RULE.
-
-    Raises:
-        InputError: a position point beyond an end of the vehicle.
-    """
+    """Returns the outline that a vehicle's parameters give, or else RULE. Raises InputError: a position point beyond an end of the
+    vehicle."""
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     overhang = OVERHANG * (a + b)
     track = max(p.get("track_front", 0.0), p.get("track_rear", 0.0))

@@ -1,7 +1,5 @@
 """A vehicle as links and joints: its URDF, which is what RViz, robot_state_publisher and Gazebo know of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A vehicle file, a tyre file and, for 24 degrees of freedom, a suspension file; t
 are left out have the library's defaults, and the source of the value says so.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import os

@@ -1,7 +1,5 @@
 """The map of a motor without gears that pulls as a vehicle's engine does through its gearbox: what predictions without gears need."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -5,8 +5,6 @@ descriptions come from the declarations of the models. Parameters of a part, cha
 own, in the section of its slot; those from outside the package, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property

@@ -1,7 +1,5 @@
 """Tyre property files (.tir) with the coefficients of the Magic Formula, versions 5.2 and 6.1/6.2."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

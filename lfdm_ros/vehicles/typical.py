@@ -7,8 +7,6 @@ inertias (Heydinger et al., SAE 1999-01-1336); the tables of `lfdm_ros.vehicles.
 identified (config/vehicles/dart.yaml).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ ChTMeasyTire (tyres of 70 % section height for cars, 80 % for trucks), whose num
 for a dry road, so `friction_scale` 1 is that road. The tyre carries its full load at a deflection of 16 % of the section height.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -107,11 +105,7 @@ class TyreSize:
 
 
 def load_of_index(index: int) -> float:
-    """Returns the load [N] that a load index stands for.
-
-    Raises:
-        InputError: no such index.
-    """
+    """Returns the load [N] that a load index stands for. Raises InputError: no such index."""
     if not 0 <= index < len(LOAD_INDEX):
         raise InputError(f"load index {index} is outside 0 to {len(LOAD_INDEX) - 1}")
     return LOAD_INDEX[index] * LOAD_GRAVITY

@@ -28,11 +28,8 @@ _NO_REACTION = "not given: the driveline turns in the body alone"
 
 
 def check(name: str, value: float, where: str) -> float:
-    """Returns `value` as a float inside the declared range of parameter `name`.
-
-    Raises:
-        InputError: unknown name (with the nearest known one), not a finite number, or out of range; `where` leads the message.
-    """
+    """Returns `value` as a float inside the declared range of parameter `name`. Raises InputError: unknown name (with the nearest known
+    one), not a finite number, or out of range; `where` leads the message."""
     if name not in DECLARED:
         raise InputError(f"{where}: unknown parameter {quote(name)}{suggest(name, DECLARED)}")
     declared = DECLARED[name]
@@ -86,11 +83,8 @@ class Vehicle:
                 raise InputError(f"{where}: default_tyre is {self.default_tyre}, but it lacks {_listed(missing)}")
 
     def replace(self, *, source: str = "", **changes: float) -> Vehicle:
-        """Returns a vehicle with some parameters changed (SI); `source` is noted for each of them.
-
-        Raises:
-            InputError: unknown parameter or value out of range.
-        """
+        """Returns a vehicle with some parameters changed (SI); `source` is noted for each of them. Raises InputError: unknown parameter or
+        value out of range."""
         notes = dict.fromkeys(changes, source) if source else {}
         return dataclasses.replace(self, parameters={**self.parameters, **changes}, sources={**self.sources, **notes})
 
@@ -190,21 +184,15 @@ class Vehicle:
         return get_model("/".join([base, *chosen.values(), *grounds])).name
 
     def model(self, chassis: str | Model, tyre: str | None = None) -> Model:
-        """Returns the model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle.
-
-        Raises:
-            InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part.
-        """
+        """Returns the model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle. Raises
+        InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part."""
         model = chassis if isinstance(chassis, Model) else get_model(self.spec(chassis, tyre))
         self._require(model)
         return model
 
     def vector(self, model: Model) -> np.ndarray:
-        """Returns the parameters of a model as an array (np,), in the order the model declares.
-
-        Raises:
-            InputError: the vehicle lacks one of them.
-        """
+        """Returns the parameters of a model as an array (np,), in the order the model declares. Raises InputError: the vehicle lacks one of
+        them."""
         self._require(model)
         return np.array([self.parameters[f.name] for f in model.parameters])
 
@@ -239,11 +227,7 @@ class Vehicle:
 
 
 def choose(key: str, value: object, known: Collection[str], where: str) -> str:
-    """Checks that `value` is one of the names, and returns it.
-
-    Raises:
-        InputError: it is none of them.
-    """
+    """Checks that `value` is one of the names, and returns it. Raises InputError: it is none of them."""
     if not isinstance(value, str) or value not in known:
         raise InputError(f"{where}: {key} must be one of {', '.join(known)}, not {quote(value)}")
     return value

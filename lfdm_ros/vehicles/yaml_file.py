@@ -1,7 +1,5 @@
 """Vehicle files: YAML with a value, a unit and a source for every parameter."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence

@@ -41,15 +41,8 @@ def function_of(operation: object, arguments: int) -> ca.Function:
     return ca.Function("f", [x], [operation(*ca.vertsplit(x))])  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(("operation", "arguments"), [(f, 1) for f in UNARY.values()] + [(f, 2) for f in BINARY.values()],
-                         ids=[*UNARY, *(f"{name}_2" for name in BINARY)])
-def test_operations_and_their_derivatives(operation: object, arguments: int) -> None:
-    function, points = function_of(operation, arguments), POINTS[:arguments]
-    expected = np.array(function(points)).ravel()
-    assert evaluate(function, points) == pytest.approx(expected, rel=1e-14, abs=1e-15)
-    assert evaluate(function, points, lanes=8) == pytest.approx(expected, rel=1e-14, abs=1e-15)
-    assert evaluate(function, points, real="float", lanes=16) == pytest.approx(expected, rel=1e-5, abs=1e-5)
-
+def slopes_of(function: ca.Function, points: np.ndarray) -> np.ndarray:
+    """The compiled derivatives at points (arguments, n), two directions each (n, 2)."""
     graph = graph_of(function)
     code = Code(graph, {"x": "ptr", "s": "ptr"}, directions=2)
     seeds = {node: graph.input(1, i, TANGENT) for i, node in enumerate(graph.inputs[0])}
@@ -61,31 +54,30 @@ def test_operations_and_their_derivatives(operation: object, arguments: int) -> 
         code.emit(graph.reachable([tangent]))
     code.store(code.number(0.0, 2) if tangent is None else code.get(tangent), "%s", 0, code.tangent)
     machine = machine_code.MachineCode(machine_code.compile_text(code.text("f", machine_code.TRIPLE)))
-    call, jacobian = machine.function("f", [ctypes.c_void_p] * 2), function.jacobian()
-    for point in points.T:
-        x, slopes = np.ascontiguousarray(point), np.empty(2)
-        call(x.ctypes.data, slopes.ctypes.data)
-        expected = np.array(jacobian(point, 0)).ravel()
-        assert slopes[:arguments] == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    call, slopes = machine.function("f", [ctypes.c_void_p] * 2), np.empty((points.shape[1], 2))
+    for point, row in zip(np.ascontiguousarray(points.T), slopes):
+        call(point.ctypes.data, row.ctypes.data)
+    return slopes
+
+
+@pytest.mark.parametrize(("operation", "arguments"), [(f, 1) for f in UNARY.values()] + [(f, 2) for f in BINARY.values()],
+                         ids=[*UNARY, *(f"{name}_2" for name in BINARY)])
+def test_operations_and_their_derivatives(operation: object, arguments: int) -> None:
+    function, points = function_of(operation, arguments), POINTS[:arguments]
+    expected = np.array(function(points)).ravel()
+    assert evaluate(function, points) == pytest.approx(expected, rel=1e-14, abs=1e-15)
+    assert evaluate(function, points, lanes=8) == pytest.approx(expected, rel=1e-14, abs=1e-15)
+    assert evaluate(function, points, real="float", lanes=16) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+    jacobian = function.jacobian()
+    for point, slopes in zip(points.T, slopes_of(function, points)):
+        assert slopes[:arguments] == pytest.approx(np.array(jacobian(point, 0)).ravel(), rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize("name", ["fabs", "minimum", "maximum"])
 def test_the_derivative_at_a_kink_is_the_mean_of_both_sides(name: str) -> None:
     operation = {"fabs": lambda x, y: ca.fabs(x - y), "minimum": ca.fmin, "maximum": ca.fmax}[name]
-    function = function_of(operation, 2)
-    graph = graph_of(function)
-    seeds = {node: graph.input(1, i, TANGENT) for i, node in enumerate(graph.inputs[0])}
-    code = Code(graph, {"x": "ptr", "s": "ptr"}, directions=2)
-    for i, (node, seed) in enumerate(seeds.items()):
-        code.bind(node, code.load("%x", i, code.value))
-        code.bind(seed, code.unit(i, 2))
-    tangent = Tangents(graph, seeds).of(graph.outputs[0][0])
-    assert tangent is not None
-    code.emit(graph.reachable([tangent]))
-    code.store(code.get(tangent), "%s", 0, code.tangent)
-    machine = machine_code.MachineCode(machine_code.compile_text(code.text("f", machine_code.TRIPLE)))
-    x, slopes = np.array([0.7, 0.7]), np.empty(2)
-    machine.function("f", [ctypes.c_void_p] * 2)(x.ctypes.data, slopes.ctypes.data)
+    slopes = slopes_of(function_of(operation, 2), np.full((2, 1), 0.7))[0]
     assert list(slopes) == ([0.0, 0.0] if name == "fabs" else [0.5, 0.5])
 
 

@@ -1,7 +1,6 @@
 """Vehicles that are followed inside the batch: against trajectories and exact distances outside of it."""
 
-from __future__ import annotations
-
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +10,7 @@ from lfdm_ros.backends import hazard_kernel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS, SLOW
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid
+from lfdm_ros.models.spinning import SPIN, sideslip
 from lfdm_ros.simulation import BatchRollout, Circle, Polygon, Simulator, World, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
@@ -215,3 +215,11 @@ def test_what_does_not_fit_is_refused():
         hazard_kernel(HMMWV.model("eight_dof/given_ground"))
     with pytest.raises(ValueError, match="whole blocks of 8"):
         Runs().kernel.run(*[np.zeros((1, COUNT))] * 11, 1, np.zeros((1, COUNT)), 0, 7)
+
+
+def test_rollouts_and_judges_agree_on_a_spin() -> None:
+    """The rollouts' way to ask, without an angle: |vy| >= tan(spin) max(|vx|, SLOW)."""
+    rng = np.random.default_rng(1)
+    for vx, vy in rng.uniform(-20.0, 20.0, (500, 2)).tolist():
+        assert (sideslip(vx, vy) >= SPIN) == (abs(vy) >= math.tan(SPIN) * max(abs(vx), SLOW))
+    assert sideslip(0.1, 0.5) < SPIN < sideslip(0.1, 2.0) and sideslip(-8.0, 0.0) == 0.0  # creeps, slides, backs

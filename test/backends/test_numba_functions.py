@@ -1,7 +1,5 @@
 """The equations called from the caller's own compiled code: numba, and C."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -10,7 +10,7 @@ import pytest
 from lfdm_ros.backends import RUNGE_KUTTA, advance_kernel, batch_kernel, run_batch, sensitivity_kernel
 from lfdm_ros.backends.trajectory_kernels import in_parallel, once
 from lfdm_ros.models import get_model
-from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
+from lfdm_ros.simulation import BatchRollout, InputProfile, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 SPEC = "eight_dof"
@@ -42,17 +42,6 @@ def run(real: str, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray
     sums, kept = np.full((len(CHANNELS), n), np.nan), np.full((len(TIMES), len(CHANNELS), n), np.nan)
     kernel.run(parameters, start, inputs, hold, SUBSTEPS, STEP, np.arange(len(CHANNELS)), observed, sums, kept, 0, n)
     return sums.T, kept.transpose(2, 0, 1)
-
-
-def test_double_equals_batch_rollout(batch) -> None:
-    rollout, theta, parameters, start = batch
-    observed = np.random.default_rng(1).normal(size=(len(TIMES), len(CHANNELS)))
-    observed[::3, 4] = np.nan
-    sums, trajectories = run("double", parameters, start, PROFILE.sample(TIMES), observed)
-    expected = rollout.trajectories(theta, start[:, 0])
-    scale = np.abs(expected).max(axis=(0, 1))
-    assert (np.abs(trajectories - expected).max(axis=(0, 1)) <= 1e-10 * scale).all()
-    assert sums == pytest.approx(rollout.squared_errors(theta, start[:, 0], observed), rel=1e-10)
 
 
 def test_float_has_the_error_of_single_precision(batch) -> None:
@@ -88,17 +77,6 @@ def test_a_part_of_the_batch_leaves_the_rest_alone(batch) -> None:
     part = kernel.lanes + kernel.lanes // 2
     with pytest.raises(ValueError, match=f"not whole blocks of {kernel.lanes}"):
         kernel.run(parameters, start, PROFILE.sample(TIMES), False, SUBSTEPS, STEP, np.array([4]), observed, sums, None, 0, part)
-
-
-def test_trajectories_without_derivatives_equal_the_simulator() -> None:
-    kernel = sensitivity_kernel(get_model(SPEC))
-    inputs, x0 = PROFILE.sample(TIMES), initial_state(SPEC, VEHICLE)
-    x, s = kernel.run(x0, np.zeros((len(x0), 8)), VEHICLE.vector(MODEL), np.zeros((0, 8)), inputs, SUBSTEPS, STEP, False)
-    simulator = Simulator(VEHICLE, model=SPEC, dt=STEP)
-    assert not s.any()
-    for k in range(1, len(TIMES)):
-        simulator.advance(inputs[k - 1], inputs[k], SUBSTEPS)
-        assert x[k] == pytest.approx(simulator.state, rel=1e-11, abs=1e-11)
 
 
 def test_one_sample_is_the_start() -> None:
@@ -139,19 +117,10 @@ def test_a_batch_of_any_size_is_its_vehicles(n: int) -> None:
         assert np.array_equal(alone[0], kept[i])
 
 
-def test_advancing_equals_the_simulator() -> None:
+def test_wrong_arguments_of_an_advance_are_refused() -> None:
     x, u0, u1 = initial_state(SPEC, VEHICLE, vx=10.0), np.zeros(3), np.zeros(3)
-    advance = advance_kernel(get_model(SPEC))(x, VEHICLE.vector(MODEL), u0, u1)
-    simulator = Simulator(VEHICLE, model=SPEC, dt=STEP)
-    simulator.reset(vx=10.0)
-    table = PROFILE.sample(TIMES)
-    for k in range(1, len(TIMES)):
-        u0[:], u1[:] = table[k - 1], table[k]
-        advance(SUBSTEPS, STEP)
-        simulator.advance(u0, u1, SUBSTEPS)
-        assert x == pytest.approx(simulator.state, rel=1e-11, abs=1e-11)
     with pytest.raises(ValueError, match="0 steps"):
-        advance(0, STEP)
+        advance_kernel(get_model(SPEC))(x, VEHICLE.vector(MODEL), u0, u1)(0, STEP)
     with pytest.raises(ValueError, match="contiguous float64"):
         advance_kernel(get_model(SPEC))(np.zeros((len(x), 2))[:, 0], VEHICLE.vector(MODEL), u0, u1)
 

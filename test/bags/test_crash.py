@@ -14,7 +14,7 @@ import pytest
 from rosbags.highlevel import AnyReader
 
 from lfdm_ros.bags import BagWriter, bag_info, mcap_survey, open_bag, read_series
-from lfdm_ros.bags.sqlite_pages import rows
+from lfdm_ros.bags.recovery import rows
 from lfdm_ros.bags.storage import MCAP_END
 from lfdm_ros.bags.typestore import build_message, typestore
 from lfdm_ros.errors import InputError

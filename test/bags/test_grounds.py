@@ -1,7 +1,5 @@
 """A recording made on a ground is replayed, and calibrated, on the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

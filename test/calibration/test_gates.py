@@ -1,7 +1,5 @@
 """The gates before a posterior is applied: each passes what is good and names what is not, with the numbers."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pictures
 import pytest
-from small_problem import record, weave
+from small_problem import SINGLE_TRACK, record, weave
 
 from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.calibration.baselines import fit_kinematic, kinematic
@@ -26,27 +26,6 @@ from lfdm_ros.samplers.sampler import Problem
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
-WRONG = """
-model: linear_single_track
-vehicle: hmmwv
-step: {value: 10, unit: ms}
-draws: 100
-chains: 2
-sampler: least_squares
-stages:
-  - name: lateral
-    recording: drive
-    window: [0, null]
-    split: {length: {value: 2, unit: s}, take: TAKE}
-    prescribed: {vx: {topic: vehicle/state}}
-    parameters:
-      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
-      cornering_stiffness_rear: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
-    channels:
-      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
-      vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}
-"""
-
 
 @pytest.fixture(scope="module")
 def drives(tmp_path_factory):
@@ -60,7 +39,7 @@ def drives(tmp_path_factory):
 def wrong(request, drives, tmp_path_factory):
     """A model with linear tyres, calibrated on it: with every other piece held out, and with none."""
     folder = tmp_path_factory.mktemp(request.param)
-    (folder / "wrong.yaml").write_text(WRONG.replace("TAKE", request.param))
+    (folder / "wrong.yaml").write_text(SINGLE_TRACK.replace("TAKE", request.param))
     with pictures.left_out():
         return folder / "out", calibrate(load_recipe(folder / "wrong.yaml"), [drives["drive"]], folder / "out")
 
@@ -99,7 +78,7 @@ def test_report_and_summary_judge_by_what_was_not_fitted(wrong):
 
 def test_what_is_left_out_is_foreseen_as_if_it_had_not_been_fitted(drives, tmp_path):
     """One Newton step from the optimum of all ten pieces, against a search of its own without them."""
-    (tmp_path / "all.yaml").write_text(WRONG.replace("TAKE", "all").replace("[0, null]", "[0, 20]"))
+    (tmp_path / "all.yaml").write_text(SINGLE_TRACK.replace("TAKE", "all").replace("[0, null]", "[0, 20]"))
     recipe = load_recipe(tmp_path / "all.yaml")
     stage, vehicle = recipe.stages[0], recipe.start_vehicle
     data = load_stage(stage, find_recordings([drives["drive"]]), recipe, vehicle)
@@ -150,7 +129,7 @@ def test_files_by_piece_say_what_the_summary_says(predicted):
 def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(drives, tmp_path, capsys):
     """The vehicle as it was is kept with the result; the same file, driven like the result, has the same errors."""
     save_vehicle(load_vehicle("hmmwv").replace(cornering_stiffness_front=30e3), tmp_path / "mine.yaml")
-    (tmp_path / "own.yaml").write_text(WRONG.replace("TAKE", "even").replace("vehicle: hmmwv", f"vehicle: {tmp_path / 'mine.yaml'}"))
+    (tmp_path / "own.yaml").write_text(SINGLE_TRACK.replace("TAKE", "even").replace("vehicle: hmmwv", f"vehicle: {tmp_path / 'mine.yaml'}"))
     calibrated(tmp_path, "own", [drives["drive"]])
     with pictures.left_out():
         shown = predict(drives["drive"], tmp_path / "shown", posterior=tmp_path / "own")
@@ -170,7 +149,7 @@ def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(drives, tmp_p
 
 def test_what_lies_beyond_the_fitted_range_is_told(drives, tmp_path):
     """Fitted where the driver is gentle: the first 4 s."""
-    (tmp_path / "gentle.yaml").write_text(WRONG.replace("TAKE", "all").replace("[0, null]", "[0, 4]"))
+    (tmp_path / "gentle.yaml").write_text(SINGLE_TRACK.replace("TAKE", "all").replace("[0, null]", "[0, 4]"))
     summary = calibrated(tmp_path, "gentle", [drives["drive"]])
     reach = summary["stages"][0]["range"]
     assert reach["lateral_acceleration"][1] < 3.0 and 13.0 < reach["speed"][0] < reach["speed"][1] < 17.0
@@ -250,7 +229,7 @@ def test_a_draw_that_runs_away_is_named(worst):
 def test_a_prediction_has_the_very_pieces_that_were_held_out(drives, tmp_path):
     """Wherever the recipe's windows begin: two of them here, whose pieces are not those of one cut from the start of the recording."""
     segments = "segments: [{name: one, window: [1.3, 20]}, {name: two, window: [23.5, null]}]"
-    (tmp_path / "cut.yaml").write_text(WRONG.replace("TAKE", "even").replace("window: [0, null]", segments))
+    (tmp_path / "cut.yaml").write_text(SINGLE_TRACK.replace("TAKE", "even").replace("window: [0, null]", segments))
     calibrated(tmp_path, "cut", [drives["drive"]])
     (stage,) = json.loads((tmp_path / "cut" / "summary.json").read_text())["stages"]
     with pictures.left_out():

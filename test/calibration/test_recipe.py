@@ -72,12 +72,6 @@ def test_what_is_wrong_is_named(recipe_file, old, new, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_yaml(recipe_file):
-    recipe_file.write_text("model: [")
-    with pytest.raises(InputError, match="not readable YAML"):
-        load_recipe(recipe_file)
-
-
 def test_unknown_name_lists_what_there_is():
     with pytest.raises(InputError, match="hmmwv_paper"):
         load_recipe("hmmwv_papr")

@@ -1,7 +1,5 @@
 """The store of posteriors: versions, journal, damage, and kill -9 at any moment. The calibrations in it are small stand-ins."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

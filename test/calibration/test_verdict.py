@@ -5,37 +5,19 @@ import json
 
 import pictures
 import pytest
-from small_problem import record, weave
+from small_problem import SINGLE_TRACK, record, weave
 
 from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.cli.main import main
 from lfdm_ros.vehicles import load_vehicle
 
-RECIPE = """
-model: linear_single_track
-vehicle: hmmwv
-step: {value: 10, unit: ms}
-draws: 100
-chains: 2
-sampler: least_squares
-stages:
-  - name: lateral
-    recording: drive
-    window: [0, null]
-    split: {length: {value: 2, unit: s}, take: even}
-    prescribed: {vx: {topic: vehicle/state}}
-    parameters:
-      cornering_stiffness_front: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}
-      cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}
-    channels:
-      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
-"""
+RECIPE = SINGLE_TRACK.partition("      vy:")[0].replace("log_normal, median: 50, log_sd: 0.4", "uniform, lower: 20, upper: 90")
 
 
 def calibrated(folder, model, amplitudes, speed, take="even"):
     """What a single track learns of a drive of a model: folder of the result, and the bag."""
     bag = record(folder / "drive", speed, weave(amplitudes, 1), 1, "drive", rate=50, model=model)
-    (folder / "recipe.yaml").write_text(RECIPE.replace("even", take))
+    (folder / "recipe.yaml").write_text(RECIPE.replace("TAKE", take))
     return folder / "out", bag
 
 

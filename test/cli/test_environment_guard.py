@@ -1,4 +1,4 @@
-"""A middleware that is not there is named before rcl ends the process over it."""
+"""Middleware and messages that do not fit are one line; pipes that nobody reads end a command silently."""
 
 import os
 import subprocess
@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from lfdm_ros.cli import main as cli
+from lfdm_ros.cli import models
+from lfdm_ros.cli.main import main
 
 
 @pytest.mark.parametrize("arguments", [
@@ -35,3 +37,24 @@ def test_another_module_that_is_missing_is_no_matter_of_messages(monkeypatch):
     monkeypatch.setattr("importlib.import_module", lambda *_: __import__("no_such_module"))
     with pytest.raises(ModuleNotFoundError):
         cli.main(["up"])
+
+
+@pytest.mark.parametrize("arguments", [["models"], ["models", "--json"]])
+def test_nobody_reads(arguments):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as output:
+        done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", *arguments], stdout=output, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_another_pipe_breaks(monkeypatch, capfd):
+    def run(args):
+        print("half of the answer")
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(models, "run", run)
+    assert main(["models"]) == 1
+    said = capfd.readouterr()
+    assert said.out == "half of the answer\n"
+    assert said.err == "lfdm models: Broken pipe: a process that works for this one has ended\n"

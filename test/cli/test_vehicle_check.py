@@ -1,7 +1,5 @@
 """`lfdm vehicle check` as a user runs it, on a suspension whose figures are known."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

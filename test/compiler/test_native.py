@@ -1,7 +1,8 @@
-"""Python functions as machine code from the cache."""
+"""Python functions as machine code from the cache, and who may put code into its folder."""
 
 import ctypes
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lfdm_ros.compiler import code_cache
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import native
 
@@ -66,3 +68,65 @@ def test_a_loop_that_makes_arrays_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match="makes_arrays: its arrays come from outside"):
         native("makes_arrays", (INTEGER,), REAL)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("LFDM_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path / "cache" / "lfdm_ros"
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_the_folder_is_private(home, capsys) -> None:
+    home.mkdir(parents=True, mode=0o755)
+    code_cache.store("a.o", b"code")
+    assert code_cache.cache_directory() == home and code_cache.stored("a.o") == b"code"
+    assert mode(home) == mode(home / code_cache.fingerprint()) == 0o700
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_code_that_others_could_have_put_there_is_not_read(home, tmp_path, monkeypatch, capsys, below) -> None:
+    code_cache.store("a.o", b"code")
+    open_to_all = home / code_cache.fingerprint() if below else home
+    open_to_all.chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "cache")  # by another name, as a folder is looked at once in a process
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    assert code_cache.stored("a.o") is None
+    code_cache.store("a.o", b"other")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(tmp_path / "link" / "lfdm_ros") in said and "others can write to it" in said
+    if not below:
+        assert code_cache.stored("a.o") == b"other"
+        assert mode(code_cache.cache_directory()) == 0o700 and code_cache.cache_directory().parent == home.parents[1]
+
+
+def test_a_folder_of_another_user_is_not_used(home, monkeypatch, capsys, tmp_path) -> None:
+    (tmp_path / f"lfdm_ros_{os.geteuid() + 1}").mkdir()  # its name is taken by somebody else, too
+    home.mkdir(parents=True)
+    own = os.geteuid()
+    monkeypatch.setattr(code_cache.os, "geteuid", lambda: own + 1)
+    folder = code_cache.cache_directory()
+    assert folder.name.startswith("lfdm_ros_") and folder.parent == tmp_path and mode(folder) == 0o700
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "it belongs to another user" in said
+    assert code_cache.cache_directory() == folder and not capsys.readouterr().err
+
+
+def test_code_of_other_sources_goes_when_it_is_old_or_much(home, monkeypatch) -> None:
+    monkeypatch.setattr(code_cache, "SIZE", 250)
+    names = {"old": "0" * 20, "first": "1" * 20, "second": "2" * 20, "third": "3" * 20, "other": "notes"}
+    for age, name in enumerate(("third", "second", "first", "old", "other")):
+        folder = home / names[name]
+        folder.mkdir(parents=True)
+        (folder / "a.o").write_bytes(bytes(100))
+        used = code_cache.time.time() - (code_cache.AGE + 1.0 if name in ("old", "other") else 60.0 * age)
+        os.utime(folder, (used, used))
+    home.chmod(0o700)
+    code_cache.store("a.o", b"code")
+    assert {path.name for path in home.iterdir()} == {names["third"], names["second"], names["other"], code_cache.fingerprint()}

@@ -1,7 +1,5 @@
 """The controller on slopes and soil that it knows of: its speed on a hill, its stops downhill, and what it asks of soft ground."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

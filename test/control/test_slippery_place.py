@@ -1,7 +1,5 @@
 """The controller on a ground that is slippery in one place: it slows down before the ice that it knows of."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lfdm_ros.control.controller import Controller

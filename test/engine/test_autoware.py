@@ -1,7 +1,5 @@
 """The vehicle for Autoware, called as its simulator calls a Python model, by what the parameter file that ships says."""
 
-from __future__ import annotations
-
 import importlib
 import math
 

@@ -1,7 +1,5 @@
 """The watched folder: what is finished, what is taken, and that both survive a restart."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

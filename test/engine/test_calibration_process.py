@@ -1,7 +1,5 @@
 """The calibrator's child process, with a stand-in for `lfdm calibrate`: reports, pause, end, priority, and whom it does not outlive."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -52,7 +50,7 @@ class Child:
     def _run(self) -> None:
         self.status = self.process.follow(self.reports.append)
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> "Child":
         self.thread.start()
         return self
 

@@ -1,7 +1,5 @@
 """What is asked is what the vehicle does: steady states by the model itself and by closed forms, limits, ways of changing."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

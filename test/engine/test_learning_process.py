@@ -1,7 +1,5 @@
 """The process that learns: what it tells, what becomes of it when it dies, and that nobody waits for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The pilot: when a cycle runs and with what, on a controller that notes what it is asked. No ROS."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A drive cut into stretches: all of it is there once, with what acted on the vehicle, whatever interrupts it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

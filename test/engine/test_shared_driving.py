@@ -40,6 +40,12 @@ class Rig:
     def autonomy(self, ms, steering=-0.1):
         return self.pilot.autonomy(ms * MS, (steering, 0.0, 0.0), ms * MS)
 
+    def tick(self, ms):
+        """A state and the answers of both; what the second answer decides."""
+        self.state(ms)
+        self.operator(ms)
+        return self.autonomy(ms)
+
     def plan(self, ms, frame="odom"):
         states = np.column_stack([10.0 * np.arange(3), np.zeros((3, 2)), np.full(3, 10.0)])
         return self.pilot.plan(ms * MS, frame, Plan(("x", "y", "yaw", "vx"), np.arange(3.0), states, np.zeros((3, 3))))
@@ -76,14 +82,10 @@ def test_a_first_plan_that_is_late_counts_as_one_that_is_not():
     ages = []
     for late in (False, True):
         rig = Rig(plan_period=0.01)
-        rig.state(10)
-        rig.operator(10)
-        rig.autonomy(10)
+        rig.tick(10)
         if not late:
             rig.plan(10)
-        rig.state(20)
-        rig.operator(20)
-        decision = rig.autonomy(20)
+        decision = rig.tick(20)
         if late:
             assert decision is None
             decision = rig.plan(10)
@@ -94,9 +96,7 @@ def test_a_first_plan_that_is_late_counts_as_one_that_is_not():
 def test_an_autonomy_without_a_plan_says_so_and_is_not_waited_for():
     rig = Rig(plan_period=0.01)
     for ms in (10, 20, 30):
-        rig.state(ms)
-        rig.operator(ms)
-        decision = rig.autonomy(ms)
+        decision = rig.tick(ms)
         assert decision.row.state == "sharing" and math.isnan(decision.ages["plan"])
         rig.pilot.plan(ms * MS, "odom", NO_PLAN)
     assert rig.pilot.missing == {} and rig.pilot.refusals.counts["plan"] == 0
@@ -126,17 +126,13 @@ def test_who_does_not_answer_is_given_up_until_he_speaks_again():
 
 def test_an_answer_from_far_ahead_is_none():
     rig = Rig(plan_period=0.01)
-    rig.state(10)
-    rig.operator(10)
-    rig.autonomy(10)
+    rig.tick(10)
     rig.operator(2_000_000)
     rig.plan(3_000_000)
     assert rig.pilot.refusals.counts["operator"] == 1
     assert rig.state(20) is None and rig.pilot.awaited(20 * MS) == ["operator", "autonomy", "plan"]
     assert rig.operator(20) is None and rig.autonomy(20) is None and rig.plan(20).row.state == "sharing"
-    rig.state(30)
-    rig.operator(30)
-    assert rig.autonomy(30).ages["plan"] == pytest.approx(0.01)
+    assert rig.tick(30).ages["plan"] == pytest.approx(0.01)
 
 
 def test_an_operator_behind_a_link_has_an_age():
@@ -149,9 +145,7 @@ def test_an_operator_behind_a_link_has_an_age():
 def test_plans_are_of_the_cycle_before_and_of_the_states_frame():
     rig = Rig(plan_period=0.02)
     for ms in (10, 20, 30):
-        rig.state(ms)
-        rig.operator(ms)
-        decision = rig.autonomy(ms)
+        decision = rig.tick(ms)
         if ms == 10:
             rig.plan(10)
     assert decision.ages["plan"] == pytest.approx(0.02)
@@ -166,9 +160,7 @@ def test_scans_are_waited_for_and_looked_at_after_the_command():
     world = World((Circle(20.0, 0.0, 0.5),))
     lidar, rig = Lidar(world, LidarSettings(), 1, HMMWV.lidar), Rig(lidar_rate=10.0)
     for ms in (0, 100):
-        rig.state(ms)
-        rig.operator(ms)
-        assert rig.autonomy(ms) is None and rig.pilot.awaited(ms * MS) == ["scan"]
+        assert rig.tick(ms) is None and rig.pilot.awaited(ms * MS) == ["scan"]
         assert rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) is not None
         rig.pilot.after()
     assert len(rig.pilot.scans.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)

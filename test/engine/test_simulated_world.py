@@ -1,7 +1,5 @@
 """What the simulator node adds around the model: scans on time, an actuator, a monitor. No ROS."""
 
-from __future__ import annotations
-
 import math
 import threading
 

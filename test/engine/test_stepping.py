@@ -5,12 +5,17 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from lfdm_ros.engine.command_hold import ANSWERED_ALREADY, CommandHold
+from lfdm_ros.engine.plant import Plant
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, MOST_TICKS, Stepper
 from lfdm_ros.errors import InputError
+from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.simulation import Actuator, Pose, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -42,6 +47,10 @@ class Loop:
     def wait(self, condition: Callable[[], bool]) -> None:
         with self.seen:
             assert self.seen.wait_for(condition, timeout=20.0), f"after {len(self.published)} states"
+
+    def diverge(self, patch: pytest.MonkeyPatch) -> None:
+        """Has each tick diverge until the patch is undone."""
+        patch.setattr(self.simulator, "advance", Mock(side_effect=SimulationDiverged(0.123, self.simulator.state)))
 
     def __enter__(self) -> "Loop":
         self.stepper.start()
@@ -151,27 +160,17 @@ def test_pose_is_validated(pose: dict[str, float]) -> None:
 
 
 def test_stops_at_the_stop_time_exactly() -> None:
-    ended: list[str] = []
-    over = threading.Event()
-
-    def end(reason: str) -> None:
-        ended.append(reason)
-        over.set()
-
-    with Loop(FREE_RUNNING, speed_factor=0.0, stop_time=0.25, ended=end) as loop:
-        assert over.wait(20.0)
+    ended: SimpleQueue[str] = SimpleQueue()
+    with Loop(FREE_RUNNING, speed_factor=0.0, stop_time=0.25, ended=ended.put) as loop:
+        assert ended.get(timeout=20.0) == "simulated 0.25 s"
         time.sleep(0.05)  # time to go too far, if it did
-    assert loop.latest == 25 * TICK and len(loop.published) == 26
-    assert ended == ["simulated 0.25 s"]
+    assert loop.latest == 25 * TICK and len(loop.published) == 26 and ended.empty()
 
 
 def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(FREE_RUNNING, speed_factor=0.0)
 
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
-    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    loop.diverge(monkeypatch)
     with loop:
         deadline = time.monotonic() + 20.0
         while not loop.stepper.status().diverged and time.monotonic() < deadline:
@@ -187,50 +186,32 @@ def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("stepping", [FREE_RUNNING, LOCKSTEP])
 def test_a_run_with_an_end_that_diverges_has_failed(monkeypatch: pytest.MonkeyPatch, stepping: str) -> None:
     """In lockstep the state has been answered: nothing else would end the run."""
-    failed: list[str] = []
-    over = threading.Event()
+    failed: SimpleQueue[str] = SimpleQueue()
+    loop = Loop(stepping, speed_factor=0.0, stop_time=1.0, answer_timeout=0.05, failed=failed.put)
 
-    def fail(why: str) -> None:
-        failed.append(why)
-        over.set()
-
-    loop = Loop(stepping, speed_factor=0.0, stop_time=1.0, answer_timeout=0.05, failed=fail)
-
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
-    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    loop.diverge(monkeypatch)
     with loop:
         loop.wait(lambda: len(loop.published) == 1)
         loop.stepper.command(TURN, 0)
-        assert over.wait(20.0)
-    assert len(failed) == 1 and "diverged at 0.000 s" in failed[0]
+        assert "diverged at 0.000 s" in failed.get(timeout=20.0)
+    assert failed.empty()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_loop_that_ends_with_an_exception_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed: list[str] = []
-    over = threading.Event()
-
-    def fail(why: str) -> None:
-        failed.append(why)
-        over.set()
-
-    with Loop(FREE_RUNNING, speed_factor=0.0, failed=fail) as loop:
+    failed: SimpleQueue[str] = SimpleQueue()
+    with Loop(FREE_RUNNING, speed_factor=0.0, failed=failed.put) as loop:
         monkeypatch.setattr(loop, "publish", lambda *_: {}["no publisher"])
-        assert over.wait(20.0)
-    assert failed == ["the loop ended, restart the node: KeyError('no publisher')"] == [loop.stepper.status().diverged]
+        assert failed.get(timeout=20.0) == "the loop ended, restart the node: KeyError('no publisher')"
+    assert failed.empty() and loop.stepper.status().diverged.endswith("KeyError('no publisher')")
 
 
 def test_steps_refused_for_divergence_are_not_done_after_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(FREE_RUNNING, speed_factor=0.0)
 
-    def diverge(*_: object) -> None:
-        raise SimulationDiverged(0.123, loop.simulator.state)
-
     with loop:
         loop.stepper.pause(True)
-        monkeypatch.setattr(loop.simulator, "advance", diverge)
+        loop.diverge(monkeypatch)
         for _ in range(2):  # the one that diverges, and one after it
             with pytest.raises(InputError, match="diverged"):
                 loop.stepper.step(5)
@@ -371,3 +352,36 @@ def test_reverse_is_engaged_near_standstill_only(options: dict[str, object]) -> 
         loop.wait(lambda: len(loop.published) > 220)
     speeds = [outputs[vx] for _, outputs in loop.published]
     assert 9.8 < speeds[20] < 10.0 and speeds[-1] < -0.5
+
+
+HMMWV = load_vehicle("hmmwv")
+
+
+def test_a_tick_of_actuators_that_have_settled_is_the_same_in_one_go() -> None:
+    """What changes something in between is asked every 2 ms; without it, or with a fault to come, a tick is as long as nothing moves."""
+    def plant(**others: object) -> Plant:
+        made = Plant(Simulator(HMMWV, "eight_dof", 1e-3), 20, Actuator(delay=0.05, steering_rate=2.0, throttle_rate=4.0), **others)
+        made.reset(Pose(speed=10.0), 0.0)
+        return made
+
+    calls = dict.fromkeys(("one", "other", "faultless"), 0)
+
+    def counted(made: Plant, name: str) -> Plant:
+        advance = made.simulator.advance
+
+        def count(*arguments: object) -> None:
+            calls[name] += 1
+            advance(*arguments)
+
+        made.simulator.advance = count
+        return made
+
+    one, other = counted(plant(), "one"), counted(plant(between=lambda inputs: inputs.copy()), "other")
+    faultless = counted(plant(between=Injector((Fault("stuck", "brake", 5.0),)).actuators), "faultless")
+    for tick in range(60):
+        command = (0.2 if tick > 10 else 0.0, 0.4 if tick < 30 else 0.1, 0.0)
+        for each in (one, other, faultless):
+            each.drive(0.02 * tick, command)
+        np.testing.assert_array_equal(one.simulator.state, other.simulator.state)
+        np.testing.assert_array_equal(one.simulator.state, faultless.simulator.state)
+    assert calls["other"] == 600 and calls["one"] == calls["faultless"] < 300

@@ -1,7 +1,5 @@
 """What docs/extending.md promises, from a folder outside the package."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -33,17 +31,22 @@ stages:
 """
 
 
+# Commands one after the other, in one process.
+ALL = "import json, sys; from lfdm_ros.cli.main import main; sys.exit(max(map(main, json.loads(sys.argv[1]))))"
 STARTING = "import sys; from lfdm_ros.starting import start; del sys.argv[0]; sys.exit(start(sys.argv[0]))"
 
 
 @pytest.fixture
 def outside(tmp_path):
-    """A folder with a copy of an example and nothing else; returns run(example, *arguments of lfdm)."""
-    def run(example: str, *arguments: object, code: str = "from lfdm_ros.cli.main import main; raise SystemExit(main())"):
+    """A folder with a copy of an example and nothing else; returns run(example, *arguments of lfdm), which ends with `status`."""
+    def run(example: str, *arguments: object, code: str = "from lfdm_ros.cli.main import main; raise SystemExit(main())", status: int = 0):
         shutil.copy(ROOT / "examples" / example, tmp_path)
         environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT)}
-        return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment, capture_output=True,
+        done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment, capture_output=True,
                               text=True, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
     return run
 
 
@@ -66,14 +69,10 @@ def test_a_tyre_in_one_file(outside, tmp_path):
     vehicle = with_dugoff(tmp_path / "mine.yaml")
     (tmp_path / "inputs.txt").write_text("0 0 0.3 0\n2 0 0.3 0\n2.5 0.05 0.3 0\n6 0.05 0.3 0\n")
     listed = outside("dugoff_tyre.py", "models", "eight_dof/dugoff", "--json")
-    assert listed.returncode == 0, listed.stderr
     assert "dugoff" in json.loads(listed.stdout)[0]["parts"]["tyre"]
-    rows = {}
-    for tyre in ("dugoff", "fiala"):
-        done = outside("dugoff_tyre.py", "simulate", "--vehicle", vehicle, "--model", "eight_dof", "--tyre", tyre, "--inputs",
-                       "inputs.txt", "--out", f"{tyre}.csv")
-        assert done.returncode == 0, done.stderr
-        rows[tyre] = np.genfromtxt(tmp_path / f"{tyre}.csv", delimiter=",", names=True)
+    outside("dugoff_tyre.py", json.dumps([["simulate", "--vehicle", str(vehicle), "--model", "eight_dof", "--tyre", tyre, "--inputs",
+                                           "inputs.txt", "--out", f"{tyre}.csv"] for tyre in ("dugoff", "fiala")]), code=ALL)
+    rows = {tyre: np.genfromtxt(tmp_path / f"{tyre}.csv", delimiter=",", names=True) for tyre in ("dugoff", "fiala")}
     assert rows["dugoff"]["yaw_rate"][-1] == pytest.approx(rows["fiala"]["yaw_rate"][-1], rel=0.1)
     assert abs(rows["dugoff"]["yaw_rate"][-1] - rows["fiala"]["yaw_rate"][-1]) > 1e-5
 
@@ -81,14 +80,13 @@ def test_a_tyre_in_one_file(outside, tmp_path):
 def test_a_tyre_with_camber_and_an_aligning_moment(outside, tmp_path):
     """An aligning moment resists the turn; the body's roll tilts the wheels of the 24-DOF chassis, those of the 8-DOF stay upright."""
     (tmp_path / "inputs.txt").write_text("0 0 0.3 0\n2 0 0.3 0\n2.5 0.05 0.3 0\n6 0.05 0.3 0\n")
-    turns = {}
+    runs = {}
     for case, (camber, trail) in {"plain": (0.0, 0.0), "trail": (0.0, 0.06), "camber": (4000.0, 0.0)}.items():
         vehicle = vehicle_with(tmp_path / f"{case}.yaml", "tyre", camber_stiffness=(camber, "N/rad"), pneumatic_trail=(trail, "m"))
-        for model in ("eight_dof", "twenty_four_dof"):
-            done = outside("camber_tyre.py", "simulate", "--vehicle", vehicle, "--model", model, "--tyre", "camber_tyre", "--inputs",
-                           "inputs.txt", "--out", "run.csv")
-            assert done.returncode == 0, done.stderr
-            turns[model, case] = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)["yaw_rate"][-1]
+        runs |= {(model, case): ["simulate", "--vehicle", str(vehicle), "--model", model, "--tyre", "camber_tyre", "--inputs", "inputs.txt",
+                                 "--out", f"{model}_{case}.csv"] for model in ("eight_dof", "twenty_four_dof")}
+    outside("camber_tyre.py", json.dumps(list(runs.values())), code=ALL)
+    turns = {key: np.genfromtxt(tmp_path / run[-1], delimiter=",", names=True)["yaw_rate"][-1] for key, run in runs.items()}
     for model in ("eight_dof", "twenty_four_dof"):
         assert 0.9 < turns[model, "trail"] / turns[model, "plain"] < 0.995
     assert turns["eight_dof", "camber"] == turns["eight_dof", "plain"]
@@ -97,7 +95,7 @@ def test_a_tyre_with_camber_and_an_aligning_moment(outside, tmp_path):
 
 def test_a_tyre_from_outside_in_batches_derivatives_and_the_controller(outside, tmp_path):
     vehicle = with_dugoff(tmp_path / "mine.yaml")
-    done = outside("dugoff_tyre.py", vehicle, code="""
+    outside("dugoff_tyre.py", vehicle, code="""
 import sys
 import numpy as np
 from lfdm_ros.control import Controller, Settings
@@ -118,16 +116,14 @@ assert slope != 0.0 and abs(slope - (runs[2, -1, 0] - runs[0, -1, 0]) / (2.0 * h
 controller = Controller(vehicle, Settings(model="eight_dof", time_budget=0.0))
 print(controller.cycle(0.0).outcome)
 """)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_powertrain_in_one_file(outside, tmp_path):
     """In the slot of a chassis, in the unit of the file; two times its power is what drives the vehicle."""
     vehicle = vehicle_with(tmp_path / "mine.yaml", "powertrain", hub_motor_torque=(3000.0, "N*m"), hub_motor_power=(60.0, "kW"))
     (tmp_path / "inputs.txt").write_text("0 0 1 0\n15 0 1 0\n")
-    done = outside("hub_motors.py", "simulate", "--vehicle", vehicle, "--model", "eight_dof/hub_motors", "--inputs", "inputs.txt", "--out",
+    outside("hub_motors.py", "simulate", "--vehicle", vehicle, "--model", "eight_dof/hub_motors", "--inputs", "inputs.txt", "--out",
                    "run.csv")
-    assert done.returncode == 0, done.stderr
     run = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
     # Less what slips and what rolling takes of the wheels; the front ones roll freely, so their speed is that of the ground.
     part, p = run[1000:1401], load_vehicle("hmmwv").parameters
@@ -167,7 +163,6 @@ simulator.reset(vx=12.0)
 simulator.advance([0, 0, 0.6], [0, 0, 0.6], 400)
 print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
 """)
-    assert done.returncode == 0, done.stderr
     eight, bicycle, yaw_rate = map(float, done.stdout.split())
     # Over a hill of 2 m: v^2 falls by 2 g h, less a share of the wheels' inertia.
     for speed in (eight, bicycle):
@@ -206,7 +201,6 @@ def judged(ground, side, to, **changes):
 print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_scale=ICE),
                   judged("hills", -5.0, -5.0), judged("plane", -5.0, -5.0, friction_scale=1.0), judged("hills", -5.0, 5.0)]))
 """)
-    assert done.returncode == 0, done.stderr
     ice, slippery, dry, grippy, crossing = json.loads(done.stdout)
     for found, expected in ((ice, slippery), (dry, grippy)):
         assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
@@ -237,7 +231,6 @@ def judged(ground, y, **changes):
 print(json.dumps([judged("hills", 9.0), judged("plane", 9.0, friction_scale=ICE), judged("hills", -9.0),
                   judged("plane", -9.0, friction_scale=1.0)]))
 """)
-    assert done.returncode == 0, done.stderr
     ice, slippery, dry, grippy = json.loads(done.stdout)
     for found, expected in ((ice, slippery), (dry, grippy)):
         assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
@@ -262,7 +255,6 @@ for name, driver, speed, met in (("rest", [0, 0, 0], 0.0, {}), ("start", [0, 0.4
     runs[name] = dict(zip(simulator.output_names, simulator.outputs.tolist()))
 json.dump([runs, dict(vehicle.parameters)], sys.stdout)
 """)
-    assert done.returncode == 0, done.stderr
     runs, p = json.loads(done.stdout)
     wheels, rest = ("fl", "fr", "ml", "mr", "rl", "rr"), runs["rest"]
     mass = p["sprung_mass"] + p["unsprung_mass_front"] + 2.0 * p["unsprung_mass_rear"]
@@ -285,7 +277,7 @@ json.dump([runs, dict(vehicle.parameters)], sys.stdout)
     assert set(json.loads(listed.stdout)[0]["parts"]) == {"tyre", "ground", "powertrain", "steering"}
     # A gearbox for two axles says so.
     wrong = outside("six_by_six.py", code="from lfdm_ros.backends import casadi_model\nfrom lfdm_ros.models import get_model\n"
-                                          "casadi_model(get_model('six_by_six/fiala/gearbox'))")
+                                          "casadi_model(get_model('six_by_six/fiala/gearbox'))", status=1)
     assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in wrong.stderr
 
 
@@ -306,7 +298,6 @@ for driver, speed, steps in (([0, 0, 0], 0.0, 50), ([0.1, 0.2, 0], 8.0, 4000)):
     runs.append(dict(zip(simulator.output_names, simulator.outputs.tolist())))
 json.dump([simulator.model.wheels, runs, dict(vehicle.parameters)], sys.stdout)
 """)
-    assert done.returncode == 0, done.stderr
     wheels, (rest, bend), p = json.loads(done.stdout)
     assert len(wheels) == 10
     axles = {"f": p["cg_to_front_axle"], "2": 0.5, "3": -0.1, "4": -0.9, "r": -p["cg_to_rear_axle"]}
@@ -339,7 +330,7 @@ def test_six_wheels_in_messages_bags_and_recipes(outside, tmp_path):
     vehicle_with(tmp_path / "mine.yaml", "chassis", cg_to_middle_axle=(0.4, "m"))
     (tmp_path / "stack.yaml").write_text(SIX)
     (tmp_path / "coasting.yaml").write_text(OF_SIX)
-    done = outside("six_by_six.py", code="""
+    outside("six_by_six.py", code="""
 import numpy as np
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration.recipe import load_recipe
@@ -365,7 +356,6 @@ data = load_segment(segment, windows_of(segment, find_recordings(["coast_down"])
 assert {f"omega_{wheel}" for wheel in wheels} <= set(data.initial)
 np.testing.assert_array_equal(data.observed[:, data.channels.index("omega_ml")], seen[:len(data.times), 2])
 """)
-    assert done.returncode == 0, done.stderr
 
 
 SAMPLED = """
@@ -395,7 +385,6 @@ def test_a_sampler_in_one_file(outside, tmp_path):
     """It reproduces a Gaussian, calibrates by name with its options, and is judged as the others are."""
     (tmp_path / "rolling.yaml").write_text(ROLLING)
     done = outside("ensemble_sampler.py", ROOT / "test", code=SAMPLED)
-    assert done.returncode == 0, done.stdout + done.stderr
     off, spread = map(float, re.search(r"^off (\S+) (\S+)$", done.stdout, re.MULTILINE).groups())
     assert off < 0.15 and spread < 0.25  # of some hundred independent draws
     settings = {"walkers": 8, "tune": 20, "thin": 2}
@@ -424,15 +413,15 @@ from lfdm_ros.stacks.stack import load_stack
 print(json.dumps({key: value for key, value in run_stack("mine.yaml", timeout=120.0, quiet=True).items() if key.startswith("sideslip")}))
 print(load_stack("mine.yaml").nodes[2].program)
 """)
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[0])
     assert found["sideslip_states"] >= 90 and 0.0 <= found["sideslip_largest"] < 0.1
     assert done.stdout.splitlines()[1] == "('lfdm_ros.stacks.any_node', 'sideslip_monitor')"
     # What runs a node of its own process takes the name, refuses another, and gives the node's own parameters to it.
-    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip", code=STARTING)
-    assert wrong.returncode == 2 and "no node 'sideslip' (did you mean 'sideslip_monitor'?)" in wrong.stderr
-    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
-    assert wrong.returncode == 2 and "limit" in wrong.stderr
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip", code=STARTING, status=2)
+    assert "no node 'sideslip' (did you mean 'sideslip_monitor'?)" in wrong.stderr
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING,
+                    status=2)
+    assert "limit" in wrong.stderr
 
 
 ECHOES = """
@@ -451,7 +440,6 @@ def test_a_node_that_takes_any_topic_by_name(outside, tmp_path):
                                                           f"topic_echo, parameters: {{topic: {topic}, rate: {rate}}}").replace(
                                                               "speed_factor: 0.0", "speed_factor: 1.0"))
         done = outside("topic_echo.py", code=ECHOES)
-        assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout.splitlines()[-1])
         assert found["echoed_type"] == kind and found["echoed"] in echoed
 
@@ -508,7 +496,6 @@ measured = ring.measure(VehicleView(0.0, 0.0, 0.0, 0.0))
 print(measured)
 assert abs(measured[0] - 2.0) < 1e-6 and all(np.isinf(measured[1:]))
 """)
-    assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "listener.py").write_text(SENSORS)
     (tmp_path / "stack.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}", "listener").replace(
         "scenario: ramp_steer", "scenario: ramp_steer, vehicle: mine.yaml"))
@@ -519,20 +506,18 @@ import listener
 from lfdm_ros.stacks.compose import run_stack
 print(json.dumps(run_stack("stack.yaml", timeout=120.0, quiet=True)["found"]))
 """)
-    assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["ring_front"][0] in range(19, 22) and found["ring_front"][1] == [float("inf")] * 4
     assert found["ring_rear"][0] in range(9, 12) and len(found["ring_rear"][1]) == 6 and len(found["second_lidar"][1]) == 541
     assert found["antenna"][2] == pytest.approx(48.0, abs=1e-3) and found["imu_rear"][0] in range(49, 52)
 
 
-@pytest.mark.parametrize("vehicle", ["hmmwv", "sedan"])
-def test_a_controller_in_one_file(tmp_path, vehicle):
-    """Beside the stack `vehicle`, whatever vehicle that has: in lockstep, so that a busy machine takes longer and drives the same."""
+def test_a_controller_in_one_file(tmp_path):
+    """Beside the stack `vehicle`, with another vehicle than its own, in lockstep: a busy machine takes longer and drives the same."""
     environment = {**os.environ, "ROS_DOMAIN_ID": str(domains.other()), "PYTHONPATH": str(ROOT)}
     driver = subprocess.Popen([sys.executable, str(ROOT / "examples" / "own_controller.py")], cwd=tmp_path, env=environment)
     try:
-        done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "up", "vehicle", "--set", f"vehicle={vehicle}", "--set",
+        done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "up", "vehicle", "--set", "vehicle=sedan", "--set",
                                "vehicle_simulator.stepping=lockstep", "--duration", "20", "--record", "drive"], cwd=tmp_path,
                               env=environment, capture_output=True, text=True, check=False, timeout=500)
     finally:
@@ -561,7 +546,6 @@ for name in ("relaxed_single_track", "linear_single_track"):
         if k in (0, 79):
             print(simulator.outputs[simulator.output_index["yaw_rate"]])
 """)
-    assert done.returncode == 0, done.stderr
     early, late, early_simple, late_simple = map(float, done.stdout.split())
     assert 0.0 < early < 0.8 * early_simple and late == pytest.approx(late_simple, rel=1e-3)
 
@@ -591,7 +575,6 @@ def test_a_mind_of_an_operator_in_one_file(outside, tmp_path, mind):
                                         "duration: 15.0\n")
     done = outside(f"{mind}_operator.py", "drive", "bend.yaml", "--driver", "operator", "--set", f"cognition={mind}", "--model",
                    "eight_dof", "--json")
-    assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
     assert run["reached"] < 12.0 and run["largest_error"] < 0.6 and run["outcomes"]["SOLVED"] > 800
 
@@ -631,7 +614,6 @@ except InputError as error:
 def test_a_back_end_for_batches_in_one_file(outside):
     """The same vehicles on NumPy's arrays: a processor's vectors give the same to a few units of the last place."""
     done = outside("numpy_backend.py", code=BATCHES)
-    assert done.returncode == 0, done.stderr
     *differences, unknown = done.stdout.splitlines()
     assert len(differences) == 3 and max(float(number) for line in differences for number in line.split()) < 1e-12
     assert unknown == "LFDM_BACKEND: back end 'numpi' is unknown (did you mean 'numpy'?); choose one of: cpu, numpy"
@@ -725,7 +707,6 @@ print(json.dumps([drive(""), drive("keep_out"), drive("keep_out, lateral_jerk=0.
 def test_terms_of_the_optimal_control_problem_in_one_file(outside):
     """Exact derivatives, against central differences; and the closed loop keeps out of the area, soft and hard, and with less jerk."""
     done = outside("comfort_terms.py", code=TERMS_DRIVEN)
-    assert done.returncode == 0, done.stderr
     plain, kept, smooth, hard, other = json.loads(done.stdout)
     assert plain[1] < -0.5 and "keep_out" not in plain[3]
     assert all(drive[1] > 0.25 and "keep_out" in drive[3] for drive in (kept, smooth, hard, other))
@@ -751,7 +732,6 @@ for terms in ("lateral_jerl", "keep_out=much", "keep_out, keep_out", "speed"):
 def test_laws_rules_and_intentions_of_sharing_in_one_file(outside):
     """A cubic k, the mean of the threats, and an operator whose held command hits a post that its fading one passes."""
     done = outside("own_sharing.py", code=SHARES)
-    assert done.returncode == 0, done.stderr
     shares, held, fading = done.stdout.splitlines()
     assert [float(number) for number in shares.split()] == pytest.approx([0.0, 0.15625, 0.5, 1.0, 0.3])
     assert float(held) > 0.9 > 0.1 > float(fading)

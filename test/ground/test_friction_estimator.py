@@ -1,7 +1,5 @@
 """What friction the tyres feel: against a vehicle of another model on a road whose friction is known."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

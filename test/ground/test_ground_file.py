@@ -1,7 +1,5 @@
 """Grounds that people write down: what is where, and one line that names file and key for what is no ground."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

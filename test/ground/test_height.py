@@ -1,8 +1,6 @@
 """Heights by place under vehicles: the look-up against SciPy's spline, statics and fall on an inclined plane, a wavy road against the
 quarter-car formula."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 """Grounds that lie on each other: each is what it is alone, friction and soil on an inclined plane against closed forms and the exact
 wheel, derivatives, and which of them a vehicle meets."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

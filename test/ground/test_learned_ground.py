@@ -1,7 +1,5 @@
 """A ground that becomes known stretch by stretch: against what the whole drive says at once, and how much of it is kept."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Soil by place: polygons, and vehicles whose wheels stand on what lies there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The exact wheel on soil: against an independent implementation's table, closed forms, energy, and what a wheel may not do."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Named soils, and what a wrong file says."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -4,8 +4,6 @@ The fuzz runs the vehicle's end against a device that answers each cycle, in sim
 mixes what the device has sent. Each command carries the tick that it was computed from: its true age is known whatever the link believes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections import deque
@@ -31,6 +29,8 @@ from lfdm_ros.hil.e2e import (
     WINDOW_SIZE,
     WRONG_SEQUENCE,
     E2EStateMachine,
+    Protection,
+    crc8,
 )
 from lfdm_ros.hil.link import COMMANDS, CONTROLLER, SIGNALS, VEHICLE, LinkSettings, Packet
 
@@ -362,3 +362,53 @@ def test_whatever_happens_nothing_too_old_acts(wire: Any, seed: int) -> None:
         return [] if random.random() < rates["lost"] else come
 
     drive(wire, channel, 3000)
+
+
+CHECK = b"123456789"
+
+
+def test_published_check_values() -> None:
+    """Of the polynomial 0x1D: CRC-8/GSM-A starts with 0 and does not invert, as profile 1; CRC-8/SAE-J1850 does both."""
+    assert crc8(CHECK) == 0x37
+    assert crc8(CHECK, 0xFF) ^ 0xFF == 0x4B
+
+
+def test_against_another_implementation() -> None:
+    crccheck = pytest.importorskip("crccheck.crc")
+    for length in range(20):
+        data = bytes((37 * i + length) % 256 for i in range(length))
+        assert crc8(data, 0xFF) ^ 0xFF == crccheck.Crc8SaeJ1850.calc(data)
+
+
+def test_counter_goes_round_and_the_checksum_covers_data_id_counter_and_signals() -> None:
+    sender = Protection(0x1234)
+    counters = []
+    for _ in range(17):
+        data = bytearray(8)
+        sender.protect(data)
+        counters.append(data[1] & 0x0F)
+        assert data[0] == crc8([0x34, 0x12, *data[1:]])
+    assert counters == [*range(15), 0, 1]
+
+
+def test_what_is_wrong_is_named() -> None:
+    sender, receiver, other = Protection(7), Protection(7), Protection(8)
+
+    def sent(step: int = 1) -> bytearray:
+        data = bytearray(8)
+        sender.protect(data, step)
+        return data
+
+    first = sent()
+    assert other.check(first) == CHECKSUM
+    assert receiver.check(first) == ""
+    assert receiver.check(first) == REPEATED
+    for bit in range(64):
+        flipped = sent()
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert receiver.check(flipped) == CHECKSUM, bit
+    receiver.check(sent())  # 64 were lost: out of sequence or not, the next one goes on from here
+    assert receiver.check(sent()) == ""
+    assert receiver.check(sent(4)) == ""  # three were lost
+    assert receiver.check(sent(5)) == WRONG_SEQUENCE
+    assert receiver.check(sent()) == ""

@@ -1,7 +1,5 @@
 """Faults and realism: what each does to a value, when, and what cannot be declared."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Links: bits as cantools places them, datagrams as they are documented, and what is refused by name."""
 
-from __future__ import annotations
-
 import math
 import select
 import socket

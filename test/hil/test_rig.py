@@ -1,7 +1,5 @@
 """The rig: a lane change over CAN, in lockstep the same each time; silence, free-wheeling, deadlines."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

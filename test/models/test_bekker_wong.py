@@ -1,7 +1,5 @@
 """The wheel on soil as the chassis have it: against the exact integrals, and vehicles on soil against balances of force and energy."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The double wishbone in closed form against Newton's method on its loops, differences, and the figures of another implementation."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +16,6 @@ from lfdm_ros.vehicles import load_vehicle
 P = SimpleNamespace(**load_vehicle("hmmwv_multibody").parameters)
 WISHBONE = DoubleWishbone(ARRAYS)
 CORNERS = [(axle, left) for axle in ("front", "rear") for left in (True, False)]
-INCH = 0.0254
 
 corner = pytest.mark.parametrize(("axle", "left"), CORNERS, ids=lambda value: str(value))
 

@@ -1,7 +1,5 @@
 """How equations become functions: names, roles, the half-implicit rule."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What wheels meet, against statics: slopes, split friction, steps in height, wind; and the plane costs nothing."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

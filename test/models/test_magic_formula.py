@@ -1,7 +1,5 @@
 """The Magic Formula against an independent implementation, its slopes, guards and sides, and in batches, derivatives and the controller."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A model is an object: its own equations run whatever it is called, and what is compiled is kept by them."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

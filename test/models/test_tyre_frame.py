@@ -1,7 +1,5 @@
 """The wheel's inclination and the tyre's moments in the chassis that have them, against rigid-body geometry, on plain numbers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever a message says, a node answers or refuses it by name, in bounded work: extreme numbers into each entry; warnings fail, too."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A node inherits at most three deep: component, task, node."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -1,7 +1,5 @@
 """Frames in the plane: chains up and down, against products of matrices; what is no transform is refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps as GridMap: cell by cell as that type defines them, there and back, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is known of the friction, as a map and back, and what is refused of it; a vehicle on it."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import math

@@ -1,4 +1,4 @@
-"""What can be set is declared once, said in full, reachable by name, and what the documentation shows."""
+"""What can be set is declared once, said in full and reachable by name; topics at a rate and of one type."""
 
 import math
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER
 from lfdm_ros.parameters import Exposed, Parameter
 from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
+from lfdm_ros.ros.topics import RateLimiter, find_topic
 from lfdm_ros.sensors import LIDAR, LidarSettings
 from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.units import to_si
@@ -114,3 +116,23 @@ def test_choices_are_looked_up_when_a_value_is_checked(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LOOK], env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "mine.py")}, capture_output=True,
                           text=True, check=False)
     assert done.stdout.split("\n")[:3] == ["imported", "plugged in", "mine eight_dof"], done.stderr
+
+
+@pytest.mark.parametrize("rate, stamps_ms, admitted", [
+    (10.0, (0, 99, 100, 150, 199, 200, 450), (0, 100, 200, 450)),
+    (10.0, (500, 510, 400, 410, 500), (500, 400, 500)), (1000.0, (1, 2, 3), (1, 2, 3))])
+def test_one_message_a_period_is_admitted(rate: float, stamps_ms: tuple[int, ...], admitted: tuple[int, ...]) -> None:
+    limiter = RateLimiter(rate)
+    assert tuple(ms for ms in stamps_ms if limiter.admit(1_000_000 * ms)) == admitted
+
+
+def test_publishers_that_disagree_on_the_type_are_an_error() -> None:
+    def node(*types: str) -> Any:
+        return SimpleNamespace(resolve_topic_name=lambda name: f"/{name}",
+                               get_publishers_info_by_topic=lambda name: [SimpleNamespace(topic_type=kind) for kind in types])
+
+    assert find_topic(node(), "x") is None
+    topic = find_topic(node("std_msgs/msg/String", "std_msgs/msg/String"), "x")
+    assert topic is not None and (topic.name, topic.type_name, len(topic.publishers)) == ("/x", "std_msgs/msg/String", 2)
+    with pytest.raises(InputError, match="/x has several types: std_msgs/msg/Empty, std_msgs/msg/String"):
+        find_topic(node("std_msgs/msg/String", "std_msgs/msg/Empty"), "x")

@@ -1,7 +1,5 @@
 """The posterior message: made of a calibration's files, taken over by a vehicle or refused with the reason."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

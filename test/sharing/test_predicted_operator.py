@@ -1,7 +1,5 @@
 """What an operator will do, against what simulated ones then did."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The probability of failing: against closed forms, and that the same question has the same answer."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The embedded multibody as a vehicle: how it stands, that left is right, that its loops stay closed, what it says where they cannot."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -4,8 +4,6 @@ Pinocchio gives the mass matrix, the bias forces, the frames and their Jacobians
 multipliers are solved for here. Nothing of the embedding is used but the pose, which has its own oracle.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

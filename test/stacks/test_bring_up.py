@@ -1,7 +1,5 @@
 """How nodes come up and go down: the order, deaths, and places that are taken."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

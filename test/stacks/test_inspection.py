@@ -1,7 +1,5 @@
 """The commands topic, param and call beside a node in another process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -10,7 +10,7 @@ from lfdm_ros.resources import share_directory
 from lfdm_ros.ros.parameters import Parameter, ros_parameter
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.stacks.processes import node_arguments
-from lfdm_ros.stacks.stack import EXECUTABLES, NodeEntry, load_stack, node_class, parse_override, prepare_stack
+from lfdm_ros.stacks.stack import EXECUTABLES, NodeEntry, load_stack, parse_override, prepare_stack
 
 SIMULATOR: dict[str, Any] = {"nodes": [{"executable": "vehicle_simulator"}]}
 
@@ -31,13 +31,6 @@ def test_shipped_scenarios_load_and_cover_their_duration(name: str) -> None:
         assert scenario.goal is not None or scenario.path is not None
     else:
         assert scenario.profile.time[0] == 0.0 and scenario.profile.time[-1] <= scenario.duration
-
-
-@pytest.mark.parametrize("executable", EXECUTABLES)
-def test_parameter_defaults_pass_their_own_check_and_have_a_description(executable: str) -> None:
-    for parameter in node_class(executable).PARAMETERS:
-        assert parameter.convert(parameter.default, "x") == parameter.default
-        assert len(parameter.description) > 10
 
 
 def test_executables_are_the_modules_with_a_main() -> None:
@@ -179,25 +172,6 @@ def test_parameter_types() -> None:
     for parameter, value in ((number, True), (whole, 1.5), (words, [1]), (words, "a")):
         with pytest.raises(InputError):
             parameter.convert(value, "x")
-
-
-@pytest.mark.parametrize(("text", "words"), [
-    ("inputs: [[0, 0, 0]]", "inputs: give rows"),
-    ("inputs: [[0, 0, 0, zero]]", "inputs: not all cells are numbers"),
-    ("inputs: [[0, 0, 0, 2]]", "brake 2 is outside"),
-    ("inputs: [[0, 0, 0, 0], [0, 0, 0, 0]]", "does not rise"),
-    ("{inputs: [[0, 0, 0, 0]], duration: -1}", "duration is -1"),
-    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {sped: 3}}", "initial: unknown key 'sped'"),
-    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {speed: -3}}", "speed is -3"),
-    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {x: .nan}}", "initial: x: expected a finite number, found nan"),
-    ("3", "expected a mapping with inputs"),
-])
-def test_scenario_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        load_scenario(path)
-    assert "mine.yaml" in str(error.value) and words in str(error.value)
 
 
 def test_a_table_of_inputs_is_a_scenario(tmp_path: Path) -> None:

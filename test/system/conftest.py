@@ -1,7 +1,5 @@
 """The running graph; conftest.py isolates it from every other on this machine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

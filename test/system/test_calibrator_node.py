@@ -1,7 +1,5 @@
 """The calibrator node on the running graph; the calibration itself is a stand-in that writes the files of one."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

@@ -1,7 +1,5 @@
 """The calibrator node with real calibrations: bad bags among good ones, and kill -9 in the middle."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

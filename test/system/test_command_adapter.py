@@ -1,7 +1,5 @@
 """Commands of others drive the simulator in lockstep: a speed and a curvature are reached, silence ends in a stop, nonsense is refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A person drives in a terminal: two commands, each a process, the second one on a pseudo-terminal whose keys the test presses."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """Each shipped stack as it runs: its nodes have what they declare, the policy allows that and no more, layouts name nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

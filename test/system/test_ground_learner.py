@@ -1,7 +1,5 @@
 """The ground learner on the running graph: it feels what a vehicle drives on, others take over what it tells, and refuse what cannot be."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

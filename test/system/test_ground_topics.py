@@ -1,7 +1,5 @@
 """A ground on the running graph: the vehicle slips where the map says so, and the map is there for whoever comes late."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import pytest
 from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.calibration import predict
-from lfdm_ros.errors import InputError
 from lfdm_ros.ground.grid_map import read_grid_map
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.nodes.hil_bridge import HilBridge
@@ -133,13 +130,3 @@ def test_the_lidar_sees_the_ground_ahead(graph: Any, tmp_path: Path) -> None:
     expected = 50.0 - 30.0 * np.arccos(2.0 * mount.z / 6.0 - 1.0) / np.pi - mount.x
     assert ranges[len(ranges) // 2] == pytest.approx(expected, abs=0.3)
     assert np.isinf(ranges[round((-0.5 * np.pi - scans[0].angle_min) / scans[0].angle_increment)])
-
-
-def test_a_start_off_the_map_is_refused(graph: Any) -> None:
-    with pytest.raises(InputError, match=r"ground ice_in_the_bend: area: the vehicle begins at \(500, 0\), off the map"):
-        graph.add(VehicleSimulator, ground="ice_in_the_bend", initial_x=500.0)
-
-
-def test_a_ground_that_is_none_is_named(graph: Any) -> None:
-    with pytest.raises(InputError, match=r"no grounds file 'icy'.*ice_patches"):
-        graph.add(VehicleSimulator, ground="icy")

@@ -1,7 +1,5 @@
 """The bridge to hardware on the running graph: lockstep bags, faults on request, the mirror, the report."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The launch files and their arguments; with launch_ros where it is installed, what they describe."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The MPC node on the running graph: a lockstep run repeats to the bit; bad inputs, goals and posteriors through their topics."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two vehicles in one graph drive, record and are calibrated without touching each other, in one process and one process each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`lfdm up --processes`: whoever loses a node loses the run, but no bag."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

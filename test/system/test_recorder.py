@@ -1,7 +1,5 @@
 """What the recorder keeps besides the messages."""
 
-from __future__ import annotations
-
 import signal
 from argparse import Namespace
 from pathlib import Path

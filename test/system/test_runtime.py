@@ -1,7 +1,5 @@
 """Nodes that fail: a queued event of what has ended never runs, an error stays in its node, an end is an end for everybody."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

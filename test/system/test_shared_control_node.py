@@ -1,7 +1,5 @@
 """The shared control node on the running graph: lockstep repeats to the bit; sources, services, mode and posterior through their topics."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

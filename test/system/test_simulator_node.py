@@ -1,7 +1,5 @@
 """The simulator node on the running graph: lifecycle, time, services, refused commands."""
 
-from __future__ import annotations
-
 import math
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operator and link on the graph: in lockstep to the bit, free running with the delays that were asked for, whatever comes in."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """Frames and measurements as others expect them: transforms, joints, covariances, fixes; what is no odometry is refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """The URDF of every vehicle: a tree whose sizes and places are those of the vehicle's file."""
 
-from __future__ import annotations
-
 import math
 from xml.etree import ElementTree
 

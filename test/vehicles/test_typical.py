@@ -1,12 +1,13 @@
-"""Vehicles written from mass and wheelbase: what they do on the road is what the class is said to do, and what is given stays."""
+"""Vehicles written from mass and wheelbase drive as the class is said to; what is given stays; motor maps from engine and gearbox."""
 
 import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
+from lfdm_ros.control import Controller, Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.vehicles import CLASSES, load_vehicle, typical_vehicle
+from lfdm_ros.simulation import BatchRollout, Simulator, initial_state
+from lfdm_ros.vehicles import CLASSES, load_vehicle, typical_vehicle, with_motor_map
 
 SIZES = {"car": (1500.0, 2.7), "suv": (2200.0, 2.85), "racing": (790.0, 2.98), "small": (1.6, 0.174)}
 GRAVITY = 9.81
@@ -77,3 +78,40 @@ def test_a_mass_that_is_unlike_the_class_is_told(tmp_path, capsys):
 def test_what_cannot_be_a_vehicle(arguments, message):
     with pytest.raises(InputError, match=message):
         typical_vehicle("new", **arguments)
+
+
+def speeds(vehicle, model, dt: float, throttle: float, seconds: int = 10) -> np.ndarray:
+    """Speed [m/s] after each second from 3 m/s on."""
+    simulator, found = Simulator(vehicle, model=model, dt=dt), []
+    simulator.reset(vx=3.0)
+    place = [f.name for f in simulator.model.states].index("vx")
+    for _ in range(seconds):
+        simulator.advance([0.0, throttle, 0.0], [0.0, throttle, 0.0], round(1.0 / dt))
+        found.append(float(simulator.state[place]))
+    return np.array(found)
+
+
+# With a converter the crankshaft's inertia costs half a second at the start, which no map without states can know.
+@pytest.mark.parametrize(("name", "within"), [("sedan", 0.08), ("audi", 0.08), ("hmmwv_shafts", 0.2)])
+def test_full_throttle_through_the_gears(name: str, within: float) -> None:
+    vehicle = with_motor_map(load_vehicle(name))
+    full = speeds(vehicle, vehicle.model("eighteen_dof"), 1e-3, 1.0)
+    predicted = speeds(vehicle, vehicle.model("driven_bicycle"), 0.025, 1.0)
+    assert predicted[4:] == pytest.approx(full[4:], rel=within)
+
+
+def test_who_has_a_map_or_no_engine_stays_as_it_is() -> None:
+    for name in ("hmmwv", "rhode_dual_track"):
+        vehicle = load_vehicle(name)
+        assert with_motor_map(vehicle) is vehicle
+
+
+def test_a_vehicle_with_engine_and_gearbox_keeps_them_beside_the_map() -> None:
+    vehicle = with_motor_map(load_vehicle("sedan"))
+    assert vehicle.spec("eighteen_dof").endswith("gearbox")
+    assert "derived" in vehicle.sources["motor_torque_0"]
+
+
+def test_the_controller_takes_a_vehicle_with_engine_and_gearbox() -> None:
+    controller = Controller(load_vehicle("sedan"), Settings(use_limit_table=False))
+    controller.set_vehicle(load_vehicle("sedan").replace(sprung_mass=1800.0))

@@ -291,13 +291,6 @@ def test_size_by_capacity_ratio_and_pressure(tmp_path, sedan):
     assert soft["tyre_vertical_stiffness_front"] == pytest.approx(plain["tyre_vertical_stiffness_front"])
 
 
-def test_not_yaml(tmp_path):
-    path = tmp_path / "v.yaml"
-    path.write_text("a: [1\n b: {")
-    with pytest.raises(InputError, match="YAML"):
-        load_vehicle(path)
-
-
 def test_a_list_is_no_vehicle(tmp_path):
     refused(write(tmp_path, [1, 2]), ("expected a mapping",))
 

@@ -1,7 +1,9 @@
-"""Subjects of the benchmarks: models, their tyres, and for each tyre a vehicle that has its parameters."""
+"""Subjects of the benchmarks: models, their tyres, for each tyre a vehicle that has its parameters; start-up times of scripts."""
 
-from __future__ import annotations
-
+import os
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,3 +51,21 @@ def of_chassis(chassis: str) -> Subject:
     """Returns the subject of a chassis where no tyre is asked for: with relaxing tyres and torque converter, where it is meant to."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))
+
+
+def seconds_of_starts(script: str, runs: int) -> tuple[list[float], list[float]]:
+    """Runs a script in new processes and returns the seconds it prints: with an empty cache, then with the cache of that run.
+
+    Args:
+        script: Python; prints one number, the seconds from its first line.
+    """
+    def seconds(cache: str) -> float:
+        env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+    first, later = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as cache:
+            first.append(seconds(cache))
+            later.append(seconds(cache))
+    return first, later

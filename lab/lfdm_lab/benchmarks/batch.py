@@ -3,8 +3,6 @@
 `lfdm bench batch`. Beside ours the same equations on NumPy arrays of vehicles.
 """
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -103,11 +101,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`.
-
-    Raises:
-        InputError: no model matches.
-    """
+    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`. Raises InputError: no model matches."""
     models = list(dict.fromkeys(subject.chassis for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)))
     chosen = [model for model in models if fnmatch(model, only)]
     if not chosen:

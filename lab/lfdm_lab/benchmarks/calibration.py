@@ -12,8 +12,6 @@ bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 
 where their recordings are there, with the processor time that they take; `imports` is the size after the imports alone.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess
@@ -59,11 +57,7 @@ WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 # -- The problem ----------------------------------------------------------------------------------------------------
 
 def reference_folder(name: str) -> Path:
-    """Returns the folder of a set of published data; README.md says where each comes from.
-
-    Raises:
-        InputError: it is not there.
-    """
+    """Returns the folder of a set of published data; README.md says where each comes from. Raises InputError: it is not there."""
     root = Path(os.environ.get("LFDM_REFERENCE_DATA", share_directory() / ".." / "shared" / "data")).resolve()
     if not (root / name).is_dir():
         raise InputError(f"no reference data {root / name}; set LFDM_REFERENCE_DATA to the folder that has {name} (see README.md)")
@@ -158,11 +152,8 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> SamplerRu
 
 
 def used(arguments: Sequence[str]) -> tuple[float, float]:
-    """Runs Python with these arguments; returns its largest resident set [10^6 bytes] and its processor time [s].
-
-    Raises:
-        InputError: it failed.
-    """
+    """Runs Python with these arguments; returns its largest resident set [10^6 bytes] and its processor time [s]. Raises InputError: it
+    failed."""
     with tempfile.TemporaryFile() as log:
         child = subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(child.pid, 0)
@@ -224,11 +215,8 @@ def records_of(name: str, outcomes: list[SamplerRun]) -> list[Measurement]:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
-
-    Raises:
-        InputError: nothing matches.
-    """
+    """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`. Raises
+    InputError: nothing matches."""
     chosen = [name for name in SAMPLERS if fnmatch(name, only)]
     recipes = [name for name in WHOLE if fnmatch(name, only)]
     if not chosen and not recipes:

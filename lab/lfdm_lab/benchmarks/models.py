@@ -3,8 +3,6 @@
 `lfdm bench models`; beside ours any program given with `--peer`.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.cli.bench_peer import Peer
@@ -30,11 +27,8 @@ RUNS = {
 
 
 def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
-
-    Raises:
-        InputError: nothing matches `only` or a peer's name; a peer fails.
-    """
+    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`. Raises InputError: nothing matches
+    `only` or a peer's name; a peer fails."""
     # Every combination of model, tyre and run, by name.
     table = {f"{subject.name}/{run}": (subject, profile) for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)
              for run, profile in RUNS.items()}
@@ -84,18 +78,15 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
               f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
               "print(time.perf_counter() - t)")
 
-    first, warm = starts.seconds_of_starts(script, runs)
+    first, warm = subjects.seconds_of_starts(script, runs)
     return [Measurement.of(f"first_use_s/{subject.chassis}", first, "s"), Measurement.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 
 # -- Beside ours ----------------------------------------------------------------------------------------------------
 
 def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
-    """Returns the peer of each measurement; a peer without a name stands beside all that are measured.
-
-    Raises:
-        InputError: no such measurement, or two peers for one.
-    """
+    """Returns the peer of each measurement; a peer without a name stands beside all that are measured. Raises InputError: no such
+    measurement, or two peers for one."""
     beside: dict[str, Peer] = {}
     for peer in peers:
         if peer.measurement and peer.measurement not in chosen:

@@ -18,8 +18,6 @@ cycle are exempt from it (`gc.freeze`). The slow solvers drive fewer cycles (SLO
   with an empty cache and with a full one.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import os
@@ -32,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _starts as starts
+from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
@@ -61,11 +59,8 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers.
-
-    Raises:
-        InputError: no such model or solver, or too few cycles.
-    """
+    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers. Raises InputError: no such model or solver, or too few
+    cycles."""
     for what, given, known in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
         for name in given:
             if name not in known:
@@ -290,7 +285,7 @@ def cost_of_start(model: str, runs: int) -> list[Measurement]:
         "c.cycle(0.0, Measured(0.0, dict(x=0, y=0, yaw=0, vx=10, vy=0, yaw_rate=0))); "
         "print(time.perf_counter() - t)")
 
-    first, later = starts.seconds_of_starts(script, runs)
+    first, later = subjects.seconds_of_starts(script, runs)
     return [Measurement.of(f"first_start_s/{model}", first, "s"), Measurement.of(f"start_s/{model}", later, "s")]
 
 

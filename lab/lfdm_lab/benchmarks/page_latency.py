@@ -4,8 +4,6 @@ the brake, and the processor that they take.
 `lfdm bench page_latency`. The pages are clients of the sockets without a browser: the time that a browser takes to draw is its machine's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

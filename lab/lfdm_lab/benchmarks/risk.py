@@ -5,8 +5,6 @@ the rollouts again while the autonomy stack drives on the real graph in a proces
 (`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

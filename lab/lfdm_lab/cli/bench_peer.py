@@ -39,11 +39,8 @@ class Peer:
 
     @classmethod
     def parse(cls, text: str) -> Peer:
-        """Reads `[MEASUREMENT=]COMMAND`, the command with a shell's quoting but no shell.
-
-        Raises:
-            InputError: an empty command or an open quote.
-        """
+        """Reads `[MEASUREMENT=]COMMAND`, the command with a shell's quoting but no shell. Raises InputError: an empty command or an open
+        quote."""
         named = _NAMED.fullmatch(text)
         measurement, command = named.groups() if named else ("", text)
         try:
@@ -55,11 +52,8 @@ class Peer:
         return cls(measurement, tuple(words))
 
     def milliseconds(self, inputs: Path) -> float:
-        """Runs the command and returns the time that it reports [ms]; `inputs` replaces {inputs} in its arguments.
-
-        Raises:
-            InputError: it cannot be started, fails, takes too long, or its output ends in no positive number.
-        """
+        """Runs the command and returns the time that it reports [ms]; `inputs` replaces {inputs} in its arguments. Raises InputError: it
+        cannot be started, fails, takes too long, or its output ends in no positive number."""
         words = [word.replace(INPUTS, str(inputs)) for word in self.command]
         where = f"--peer {shlex.join(self.command)}"
         try:
@@ -80,11 +74,8 @@ class Peer:
 
 
 def library_peers(only: str = "*") -> list[Peer]:
-    """Returns the C++ library LFDM as peer of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
-
-    Raises:
-        InputError: no such program on the PATH, or nothing matches.
-    """
+    """Returns the C++ library LFDM as peer of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`. Raises
+    InputError: no such program on the PATH, or nothing matches."""
     program = shutil.which(LIBRARY)
     if program is None:
         raise InputError(f"--peer: no program {LIBRARY} on the PATH, which runs the C++ library LFDM: build wheeled_vehicle_models of "

@@ -3,8 +3,6 @@
 Outcomes: answer; refused (one line that says why, exit status 2); traceback (or a crash, or many lines); hang (killed after --limit);
 lost (data that was there and is not read any more without need, or messages that are lost without a word)."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

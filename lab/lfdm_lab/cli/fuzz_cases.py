@@ -1,7 +1,5 @@
 """Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and damaged files, and the readers that are given them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

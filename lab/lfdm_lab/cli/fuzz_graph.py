@@ -1,7 +1,5 @@
 """Cases of `lfdm fuzz graph`: stacks under attack, stacks that are ended at any moment, and stacks with a full disk."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

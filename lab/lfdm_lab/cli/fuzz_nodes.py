@@ -1,7 +1,5 @@
 """Cases of `lfdm fuzz nodes`: damaged recordings, played into every node that listens and given to a calibration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial

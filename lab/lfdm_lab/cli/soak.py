@@ -3,8 +3,6 @@
 The run is `lfdm up` in processes of its own. Exit status 1: memory grew by more than 5 %, shared memory, processes or messages were lost,
 something was logged as an error, or the run did not end as it should."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

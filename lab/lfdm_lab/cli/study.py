@@ -11,8 +11,6 @@ risk: is the probability of failing right? Predictions against outcomes, in the 
 friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

@@ -244,11 +244,8 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
-    """Returns the settings of a run that repeats to the bit, with changes NAME=VALUE.
-
-    Raises:
-        InputError: no such setting, or a value that it cannot have.
-    """
+    """Returns the settings of a run that repeats to the bit, with changes NAME=VALUE. Raises InputError: no such setting, or a value that
+    it cannot have."""
     from lfdm_ros.control.settings import SETTINGS
 
     return SETTINGS.kind(**{"time_budget": 0.0, **parse_changes(texts, [SETTINGS])[0]})

@@ -1,39 +1,17 @@
 """Seeded damage to all that the package reads or hears, and its outcomes.
 
-`corruption`, `values`, `trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
+`trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
 `bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.
 """
 
 from lfdm_lab.fuzzing.bags import Damage, damage_bag, good_bag
-from lfdm_lab.fuzzing.corruption import corrupt
 from lfdm_lab.fuzzing.drive import RECIPE, drive_bag
 from lfdm_lab.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
-from lfdm_lab.fuzzing.trees import damaged_json, damaged_yaml
+from lfdm_lab.fuzzing.trees import corrupt, damaged_json, damaged_yaml, hostile_text
 from lfdm_lab.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, CaseResult, Tally, attempt, run_cases
-from lfdm_lab.fuzzing.values import hostile_text
 
 __all__ = [
-    "ANSWER",
-    "HANG",
-    "LOST",
-    "OUTCOMES",
-    "RECIPE",
-    "REFUSED",
-    "TRACEBACK",
-    "Case",
-    "CaseResult",
-    "Damage",
-    "Tally",
-    "attempt",
-    "corrupt",
-    "damage_bag",
-    "damaged_json",
-    "damaged_yaml",
-    "drive_bag",
-    "good_bag",
-    "hostile_base",
-    "hostile_cdr",
-    "hostile_text",
-    "hostile_values",
-    "run_cases",
+    "ANSWER", "HANG", "LOST", "OUTCOMES", "RECIPE", "REFUSED", "TRACEBACK", "Case", "CaseResult", "Damage", "Tally", "attempt", "corrupt",
+    "damage_bag", "damaged_json", "damaged_yaml", "drive_bag", "good_bag", "hostile_base", "hostile_cdr", "hostile_text", "hostile_values",
+    "run_cases"
 ]

@@ -1,7 +1,5 @@
 """Damaged recordings: in their bytes, in their metadata, or in their messages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable
@@ -9,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from lfdm_lab.fuzzing.corruption import MOST, corrupt
 from lfdm_lab.fuzzing.messages import hostile_cdr
-from lfdm_lab.fuzzing.trees import damaged_yaml
+from lfdm_lab.fuzzing.trees import MOST, corrupt, damaged_yaml
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError

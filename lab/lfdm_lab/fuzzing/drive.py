@@ -1,7 +1,5 @@
 """A second of a straight drive with every message that our nodes hear, to be damaged and played into them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

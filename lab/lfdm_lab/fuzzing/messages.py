@@ -1,15 +1,12 @@
 """Messages that no sensible node sends: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, bytes that are no message."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 
 import numpy as np
 from rosbags.interfaces import Nodetype
 
-from lfdm_lab.fuzzing.corruption import corrupt
-from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
+from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS, corrupt
 from lfdm_ros.bags.typestore import build_message, typestore
 
 _LENGTHS = (0, 1, 2, 7, 360, 5000)

@@ -9,8 +9,6 @@ lost        data that was there and is not read any more, without need
 Time is a case's own: while it could run and the machine has no processor for it, it does not count.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

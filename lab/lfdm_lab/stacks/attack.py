@@ -1,7 +1,5 @@
 """Hostile messages, service calls and parameters for a running stack, and a disk that is full. See `lfdm_lab.fuzzing`."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource
@@ -20,7 +18,7 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from lfdm_lab.fuzzing import hostile_base, hostile_cdr
-from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
+from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros import qos
@@ -174,11 +172,8 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
 
 
 def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
-    """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed.
-
-    Raises:
-        InputError: the full disk was reported, as it should be.
-    """
+    """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed. Raises InputError: the full disk was reported, as it
+    should be."""
     alone()
     # The middleware keeps its shared memory in files too.
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"

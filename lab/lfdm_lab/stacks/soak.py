@@ -3,8 +3,6 @@
 The run is `lfdm up` in a process of its own. Where the vehicle has come to rest it is put back to the start, so that it goes on driving.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

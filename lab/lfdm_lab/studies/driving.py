@@ -5,8 +5,6 @@ prediction through them. lane_change: entry speeds that grow until the vehicle f
 other ways to drive through them. The plant is always larger than the controller's model; `driving_tables` and `pictures` show the results.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +28,6 @@ from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MPH = 0.44704  # [m/s]
 SPEEDS = (20, 40, 60)  # [mph] of the fields that ship with the package
 FIELD = "obstacle_field_"
 # Settings that make a controller of the comparison.
@@ -185,11 +182,7 @@ def work(item: Item) -> dict[str, Any]:
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Drives one trial with a controller that knows nothing of those before.
-
-    Raises:
-        InputError: no such scenario, vehicle or controller.
-    """
+    """Drives one trial with a controller that knows nothing of those before. Raises InputError: no such scenario, vehicle or controller."""
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
     driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)

@@ -1,7 +1,5 @@
 """Tables of the results of controller studies: one row for many runs, or a run."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pictures of studies of the controller, on Matplotlib's Agg canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

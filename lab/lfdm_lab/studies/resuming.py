@@ -1,7 +1,5 @@
 """Work of a study that resumes where it was interrupted: finished results are kept, with a hash of all that they depend on."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

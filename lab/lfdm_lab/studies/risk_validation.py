@@ -7,8 +7,6 @@ one vehicle of the posterior, one friction, one place of each obstacle, one hand
 of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -83,11 +83,8 @@ class SharingRun:
 
 def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
            controls: Sequence[str] = CONTROLS) -> list[SharingRun]:
-    """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once.
-
-    Raises:
-        InputError: no such scenario or control, or a latency that is none.
-    """
+    """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once. Raises
+    InputError: no such scenario or control, or a latency that is none."""
     for name, known in (*((s, SCENARIOS) for s in scenarios), *((c, CONTROLS) for c in controls)):
         if name not in known:
             raise InputError(f"there is no '{name}'{suggest(name, known, 'choose from: ')}")
@@ -108,11 +105,7 @@ RISK = ("risk",)
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
-    """Returns drives of shared control with each variant of ABLATION, on the same seeds.
-
-    Raises:
-        InputError: no such variant.
-    """
+    """Returns drives of shared control with each variant of ABLATION, on the same seeds. Raises InputError: no such variant."""
     for name in names:
         if name not in ABLATION:
             raise InputError(f"there is no '{name}' to leave the risk out for; choose from: {', '.join(ABLATION)}")

@@ -4,8 +4,6 @@ priors: each prior is made wider and narrower. Results determined by the data st
 bags: each bag is calibrated alone. Posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

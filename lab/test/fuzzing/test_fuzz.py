@@ -1,10 +1,19 @@
 """A little of `lfdm fuzz`, with fixed seeds: nothing but answers and lines. By command there is as much of it as one wants."""
 
 import json
+from random import Random
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr
+from lfdm_lab.fuzzing.trees import mutated
+from lfdm_lab.stacks import attack
+from lfdm_ros.bags import bag_info
+from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError, RunError
 
 
 @pytest.mark.parametrize("kind, seeds", [("bags", 40), ("files", 150)])
@@ -49,3 +58,80 @@ def test_fuzz_writes_damaged_copies(tmp_path, capsys):
     assert main(["bag", "fuzz", str(tmp_path / "good"), "--out", str(tmp_path / "bad")]) == 2
     error = capsys.readouterr().err
     assert "bad: File exists" in error and "lfdm bag fuzz is lfdm fuzz copies now" in error
+
+
+@pytest.mark.parametrize("others, expected", [([], InputError), (["controller: on_state: KeyError: 'x'"], RunError)])
+def test_a_disk_that_refuses_is_a_refusal_and_what_fails_beside_it_is_not(tmp_path, monkeypatch, others, expected):
+    def run_stack(*_, **__):
+        raise RunError([f"cannot write to {tmp_path}: File too large", *others], {})
+
+    monkeypatch.setattr(attack, "run_stack", run_stack)
+    monkeypatch.setattr(attack, "alone", lambda: None)
+    monkeypatch.setattr(attack.resource, "setrlimit", lambda *_: None)
+    monkeypatch.setattr(attack.signal, "signal", lambda *_: None)
+    monkeypatch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+    with pytest.raises(expected, match="File too large"):
+        attack.full_disk_run("simulator", tmp_path, {})
+
+
+@pytest.mark.parametrize("failures, not_driven, fails", [
+    (["vehicle_simulator: commands did not act"], "commands did not act", False), (["controller: on_state: KeyError: 'x'"], "", True),
+    (["vehicle_simulator: commands did not act", "controller: KeyError: 'x'"], "commands did not act", True)])
+def test_who_is_attacked_may_be_kept_from_driving_but_fail_in_nothing_else(tmp_path, monkeypatch, failures, not_driven, fails):
+    def run_stack(*_, **__):
+        raise RunError(failures, {"reason": "ran 4 s", "messages_recorded": 1, "messages_dropped": 0, "not_driven": not_driven})
+
+    monkeypatch.setattr(attack, "run_stack", run_stack)
+    monkeypatch.setattr(attack, "alone", lambda: None)
+    monkeypatch.setattr(attack, "Attacker", lambda *_: SimpleNamespace(strike=None, close=lambda: None, sent=[]))
+    if fails:
+        with pytest.raises(RunError):
+            attack.attacked_run("simulator", tmp_path, {}, 1, seconds=1.0)
+    else:
+        assert attack.attacked_run("simulator", tmp_path, {}, 1, seconds=1.0)["messages_recorded"] == 1
+
+
+DOCUMENT = {"a": {"value": 1.0, "unit": "m"}, "b": [1, 2, {"c": "x"}], "d": True}
+
+
+def test_bytes_differ_and_repeat_by_seed():
+    content = bytes(range(256)) * 8
+    outcomes = [corrupt(content, Random(seed)) for seed in range(200)]
+    assert outcomes == [corrupt(content, Random(seed)) for seed in range(200)]
+    assert sum(damaged != content for damaged, _ in outcomes) > 190  # zeros over zeros change nothing
+    assert len({what.split(" ")[0] for _, what in outcomes}) >= 7
+    assert corrupt(b"", Random(1))[0]
+
+
+@pytest.mark.parametrize("damage", [damaged_yaml, damaged_json])
+def test_documents_repeat_by_seed(damage):
+    text = yaml.safe_dump(DOCUMENT) if damage is damaged_yaml else '{"a": {"value": 1.0}, "b": [1, 2]}'
+    outcomes = [damage(text, Random(seed)) for seed in range(100)]
+    assert outcomes == [damage(text, Random(seed)) for seed in range(100)]
+    assert len({content for content, _ in outcomes}) > 60
+
+
+def test_a_document_is_changed_in_a_copy():
+    before = yaml.safe_dump(DOCUMENT)
+    assert sum(mutated(DOCUMENT, Random(seed))[0] != DOCUMENT for seed in range(50)) > 40
+    assert yaml.safe_dump(DOCUMENT) == before
+
+
+@pytest.mark.parametrize("msgtype", [
+    "lfdm_ros/msg/VehicleState", "sensor_msgs/msg/LaserScan", "nav_msgs/msg/Path", "lfdm_ros/msg/Posterior", "nav_msgs/msg/Odometry"])
+def test_hostile_messages_are_messages_or_say_that_their_bytes_are_damaged(msgtype):
+    for seed in range(30):
+        cdr, what = hostile_cdr(msgtype, Random(seed), 10**18)
+        if "; bytes " not in what:
+            typestore().deserialize_cdr(cdr, msgtype)
+        assert len(cdr) < 20_000_000
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_good_bag_is_whole_and_damaged_copies_repeat(tmp_path, storage):
+    count = good_bag(tmp_path / "good", storage, seconds=0.4)
+    info = bag_info(tmp_path / "good")
+    assert (info["messages"], info["note"]) == (count, None)
+    said = [damage_bag(tmp_path / "good", tmp_path / f"{turn}_{seed}", Random(seed)) for turn in "ab" for seed in range(8)]
+    assert said[:8] == said[8:]
+    assert bag_info(tmp_path / "good") == info

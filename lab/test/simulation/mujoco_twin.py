@@ -4,8 +4,6 @@ Arms, uprights and wheels are a tree on the body; upper ball joints and the stee
 of fixed length. Springs and dampers are tendons too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any

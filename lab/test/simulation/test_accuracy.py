@@ -1,8 +1,6 @@
 """Errors of the simpler models against the one with 24 degrees of freedom, and of each model against a fine step; docs/which_model.md has
 the tables."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 

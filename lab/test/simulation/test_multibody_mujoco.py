@@ -6,8 +6,6 @@ are written down here once more, from MuJoCo's own positions and velocities, and
 start, the wheels are just above the ground and the suspension is as it was drawn, so that it goes through a third of its travel.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import mujoco_twin as twin

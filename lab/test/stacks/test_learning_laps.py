@@ -1,7 +1,5 @@
 """Laps over ice that only the simulator knows, on the running graph."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

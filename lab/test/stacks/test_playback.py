@@ -1,7 +1,5 @@
 """Recordings played into every node that listens: a good one, a handful of damaged ones, and that what goes wrong is seen."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

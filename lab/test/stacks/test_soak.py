@@ -1,7 +1,5 @@
 """The short form of `lfdm soak`: a few seconds of all nodes, and what it makes of the memory of processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

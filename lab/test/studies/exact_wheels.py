@@ -5,8 +5,6 @@ heaves (24 degrees of freedom), and noise. The learner is the recipe `soil`: 18 
 wheel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache

@@ -2,8 +2,11 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from disks import full
 from drivers import Blind
 
 from lfdm_lab.studies import driving as studies
@@ -17,7 +20,7 @@ from lfdm_ros.engine.run_report import ending, failures
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.reports import markdown_table
-from lfdm_ros.scheduling import ProcessScheduler, get_scheduler
+from lfdm_ros.scheduling import LocalScheduler, ProcessScheduler, get_scheduler
 
 SETTINGS = Settings(time_budget=0.0)
 FIELD = "course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n"
@@ -197,3 +200,22 @@ def test_the_studies_cover_what_they_say():
     assert delayed == {(d / 2, d / 2, c) for d in (0.0, 0.1, 0.2, 0.3) for c in (True, False)} - {(0.0, 0.0, False)}
     with pytest.raises(InputError, match="no controller 'pid'; choose from: mpc"):
         studies.fields(1, 1, (20,), ("pid",), SETTINGS)
+
+
+def test_a_study_goes_on_after_a_full_disk(tmp_path: Path) -> None:
+    long = {"text": "x" * 3000}
+    found: dict[int, dict[str, Any]] = {}
+    with full(4000), pytest.raises(InputError, match="what is done is kept"):
+        carry_out([1, 2], lambda item: long, str, LocalScheduler(), found, tmp_path)
+    with (tmp_path / KEPT).open("ab") as file:  # and what a damaged disk may give
+        file.write(b"\xff")
+    done: list[int] = []
+
+    def work(item: int) -> dict[str, Any]:
+        done.append(item)
+        return long
+
+    for _ in range(2):
+        found = {}
+        carry_out([1, 2], work, str, LocalScheduler(), found, tmp_path)
+        assert found == {0: long, 1: long} and done == [2]

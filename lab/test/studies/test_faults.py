@@ -4,8 +4,6 @@ The vehicle rolls straight on at 10 m/s while operator, autonomy and its state c
 as before. The commands of operator and autonomy lie far apart, so that a jump between them shows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

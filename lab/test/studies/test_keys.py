@@ -1,7 +1,5 @@
 """What is kept of studies is keyed by the sources that made it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grimp

@@ -1,7 +1,5 @@
 """A friction field that nobody saw, learned from driving over it: right where the vehicle drove, not known elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whether the probability is right: that the measures find it where it is not, and that episodes are what they say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

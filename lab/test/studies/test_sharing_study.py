@@ -1,7 +1,5 @@
 """The study of sharing: what is driven, that it repeats, and what its table says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -2,8 +2,6 @@
 those of the car's file within their deviations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +38,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Interval:
+    def of(cls, values: np.ndarray) -> "Interval":
         low, median, high = np.quantile(values, (0.05, 0.5, 0.95))
         return cls(float(median), float(low), float(high))
 

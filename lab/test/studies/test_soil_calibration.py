@@ -1,7 +1,5 @@
 """The recipe `soil`: it finds the soil of a drive on exact wheels, and says what a drive does not tell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimi
 initial guess, the model under a simple driver, and again where it has become of no use.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The quadratic program of one step from the present plan: dynamics, costs and limits linearised by compiled code."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Parameters and bounds of the problem's stages: from path, speeds, limits and obstacles next to the present plan."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -125,11 +125,8 @@ register_mpc_term = MPC_TERMS.register
 
 
 def chosen_terms(settings: Settings) -> tuple[MpcTerm, ...]:
-    """Returns the terms that the setting `terms` names, with the weights and penalties that it gives, as "name, name=0.5".
-
-    Raises:
-        InputError: an unknown name, or no number after it.
-    """
+    """Returns the terms that the setting `terms` names, with the weights and penalties that it gives, as "name, name=0.5". Raises
+    InputError: an unknown name, or no number after it."""
     chosen = []
     for entry in filter(None, (part.strip() for part in settings.terms.split(","))):
         name, _, number = (part.strip() for part in entry.partition("="))
@@ -212,11 +209,8 @@ CONSTRAINTS = (
 
 @dataclass(frozen=True)
 class ProblemLayout:
-    """Names in the vectors of a problem, and its terms: those of every controller and `further` ones.
-
-    Raises:
-        InputError: a further term of a name that is taken.
-    """
+    """Names in the vectors of a problem, and its terms: those of every controller and `further` ones. Raises InputError: a further term of
+    a name that is taken."""
 
     model_states: tuple[str, ...]
     lag: bool

@@ -8,8 +8,6 @@ stands.
 Steering is that of Coulter 1992, "Implementation of the pure pursuit path tracking algorithm", from the rear axle backwards.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable

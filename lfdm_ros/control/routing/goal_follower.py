@@ -4,8 +4,6 @@ They detect the same obstacles and find the same routes by the same rules as `co
 they follow them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

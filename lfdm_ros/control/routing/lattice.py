@@ -5,8 +5,6 @@ curvature (with a limit by grip and by the tightest circle), closeness to obstac
 not change sides.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -25,11 +23,7 @@ MAX_OFFSETS = 1000
 
 @dataclass(frozen=True)
 class LatticeSettings(Declared):
-    """Extent of the lattice, and its weights.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Extent of the lattice, and its weights. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT = "lattice: "
 

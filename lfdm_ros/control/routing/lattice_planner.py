@@ -4,8 +4,6 @@ The controller's optimisation is local: it stays on the side of an obstacle on w
 Where the goal lies behind, the vehicle slows down and turns until it points to the goal, then follows a lattice.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -197,11 +197,8 @@ class RelevantObstacles:
         self.obstacles = self._seen = NOTHING
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
-        """Takes the obstacles detected now, and a reference.
-
-        Raises:
-            InputError: shapes that do not fit, a number that is not finite, or a negative radius. The obstacles before stay.
-        """
+        """Takes the obstacles detected now, and a reference. Raises InputError: shapes that do not fit, a number that is not finite, or a
+        negative radius. The obstacles before stay."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
             raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")

@@ -3,8 +3,6 @@
 Numbers in, numbers out, on arrays by index: Python runs it as it stands, and `braking_native` makes machine code of the same text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import carray, njit
 from numba.extending import register_jitable

@@ -1,7 +1,5 @@
 """The guard: admits a plan while there is a stop along it (`lfdm_ros.control.safety.stops`), and stops the vehicle where there is none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
