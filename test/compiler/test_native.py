@@ -66,3 +66,10 @@ def test_a_loop_that_makes_arrays_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match="makes_arrays: its arrays come from outside"):
         native("makes_arrays", (INTEGER,), REAL)
+
+
+@pytest.mark.parametrize(("name", "line"), [("makes_one", "values = np.zeros(n)"), ("reshapes", "values = values.reshape(-1)")])
+def test_what_needs_numba_when_it_runs_is_refused(module: str, tmp_path: Path, name: str, line: str) -> None:
+    (tmp_path / f"{name}.py").write_text(TEXT.replace("    total = 0.0", f"    {line}\n    total = 0.0"))
+    with pytest.raises(ValueError, match="outside"):
+        native(name, (POINTER, INTEGER, REAL), REAL)
