@@ -33,7 +33,7 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
         entry: name of the function.
 
     Raises:
-        ValueError: the function makes arrays of its own.
+        ValueError: the function makes arrays of its own, or reshapes one.
     """
     texts = [Path(found.origin).read_bytes() for name in (module, *sources) if (found := importlib.util.find_spec(name)) and found.origin]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
@@ -56,8 +56,8 @@ def _text(module: str, entry: str, arguments: Sequence[type], result: type) -> s
     signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))
     compiled = cfunc(signature, nopython=True, error_model="numpy")(getattr(importlib.import_module(module), entry))
     text = compiled.inspect_llvm()
-    if re.search(r"@NRT_(MemInfo_alloc|Allocate)", text):
-        raise ValueError(f"{module}: its arrays come from outside: numba's memory is not there where the code comes from the cache")
+    if re.search(r"@(NRT_(MemInfo_alloc|Allocate)|numba_attempt_nocopy_reshape)", text):
+        raise ValueError(f"{module}: its arrays come from outside, in their shape: numba is not there where the code comes from the cache")
     # numba's own function returns through a pointer and says how it ended; around it stands one for callers that hold the GIL, which goes.
     name = re.search(r"^define .*@(\S+?)\(ptr [^,]*%retptr", text, re.MULTILINE)
     assert name, "numba no longer writes functions as it did"

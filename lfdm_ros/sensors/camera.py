@@ -25,6 +25,7 @@ from lfdm_ros.vehicles import Mount
 OPTICAL = "_optical"  # end of the frame of pictures, by REP 103: z ahead, x to the right, y down
 _SKY = np.array([[196, 208, 218], [110, 150, 205]], np.int64)  # at the horizon, at the zenith
 _REACH = 400.0  # [m] of the profiles of heights; beyond, the ground is level
+_MOST_BEARINGS = 8192  # of a quarter: a pixel each, but for a telephoto lens
 _WIDENS = 0.01  # share of a range that the next one is farther, beside the spacing of the heights
 _NOISE_SD = math.sqrt(4.0 * (256.0**2 - 1.0) / 12.0)  # of the sum of four random bytes
 _NOWHERE = np.zeros((0, 0)), np.zeros(4), np.zeros(0)  # heights, their grid, ranges of level ground
@@ -140,7 +141,7 @@ class Camera:
         self.settings, self.mount, self.seed = settings, mount, seed
         self.rate, self.latency = settings.rate, settings.latency
         self._world, self._ground, rays = scene.world, scene.ground, settings.rays
-        self._rays = np.ascontiguousarray(rays)
+        self._rays = rays
         self._across = np.column_stack([rays[..., 0].min(axis=0), rays[..., 0].max(axis=0)])
         self._along = np.column_stack([rays[..., 1].min(axis=1), rays[..., 1].max(axis=1)])
         self._paint, self._place = ground_paint.paint(scene)
@@ -153,7 +154,7 @@ class Camera:
             ranges = [self._ground.spacing]
             while ranges[-1] < _REACH:
                 ranges.append(ranges[-1] + max(self._ground.spacing, _WIDENS * ranges[-1]))
-            self._ranges, bearings = np.array(ranges), 4 * math.ceil(2.0 * settings.focal_length)
+            self._ranges, bearings = np.array(ranges), 4 * min(math.ceil(2.0 * settings.focal_length), _MOST_BEARINGS)
         self._profiles = np.empty((2, bearings, len(self._ranges)))  # only the lines of bearings in view are ever touched
         self._known = np.zeros(bearings, np.uint8)
         self.depths = np.empty((settings.height, settings.width))

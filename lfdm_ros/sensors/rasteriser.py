@@ -13,7 +13,7 @@ import numpy as np
 
 NEAR = 0.05  # [m] along the optical axis; nothing nearer is drawn
 FAR = 1e9  # [m] of the sky
-GRAIN = 5.0  # cells of the ground's grain in a metre
+_GRAIN = 5.0  # cells of the ground's grain in a metre
 SIDE = 128  # of its square tile, a power of two
 # The least light that a vertical surface gets, and the share that turns with it towards the sun, along (0.6, 0.8) from above.
 _SHADE, _SUN, _SUN_X, _SUN_Y = 0.72, 0.28, 0.6, 0.8
@@ -40,8 +40,7 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
         eye: x, y, z (3,) [m]; axes: directions to the right, down and ahead (3, 3) in the axes of the map.
         rays: (h, w, 2), x to the right and y down of each pixel at a depth of 1.
         paint: colours of the ground (py, px, 3); place: x, y of the middle of the first cell, spacing [m]; the edges reach on for ever.
-        grain: (SIDE, SIDE), 128 in the mean; sky: colours at the horizon and at the zenith (2, 3)
-            int64.
+        grain: (SIDE, SIDE), 128 in the mean; sky: colours at the horizon and at the zenith (2, 3), whole numbers.
         level: the ground is at height 0, and `depths` are filled; else they are as `meet_heights` has left them.
         image: (h, w, 3) uint8; depths: (h, w) along the optical axis [m]; FAR: sky.
     """
@@ -67,7 +66,7 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
             x = eye_x + depth * (ax + right * rx + down * ox)
             y = eye_y + depth * (ay + right * ry + down * oy)
             i, j = min(max(int(x * cells + first_x), 0), last_x), min(max(int(y * cells + first_y), 0), last_y)
-            rough = int(grain[int(y * GRAIN + _OFFSET) & (SIDE - 1), int(x * GRAIN + _OFFSET) & (SIDE - 1)]) - 128
+            rough = int(grain[int(y * _GRAIN + _OFFSET) & (SIDE - 1), int(x * _GRAIN + _OFFSET) & (SIDE - 1)]) - 128
             rough = rough * int(min(256.0, _GRAIN_FADES / depth)) >> 8
             haze(image, row, column, paint[j, i, 0] + rough, paint[j, i, 1] + rough, paint[j, i, 2] + rough, depth, sky[0])
     return 0

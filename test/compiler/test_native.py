@@ -130,3 +130,10 @@ def test_code_of_other_sources_goes_when_it_is_old_or_much(home, monkeypatch) ->
     home.chmod(0o700)
     code_cache.store("a.o", b"code")
     assert {path.name for path in home.iterdir()} == {names["third"], names["second"], names["other"], code_cache.fingerprint()}
+
+
+@pytest.mark.parametrize(("name", "line"), [("makes_one", "values = np.zeros(n)"), ("reshapes", "values = values.reshape(-1)")])
+def test_what_needs_numba_when_it_runs_is_refused(module: str, tmp_path: Path, name: str, line: str) -> None:
+    (tmp_path / f"{name}.py").write_text(TEXT.replace("    total = 0.0", f"    {line}\n    total = 0.0"))
+    with pytest.raises(ValueError, match="outside"):
+        native(name, (POINTER, INTEGER, REAL), REAL)
