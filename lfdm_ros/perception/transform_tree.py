@@ -16,7 +16,9 @@ _MOST = 1000  # frames; made-up names must not fill the memory
 
 def yaw_of(q: Any) -> float:
     """Returns the heading [rad] of a quaternion x, y, z, w of any length but 0."""
-    return math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
+    length = math.hypot(q.x, q.y, q.z, q.w)
+    x, y, z, w = (part / length for part in (q.x, q.y, q.z, q.w))
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 @dataclass(frozen=True)

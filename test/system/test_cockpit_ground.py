@@ -77,6 +77,9 @@ def test_the_bird_view_shows_friction_and_slopes_by_colour(server: CockpitServer
         until(lambda: page.data("ground") == "learned 1.00")
         faint = {tuple(pixel(18.5 + 0.5 * k, 1.5)) for k in range(8)}
         assert len(faint) > 1  # hatched, as it is uncertain
+        page.tab.select_option("#ground-shown", "none")
+        until(lambda: (abs(pixel(18.5, 1.5) - (42, 49, 56)) <= 3).all())
+        assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # heights stay
         assert "±" in page.tab.inner_text("#ground-here") and page.tab.inner_text("#ground-marks").split() == ["0.00", "0.50", "1.00"]
         assert not [fault for fault in page.faults if "getImageData" not in fault]  # the test's own
 

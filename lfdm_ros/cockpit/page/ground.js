@@ -53,16 +53,17 @@ export const colour = (friction, top) => mixed(ICE, DRY, Math.min(Math.max(frict
  * Draws a map, a pixel for each node, the first row at the top: friction by colour, fainter and hatched where it is uncertain; slopes shaded.
  * @param {GroundMap} map whose friction is shown
  * @param {GroundMap} relief that has the heights
+ * @param {boolean} plain without the friction
  * @returns {HTMLCanvasElement}
  */
-export function picture(map, relief) {
+export function picture(map, relief, plain) {
   const canvas = document.createElement("canvas"), context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   [canvas.width, canvas.height] = [map.nx, map.ny];
   const image = context.createImageData(map.nx, map.ny), onLine = value => map.spacing < LINES / 4 && ((value % LINES) + LINES) % LINES < map.spacing;
   for (let j = 0; j < map.ny; j++) {
     for (let i = 0; i < map.nx; i++) {
       const k = j * map.nx + i, x = map.x + i * map.spacing, y = map.y + j * map.spacing, sd = map.sds[k];
-      const known = Number.isFinite(map.frictions[k]) ? 1 - 0.85 * Math.min(sd / UNKNOWN_SD, 1) : 0;
+      const known = !plain && Number.isFinite(map.frictions[k]) ? 1 - 0.85 * Math.min(sd / UNKNOWN_SD, 1) : 0;
       const shown = sd > HATCHED_SD && (i + j) % 4 === 0 ? 0 : known;
       const [along, across] = relief.slope(x, y);
       const shade = Math.min(Math.max(1 + 2 * (across - along), 0.4), 1.6) * (onLine(x) || onLine(y) ? 1.25 : 1);
@@ -102,8 +103,8 @@ export class GroundLegend {
     this.place.hidden = !ground && !learned;
     first.disabled = !learned;
     second.disabled = !ground;
-    const map = this.wanted === "none" ? null : this.wanted === "learned" && learned || ground || learned;
-    if (document.activeElement !== this.choice) this.choice.value = !map ? "none" : map === learned ? "learned" : "simulated";
+    const plain = this.wanted === "none", map = plain ? ground : this.wanted === "learned" && learned || ground || learned;
+    if (document.activeElement !== this.choice) this.choice.value = plain ? "none" : map === learned ? "learned" : "simulated";
     if (map && map !== this.shown) {
       const context = this.ramp.getContext("2d");
       for (let i = 0; i < 160; i++) {
@@ -112,8 +113,10 @@ export class GroundLegend {
       }
       this.marks.replaceChildren(...[0, 0.5, 1].map(share => Object.assign(document.createElement("span"), {textContent: (share * map.top).toFixed(2)})));
     }
-    if (map !== this.shown || ground !== this.relief) model.surface = map && {map, relief: ground ?? map, picture: picture(map, ground ?? map)};
-    [this.shown, this.relief] = [map, ground];
+    if (map !== this.shown || ground !== this.relief || plain !== this.plain) {
+      model.surface = map && {map, relief: ground ?? map, picture: picture(map, ground ?? map, plain)};
+    }
+    [this.shown, this.relief, this.plain] = [map, ground, plain];
     if (!state || !map) { this.here.textContent = ""; return; }
     const [friction, sd] = [map.frictions, map.sds].map(layer => map.at(layer, state.x, state.y));
     this.here.textContent = `here ${friction.toFixed(2)} ± ${sd.toFixed(2)} of the road's own, height ${model.height(state.x, state.y).toFixed(1)} m`;
