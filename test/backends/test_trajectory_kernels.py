@@ -53,20 +53,6 @@ def test_float_has_the_error_of_single_precision(batch) -> None:
     assert error.max() > 1e-9  # it is single precision that was computed
 
 
-def test_own_inputs_and_held_inputs(batch) -> None:
-    """Vehicle n gets the profile times n / N; each must be what a run on that profile alone gives."""
-    *_, parameters, start = batch
-    shares = np.arange(32) / 31.0
-    inputs = np.ascontiguousarray(PROFILE.sample(TIMES)[:, :, None] * shares)
-    nothing = np.full((len(TIMES), len(CHANNELS)), np.nan)
-    for hold in (False, True):
-        _, trajectories = run("double", parameters, start, inputs, nothing, hold)
-        for n in (0, 7, 31):
-            _, alone = run("double", parameters, start, np.ascontiguousarray(inputs[:, :, n]), nothing, hold)
-            assert trajectories[n] == pytest.approx(alone[n], rel=1e-12, abs=1e-12)
-    assert not np.allclose(trajectories[0], trajectories[31])
-
-
 def test_a_part_of_the_batch_leaves_the_rest_alone(batch) -> None:
     *_, parameters, start = batch
     kernel = batch_kernel(get_model(SPEC))

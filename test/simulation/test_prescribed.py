@@ -1,6 +1,5 @@
 """States that follow a given series, and inputs given by call: against a plain loop over CasADi's step."""
 
-import pickle
 
 import numpy as np
 import pytest
@@ -99,18 +98,6 @@ def test_every_model_is_dragged_along(chassis: str) -> None:
         assert run[-1, column] / x0[names.index(name)] == pytest.approx(speed[-1] / SPEED, abs=0.05)
 
 
-def test_what_the_start_has_of_a_prescribed_state_is_not_used() -> None:
-    inputs = np.concatenate([driver(), series(("vx",))], axis=-1)[0]
-    batch = BatchRollout(model="eight_dof", vehicle=HMMWV, dt=2e-3, times=TIMES, inputs=inputs, parameters=(), channels=("vx", "vy", "x"),
-                         prescribed=("vx",))
-    first = initial_state("eight_dof", HMMWV, vx=SPEED)
-    second = first.copy()
-    second[[f.name for f in get_model("eight_dof").states].index("vx")] = 99.0
-    runs = batch.trajectories(np.zeros((2, 0)), np.stack([first, second]))
-    assert np.array_equal(runs[0], runs[1])
-    assert np.array_equal(runs[0, :, 0], inputs[:, 3])
-
-
 def test_inputs_of_a_call() -> None:
     """In every form, they are those that the constructor would have got; the next call has the constructor's again."""
     tables, theta = driver(), np.array([[2000.0], [2200.0], [2400.0]])
@@ -134,15 +121,6 @@ def test_inputs_of_a_call() -> None:
     for k in range(1, len(TIMES)):
         simulator.advance(tables[1, k - 1], tables[1, k], SUBSTEPS)
     assert runs[1, -1] == pytest.approx(simulator.state[[4, 5]], rel=1e-9)
-
-
-def test_a_batch_is_the_same_in_another_process() -> None:
-    inputs = np.concatenate([driver(), series(("vx",))], axis=-1)
-    batch = BatchRollout(model="nonlinear_bicycle", vehicle=HMMWV, dt=2e-3, times=TIMES, inputs=inputs, parameters=VARIED,
-                         channels=("vy",), prescribed=("vx",))
-    theta = np.full((RUNS, 2), [2000.0, 4000.0])
-    x0 = initial_state("nonlinear_bicycle", HMMWV, vx=SPEED)
-    assert np.array_equal(pickle.loads(pickle.dumps(batch)).trajectories(theta, x0), batch.trajectories(theta, x0))
 
 
 @pytest.mark.parametrize("kind", [BatchRollout, SensitivityRollout])

@@ -97,31 +97,6 @@ def test_finite_differences_agree_and_say_so() -> None:
     assert (np.abs(other.sensitivities - exact.sensitivities).max(axis=(0, 1)) < 1e-5 * scale).all()
 
 
-def test_more_directions_than_one_pass_carries() -> None:
-    """Each derivative must not depend on which others are asked for with it."""
-    call = arguments("cruise", states=())
-    together = forward_sensitivity(**call, method="exact")
-    assert len(PARAMETERS) > 8
-    for i in (0, 7, 8, len(PARAMETERS) - 1):
-        alone = forward_sensitivity(**{**call, "parameters": PARAMETERS[i:i + 1]}, method="exact")
-        assert together.sensitivities[:, :, i] == pytest.approx(alone.sensitivities[:, :, 0], rel=1e-9, abs=1e-15)
-
-
-def test_the_first_row_is_what_was_asked_for() -> None:
-    result = forward_sensitivity(**arguments("cruise"), method="exact")
-    expected = np.zeros((len(STATES), len(PARAMETERS) + len(INITIAL)))
-    for j, name in enumerate(INITIAL):
-        expected[STATES.index(name), len(PARAMETERS) + j] = 1.0
-    assert np.array_equal(result.sensitivities[0], expected)
-
-
-def test_without_derivatives_it_is_a_run() -> None:
-    result = forward_sensitivity(**arguments("cruise", parameters=(), states=()), method="exact")
-    assert result.sensitivities.shape == (*result.trajectories.shape, 0)
-    expected = forward_sensitivity(**arguments("cruise"), method="exact").trajectories
-    assert result.trajectories == pytest.approx(expected, rel=1e-10, abs=1e-12)
-
-
 def test_held_inputs() -> None:
     """Held for one sample, the inputs of the last row are never used."""
     call = arguments("launch", hold=True)
