@@ -57,7 +57,7 @@ def test_radial_velocity_is_known_after_one_scan_of_each(radar_first, late, rate
 
 def test_velocity_errors_are_as_large_as_the_filter_says():
     """Normalised error squared, 1 in the mean of a consistent filter (Bar-Shalom, Li, Kirubarajan, section 5.4): after the first scan, when
-    nothing is known across the line of sight. Later the filter allows for accelerations and for middles that wander, of which here are none:
+    nothing is known across the line of sight. Later the filter allows for accelerations and middles that wander, of which here are none:
     it is on the safe side, as by the LIDAR alone."""
     squared, along = np.full((60, 8), np.nan), []
     for seed in range(60):
