@@ -56,25 +56,23 @@ def test_radial_velocity_is_known_after_one_scan_of_each(radar_first, late, rate
 
 
 def test_velocity_errors_are_as_large_as_the_filter_says():
-    """Normalised error squared of the velocity: 2 in the mean of a consistent filter (Bar-Shalom, Li, Kirubarajan, section 5.4)."""
-    squared = []
+    """Normalised error squared, 1 in the mean of a consistent filter (Bar-Shalom, Li, Kirubarajan, section 5.4): after the first scan, when
+    nothing is known across the line of sight. Later the filter allows for accelerations and middles that wander, of which here are none:
+    it is on the safe side, as by the LIDAR alone."""
+    squared, along = np.full((60, 8), np.nan), []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        post = Circle(*random.uniform([20.0, -8.0], [40.0, 8.0]), 0.25, *random.uniform(-6.0, 6.0, 2), kind="car")
-        world, tracker = World((post,)), ObstacleTracker(mount=MOUNT)
-        lidar, radar = Lidar(world, LidarSettings(), seed, MOUNT), Radar(QUIET, MOUNT, SensorScene(world), seed)
-        for k in range(8):
-            now = k * PERIOD
-            tracker.update(lidar.scan(now, 5.0 * now, 0.0, 0.0), 5.0 * now, 0.0, 0.0)
-            view = VehicleView(now, 5.0 * now, 0.0, 0.0, outputs={"vx": 5.0})
-            tracker.add_radar(radar.measure(view), MOUNT, (5.0 * now, 0.0, 0.0), (5.0, 0.0, 0.0))
-        t = tracker._tracks
-        if t.shape[1] == 1:
-            error = t[2:4, 0] - [post.vx, post.vy]
-            squared.append(error @ np.linalg.solve(t[24:, 0].reshape(4, 4)[2:, 2:], error))
-    assert len(squared) > 50
-    assert 0.5 < np.mean(squared) < 3.0
-    assert np.mean(np.array(squared) < 9.2) > 0.95  # 99 % of chi-squared of 2
+        start, velocity = random.uniform([20.0, -8.0], [40.0, 8.0]), random.normal(0.0, 10.0, 2)  # as the filter assumes
+        for k, seen in enumerate(drive([Circle(*start, 0.25, *velocity, kind="car")], 8, speed=5.0, seed=seed)):
+            if seen.moving.sum() == 1:
+                (found,), ((_, deviation),) = seen.velocities[seen.moving], seen.deviations[seen.moving]
+                squared[seed, k] = np.sum((found - velocity) ** 2) / (2.0 * deviation**2)
+                sight = start + 0.1 * k * velocity - [1.0 + 0.5 * k, 0.0]
+                along.append((found - velocity) @ sight / np.hypot(*sight))
+    assert np.isfinite(squared).mean() > 0.8
+    mean = np.nanmean(squared, axis=0)
+    assert 0.6 < mean[0] < 1.6 and (mean[1:] < 1.0).all() and (mean > 0.03).all(), mean
+    assert np.sqrt(np.mean(np.square(along))) < 0.3
 
 
 def test_what_stands_is_set_in_motion_neither_by_clutter_nor_by_false_alarms():
@@ -86,7 +84,7 @@ def test_what_stands_is_set_in_motion_neither_by_clutter_nor_by_false_alarms():
     for rate in (0.0, 0.1):
         counts = {name: sum(int(seen.moving.sum()) for seed in range(5) for seen in drive(field, 40, settings, rate=rate, seed=seed))
                   for name, settings in (("alone", None), ("quiet", QUIET), ("noisy", RadarSettings(false_alarm=1e-6, rate=10.0)))}
-        assert counts["quiet"] <= counts["alone"] + 2 and counts["noisy"] <= counts["alone"] + 20, counts
+        assert counts["quiet"] <= counts["alone"] + 2 and counts["noisy"] <= counts["alone"] + 5, counts
 
 
 def test_velocity_is_no_worse_for_false_alarms_and_known_sooner_than_without():

@@ -114,11 +114,14 @@ def test_what_is_behind_something_is_not_seen_nor_what_is_out_of_view():
 
 def test_a_wall_is_returns_along_its_face_and_as_strong_whole_as_told():
     wall = Polygon(np.array([[10.0, -6.0], [11.0, -6.0], [11.0, 6.0], [10.0, 6.0]]), kind="wall")
-    cells, snr = radar(wall)._cells(VehicleView(0.0, 0.0, 0.0, 0.0))
-    x, y = cells[:, 0] * np.cos(cells[:, 1]), cells[:, 0] * np.sin(cells[:, 1])
-    assert x == pytest.approx(np.full(len(x), 10.0), abs=0.05) and len(x) > 10
-    assert np.ptp(y) > 11.0 and np.diff(np.sort(y)).max() < 1.5
-    assert np.sum(snr * cells[:, 0] ** 4) / EXACT.unit_range**4 == pytest.approx(OBSTACLE_KINDS["wall"].cross_section, rel=0.05)
+    sensor, total = radar(wall), []
+    for k in range(200):
+        scan = look(sensor, k / EXACT.rate)
+        x, y = scan.ranges * np.cos(scan.azimuths), scan.ranges * np.sin(scan.azimuths)
+        assert x == pytest.approx(np.full(len(x), 10.0), abs=0.05) and len(x) > 10
+        assert np.ptp(y) > 11.0 and np.diff(np.sort(y)).max() < 1.5
+        total.append(np.sum(10.0 ** (0.1 * scan.amplitudes) * (scan.ranges / EXACT.unit_range) ** 4))
+    assert np.mean(total) == pytest.approx(OBSTACLE_KINDS["wall"].cross_section, rel=0.1)
 
 
 def test_same_view_same_returns_whatever_was_measured_before():

@@ -79,8 +79,10 @@ class _Watched:
 
     def __init__(self, controller: Any, crossing: Circle | Polygon) -> None:
         self._controller, self._velocity = controller, np.array([crossing.vx, crossing.vy])
-        self._middle, self._size = (([crossing.x, crossing.y], crossing.radius) if isinstance(crossing, Circle)
-                                    else (crossing.vertices.mean(axis=0), 2.4))
+        if isinstance(crossing, Circle):
+            self._middle, self._size = np.array([crossing.x, crossing.y]), crossing.radius
+        else:
+            self._middle, self._size = crossing.vertices.mean(axis=0), 2.4
         self.now, self.seen, self.known = 0.0, math.nan, math.nan
 
     def __getattr__(self, name: str) -> Any:
