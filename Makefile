@@ -40,7 +40,7 @@ test: lint  ## linters, types, import direction, names, all tests, and those aga
 	@$(MAKE) --no-print-directory rounding
 
 # A browser that draws without a GPU takes a core, and its tests press keys in real time: alone, and what fails once more.
-BROWSER := $(addprefix test/system/test_cockpit,.py _devices.py _tour.py)
+BROWSER := $(wildcard test/system/test_cockpit*.py)
 .PHONY: browser
 browser: $(PACKAGE)  ## the tests of the cockpit's page in Chromium; skipped where there is none
 	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(BROWSER) || $(ISOLATED) $(VENV)/bin/python -m pytest -q --lf $(BROWSER)
@@ -50,7 +50,7 @@ browser: $(PACKAGE)  ## the tests of the cockpit's page in Chromium; skipped whe
 # x86-64-v3, and batches for x86-64-v3, whose default is this processor.
 DRIVES := $(addprefix test/control/test_,backing.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
   test/engine/test_closed_loop.py $(addprefix lab/test/studies/test_,friction_study.py risk_study.py slippery_floor.py)
-BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py sbc.py)
+BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py out_of_sample.py predictive.py reference.py sbc.py)
 HAS = grep -qsw $(1) /proc/cpuinfo
 KERNEL ?= $(shell if $(call HAS,avx512f); then echo Haswell; elif $(call HAS,avx); then echo Sandybridge; elif $(call HAS,sse2); then echo Prescott; else echo ARMV8; fi)
 LEVEL ?= $(shell if $(call HAS,avx2); then echo x86-64-v3; else echo native; fi)
