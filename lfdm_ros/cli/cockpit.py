@@ -3,6 +3,8 @@
 The vehicle moves by itself; whoever holds a key, a pad's shoulder button or the touch stick drives it, and autonomy takes over when all is
 let go. The address holds a token: whoever knows it may drive. It is valid for this run, on this machine."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import socket

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.node import Node
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
 
 from lfdm_ros.action import Calibrate
 from lfdm_ros.engine.drive_calibration import DriveCalibration
@@ -31,17 +34,23 @@ class Graph:
         self.goals: list[Calibrate.Goal] = []
         self.requests: list[tuple[str, Any]] = []
         self.accepts, self.result = True, Calibrate.Result(success=True, version=3)
-        self.cockpit = Cockpit(context=runtime.context)
-        monkeypatch.setattr(self.cockpit, "_text", self._take)
+        monkeypatch.setattr("lfdm_ros.cockpit.server.CockpitServer.publish", self._take)
+        self.bag = "/drive"
+        self.node.create_service(Trigger, "recorder/stop", self._stop)
+        self.cockpit = Cockpit(context=runtime.context, parameter_overrides=[Parameter("vehicle", value="hmmwv")])
         runtime.add(self.cockpit)
         self.cockpit.bring_up("configure", "activate")
         self.server: ActionServer | None = None
 
-    def _take(self, kind: str, data: dict[str, Any], **more: Any) -> None:
+    def _take(self, kind: int | str, message: bytes | str, **more: Any) -> None:
         if kind == "calibration":
-            self.cards.append(data)
-        elif kind == "answer" and data["text"]:
-            self.answers.append(data["text"])
+            self.cards.append(json.loads(message))
+        elif kind == "answer" and (text := json.loads(message)["text"]):
+            self.answers.append(text)
+
+    def _stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = True, self.bag
+        return response
 
     def offer(self) -> None:
         def execute(handle: Any) -> Calibrate.Result:
@@ -73,10 +82,11 @@ class Graph:
     def stage(self) -> str:
         return self.cards[-1]["stage"] if self.cards else ""
 
-    def record(self, bag: str = "/drive") -> None:
+    def record(self) -> None:
         """Ends a recording."""
-        self.cockpit._vehicle = "hmmwv"
-        self.cockpit._tell_recording(False, bag)
+        self.cockpit.on_request("record", False, "page 1")
+        for _ in range(10):
+            self.runtime.spin_some(0.02)
 
 
 @pytest.fixture
@@ -126,7 +136,7 @@ def test_what_goes_wrong_is_on_the_card_and_another_try_is_possible(graph: Graph
         raise InputError("no stretch is long enough")
 
     monkeypatch.setattr(DriveCalibration, "survey", fail)
-    graph.record("/short")
-    graph.until(lambda: graph.cards[-1]["text"] == "no stretch is long enough")
+    graph.bag = "/short"
+    graph.until(lambda: graph.record() or graph.cards[-1]["text"] == "no stretch is long enough")
     graph.cockpit.on_request("calibrate", True, "page 1")
     graph.until(lambda: graph.answers[-1:] == ["record a drive first"])
