@@ -42,13 +42,14 @@ class Proposal:
 
 
 def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, called: Sequence[str] = (),
-            before: Sequence[str] = (), *, model: str = "", sampler: str = "") -> Proposal:
+            before: Sequence[str] = (), *, model: str = "", sampler: str = "", exact_steering: bool = False) -> Proposal:
     """Proposes a recipe for the lateral dynamics of a vehicle, from all of the bags together.
 
     Args:
         vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
         called: how the bags are called in the recipe's comments, where they will be elsewhere; before: commands that make them.
         model, sampler: to be used; empty: as the recordings suggest.
+        exact_steering: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale.
 
     Raises:
         InputError: a bag has no speed or steering, or the vehicle can be no such model.
@@ -58,7 +59,7 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
         if "/" in one.recording.name or not one.recording.name.strip():
             raise InputError(f"{one.recording.path}: its recording has no name that a recipe can use; import it with --recording NAME")
     return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before, model,
-                   sampler).proposal()
+                   sampler, exact_steering).proposal()
 
 
 def _written(value: float, digits: int) -> str:
@@ -71,8 +72,8 @@ class _Writer:
     """Decides, and writes down why."""
 
     def __init__(self, surveys: Sequence[RecordingSurvey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
-                 before: Sequence[str], model: str, sampler: str) -> None:
-        self.asked_model, self.asked_sampler = model, sampler
+                 before: Sequence[str], model: str, sampler: str, exact_steering: bool) -> None:
+        self.asked_model, self.asked_sampler, self.exact_steering = model, sampler, exact_steering
         self.bags, self.before = " ".join(f"--bag {name}" for name in called), before
         self.surveys, self.vehicle, self.name = surveys, vehicle, vehicle_name
         self.p = vehicle.parameters
@@ -192,8 +193,12 @@ class _Writer:
         spread = 0.1 if "road_wheel_angle" in self.measured else 0.25
         lines = ["    nuisance:", "      steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: \"1\"}  # trim"]
         gain = f"in gentle driving the yaw rate is {np.median(gains):.2f} of what the angle asks for" if gains else "its gain is not known"
-        self._say(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
-        lines.append(f"      steering.scale: {{prior: log_normal, median: 1, log_sd: {spread:g}, unit: \"1\"}}  # or tyres make up for it")
+        if self.exact_steering:
+            self._say(f"no steering.scale, as the angle is exact: {gain}")
+        else:
+            self._say(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
+            prior = f'{{prior: log_normal, median: 1, log_sd: {spread:g}, unit: "1"}}'
+            lines.append(f"      steering.scale: {prior}  # or tyres make up for it")
         lag = max(0.05 * self.size, behind)
         response = RESPONSE * self.size
         if 0.0 <= behind <= MAX_RESPONSE * self.size:

@@ -16,6 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "any other recording, and say why; repeat")
     parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
     parser.add_argument("--model", metavar="NAME", help="with --new: the model to calibrate (default: as the recordings suggest)")
+    parser.add_argument("--exact-steering", action="store_true", help="with --new: the recorded angle of the road wheels is exact, as a "
+                        "simulator's, and has no unknown scale")
     parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
 
 
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             called = [f"bags/{Path(source).stem}" for source in args.new]
             before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
         proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before,
-                           model=args.model or "", sampler=args.sampler or "")
+                           model=args.model or "", sampler=args.sampler or "", exact_steering=args.exact_steering)
         if not args.json:
             print(*proposal.reasons, sep="\n")
         draft = Path(folder) / out.name

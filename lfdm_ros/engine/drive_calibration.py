@@ -25,12 +25,14 @@ class DriveCalibration:
 
     Attributes:
         vehicle, model: to be calibrated.
+        simulated: by a simulator, whose recorded angle of the road wheels is exact.
         share: of the machine that the children get.
     """
 
     bag: str
     vehicle: str
     model: str
+    simulated: bool = False
     share: Share = DEFAULT_SHARE
 
     @property
@@ -61,7 +63,8 @@ class DriveCalibration:
         self.folder.mkdir(exist_ok=True)
         Path(self.recipe).unlink(missing_ok=True)
         report = json.loads(output_of([*LFDM, "calibrate", "--new", self.bag, "--vehicle", self.vehicle, "--model", self.model, "--sampler",
-                                       "least_squares", "--out", self.recipe, "--check", "--json"], self.share))
+                                       "least_squares", "--out", self.recipe, "--check", "--json",
+                                       *(["--exact-steering"] if self.simulated else [])], self.share))
         stage: dict[str, Any] = next(iter(report["stages"].values()))
         if "error" in stage:
             raise InputError(stage["error"])

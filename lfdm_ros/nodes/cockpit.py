@@ -182,7 +182,7 @@ class Cockpit(ManualControl):
         self._callers = {endpoint.name: self.client(endpoint.name) for endpoint in self.ENDPOINTS if endpoint.direction == CALLS}
         self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
                                      lambda service, text: self._text("answer", {"service": service, "text": text}))
-        self._vehicle = self.value("vehicle")
+        self._simulated, self._vehicle = False, self.value("vehicle")
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
         self.subscription("/rosout", self._settings.on_log)
         self._records, self._states = False, NumbersReader(VehicleState)
@@ -243,8 +243,8 @@ class Cockpit(ManualControl):
                 self.server.publish(packed, content, keep=not period)
         except InputError as error:
             self.refusals.refuse(topic, error)
-        if topic == "simulator/status" and not self._vehicle:
-            self._vehicle = message.vehicle
+        if topic == "simulator/status":
+            self._simulated, self._vehicle = True, self._vehicle or message.vehicle
         if topic == "shared_control/status":
             self._stop_confirmed = message.emergency_stop
         if topic in page_messages.TEXTS:
@@ -365,7 +365,7 @@ class Cockpit(ManualControl):
         self._records = records
         self._text("recording", {"records": records, "bag": bag}, keep=True)
         if bag and not records and self._vehicle:
-            self._card.take(DriveCalibration(bag, self._vehicle, self.value("calibrated_model"),
+            self._card.take(DriveCalibration(bag, self._vehicle, self.value("calibrated_model"), self._simulated,
                                              Share(priority=self.value("priority"))))
 
 
