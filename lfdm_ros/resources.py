@@ -27,6 +27,11 @@ def share_directory() -> Path:
     raise InputError(f"lfdm_ros is installed without its config/ and msg/ folders (looked in {looked}); reinstall it")
 
 
+def config_names(kind: str) -> list[str]:
+    """Returns the names of a kind that ship with the package, sorted: stems of the YAML files in its folder below config/."""
+    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml"))
+
+
 def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
     """Finds a YAML file of the package, or one given as a path.
 
@@ -49,5 +54,4 @@ def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
     # "config/stacks/simulator.yaml" works from any directory, not only from the project's root.
     if path.parts[:2] == ("config", kind) and (folder / path.name).is_file():
         return folder / path.name
-    known = sorted(p.stem for p in folder.glob("*.yaml"))
-    raise InputError(f"no {kind} file {quote(str(name))}{suggest(path.stem, known, 'give a path to a YAML file or one of: ')}")
+    raise InputError(f"no {kind} file {quote(str(name))}{suggest(path.stem, config_names(kind), 'give a path to a YAML file or one of: ')}")

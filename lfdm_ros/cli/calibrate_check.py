@@ -18,11 +18,18 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, **more: Any) ->
 
     print_notes(bags)
     scores = score_recordings(recipe, bags)
+    for score in scores.values():
+        score["known"] = {unknown: _verdict(share) for unknown, share in score.get("expected", {}).items()}
     if as_json:
         print(json.dumps({**more, "stages": scores}))
     else:
         _print_scores(scores)
     return int(any("error" in score for score in scores.values()))
+
+
+def _verdict(share: float) -> str:
+    """Returns in words how well an unknown is known, by its expected width over the prior's."""
+    return "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
 
 
 def print_notes(bags: Sequence[str]) -> None:
@@ -46,7 +53,6 @@ def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
             print(f"  {line}")
         width = max(map(len, score["expected"]))
         for unknown, share in score["expected"].items():
-            told = "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
-            print(f"  {unknown:{width}}  {share:6.3f}  {told}")
+            print(f"  {unknown:{width}}  {share:6.3f}  {score['known'][unknown]}")
         for group in score["untold"]:
             print(f"  {group['text']}")

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             if stack.declares(name):
                 stack = stack.with_override(name, value, name)
     overrides = dict(parse_override(text) for text in args.overrides)
-    if not args.attach and stack.declares("vehicle"):
+    if not args.attach and below.declares("vehicle"):  # the cockpit itself has such a parameter too
         driven = next(entry.value("vehicle") for entry in below.nodes if entry.takes("vehicle"))
         stack = stack.with_override("cockpit.vehicle", driven, "vehicle")
     if args.hidden is not None:

@@ -4,7 +4,7 @@ import argparse
 import importlib
 from collections.abc import Iterator
 
-from lfdm_ros.resources import share_directory
+from lfdm_ros.resources import config_names
 
 EPILOG = """example:
   lfdm completion bash > ~/.local/share/bash-completion/completions/lfdm
@@ -80,7 +80,7 @@ def _choices(action: argparse.Action) -> list[str]:
 
         return list(model_names())
     kind = _NAMES.get(action.dest)
-    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml")) if kind else []
+    return config_names(kind) if kind else []
 
 
 def _cases(lines: list[str]) -> str:

@@ -54,8 +54,9 @@ class DriveCalibration:
         """Proposes a recipe and says what the drive can teach it.
 
         Returns:
-            `reasons`: of the proposal, one line each; `expected`: posterior over prior standard deviation by unknown; `informed` of
-            `unknowns`: directions; `missing`: what the drive does not tell, and what to drive instead, one line each.
+            `reasons`: of the proposal, one line each; `expected`: posterior over prior standard deviation by unknown, `known` the
+            same in words; `informed` of `unknowns`: directions; `missing`: unknowns that the drive does not tell, and the manoeuvre to
+            drive instead, one line each.
 
         Raises:
             InputError: the bag cannot be used; says why.
@@ -68,7 +69,7 @@ class DriveCalibration:
         stage: dict[str, Any] = next(iter(report["stages"].values()))
         if "error" in stage:
             raise InputError(stage["error"])
-        return {"reasons": report["reasons"], "expected": stage["expected"],
+        return {"reasons": report["reasons"], "expected": stage["expected"], "known": stage["known"],
                 "informed": stage["informed_directions"], "unknowns": stage["unknowns"],
                 "missing": [group["text"] for group in stage["untold"]]}
 
@@ -119,5 +120,3 @@ def _curves(name: str, rows: list[dict[str, str]]) -> dict[str, list[float | Non
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
-
-

@@ -14,7 +14,7 @@ from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.documents import mapping, of_config, quantity, text
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models.soil import SOIL, SOILS
-from lfdm_ros.resources import share_directory
+from lfdm_ros.resources import config_names
 
 MAX_CELLS = 4_000_000  # of a map
 _DECLARED = {declared.name.removeprefix("soil_"): declared for declared in SOIL}
@@ -69,7 +69,7 @@ class SoilProperties:
 
 def soil_names() -> tuple[str, ...]:
     """Returns the soils that ship with the package."""
-    return tuple(sorted(path.stem for path in (share_directory() / "config" / "soils").glob("*.yaml")))
+    return tuple(config_names("soils"))
 
 
 def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> SoilProperties:

@@ -46,7 +46,7 @@ from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.cockpit_calibration import CalibrationCard
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.perception.transform_tree import TransformTree
-from lfdm_ros.resources import share_directory
+from lfdm_ros.resources import config_names
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
@@ -68,14 +68,9 @@ _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
 _CARD = ("calibrate", "cancel", "apply", "rollback")  # requests of its card of a calibration
-
-def _files(kind: str) -> list[str]:
-    """Lists the names of a kind in config/: what a page may choose, which is no path."""
-    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml"))
-
-
+# Names of the package that a page may choose, not paths.
 _CHOICES: dict[str, Callable[[Any], bool]] = {
-    "scenario": lambda value: value in _files("scenarios"), "ground": lambda value: value in ("", *_files("grounds")),
+    "scenario": lambda value: value in config_names("scenarios"), "ground": lambda value: value in ("", *config_names("grounds")),
     "threats": lambda value: isinstance(value, list) and all(name in tuple(COMPONENTS) for name in value),
     **{name: lambda value: type(value) is int and -1 <= value < 2**31 for name in ("scenario_seed", "ground_seed")}}
 # Live settings of a request, by its node; of both directions of a link.
@@ -186,7 +181,7 @@ class Cockpit(ManualControl):
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
         self.subscription("/rosout", self._settings.on_log)
         self._records, self._states = False, NumbersReader(VehicleState)
-        self._text("choices", {"scenario": _files("scenarios"), "ground": ["", *_files("grounds")], "law": list(LAWS),
+        self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.

@@ -126,26 +126,24 @@ class TeleopLink(Component):
             self._publish_status()
 
     def _on_scan(self, scan: LaserScan) -> None:
-        if self.state != "active":
-            return
-        try:
-            checked_stamp(scan.header.stamp)
-            require("beams", len(scan.ranges))
-        except InputError as error:
-            self.refusals.refuse(SCAN, error)
-            return
-        self._publish(self._relay.scan(nanoseconds(scan.header.stamp), scan))
+        if self._takes(SCAN, scan, "beams", len(scan.ranges)):
+            self._publish(self._relay.scan(nanoseconds(scan.header.stamp), scan))
 
     def _on_image(self, image: CompressedImage) -> None:
+        if self._takes(IMAGE, image, "image_bytes", len(image.data)):
+            self._relay.image(nanoseconds(image.header.stamp), image)
+
+    def _takes(self, kind: str, message: Any, bound: str, size: int) -> bool:
+        """Checks the stamp of a message, and its size by a bound; what is wrong is counted."""
         if self.state != "active":
-            return
+            return False
         try:
-            checked_stamp(image.header.stamp)
-            require("image_bytes", len(image.data))
+            checked_stamp(message.header.stamp)
+            require(bound, size)
         except InputError as error:
-            self.refusals.refuse(IMAGE, error)
-            return
-        self._relay.image(nanoseconds(image.header.stamp), image)
+            self.refusals.refuse(kind, error)
+            return False
+        return True
 
     def _on_command(self, command: DriverCommand) -> None:
         if self.state != "active":

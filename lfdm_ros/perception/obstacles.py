@@ -203,7 +203,7 @@ class ObstacleTracker:
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
         order = np.argsort(distance, kind="stable")[:st.max_tracks]
         self._tracks = tracks[:, order]
-        # Of what was seen for the first time a radar may have told the velocity just before.
+        # A radar may have measured the velocity just before of a thing that is seen for the first time.
         self._take_radar(np.flatnonzero(self._tracks[_T.SIGHTINGS] == 1.0), scan.stamp)
         self._give_out(scan.stamp)
 

@@ -1,9 +1,12 @@
 """Subjects of the benchmarks: models, their tyres, for each tyre a vehicle that has its parameters; start-up times of scripts."""
 
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +54,17 @@ def of_chassis(chassis: str) -> Subject:
     """Returns the subject of a chassis where no tyre is asked for: with relaxing tyres and torque converter, where it is meant to."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))
+
+
+def fastest(run: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Returns the seconds, by a clock, of the fastest of some calls, after one that is not counted because it compiles or loads."""
+    run()
+    best = math.inf
+    for _ in range(repeats):
+        began = clock()
+        run()
+        best = min(best, clock() - began)
+    return best
 
 
 def seconds_of_starts(script: str, runs: int) -> tuple[list[float], list[float]]:

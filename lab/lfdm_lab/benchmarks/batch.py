@@ -3,15 +3,14 @@
 `lfdm bench batch`. Beside ours the same equations on NumPy arrays of vehicles.
 """
 
-import time
 import tracemalloc
-from collections.abc import Callable
 from fnmatch import fnmatch
 from itertools import pairwise
 
 import numpy as np
 
 from lfdm_lab.benchmarks import _subjects as subjects
+from lfdm_lab.benchmarks._subjects import fastest
 from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
@@ -27,17 +26,6 @@ PARAMETERS = ("sprung_mass", "yaw_inertia", "cornering_stiffness_front", "corner
               "cg_to_front_axle", "unsprung_mass_front", "unsprung_mass_rear")
 DIRECTIONS, LONG_SECONDS = 8, 10.0
 LANE_CHANGE = InputProfile([0, 1, 2, 3, 4, 5], [0, 0.1, -0.1, 0.1, -0.1, 0], [0.2] * 6, [0] * 6)
-
-
-def best_of_repeats(run: Callable[[], object]) -> float:
-    """Returns the seconds of the fastest of REPEATS calls, after one that is not counted because it compiles."""
-    run()
-    best = np.inf
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 def parameters_of(subject: subjects.Subject) -> list[str]:
@@ -64,7 +52,7 @@ class Batch:
 
     def nanoseconds(self) -> float:
         """Returns the time by vehicle and step [ns]."""
-        return 1e9 * best_of_repeats(self.run) / (VEHICLES * round(SECONDS / STEP))
+        return 1e9 * fastest(self.run, REPEATS) / (VEHICLES * round(SECONDS / STEP))
 
     def memory(self) -> float:
         """Returns the bytes by vehicle that a run allocates at its peak, including the parameters passed in."""
@@ -97,7 +85,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
                             x0=initial_state(subject.model.name, vehicle, vx=SPEED), channels=["vx", "vy", "yaw_rate"],
                             parameters=parameters_of(subject))
 
-    return best_of_repeats(differentiated) / best_of_repeats(plain)
+    return fastest(differentiated, REPEATS) / fastest(plain, REPEATS)
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:

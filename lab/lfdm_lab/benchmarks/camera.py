@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from lfdm_lab.benchmarks._subjects import fastest
 from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.sensors import Camera, CameraSettings, SensorScene, VehicleView
 from lfdm_ros.sensors.ground_rays import Surface
@@ -34,17 +34,6 @@ def hills() -> Surface:
     return Surface(heights, -30.0, -60.0, 0.5)
 
 
-def seconds(run: Callable[[], object]) -> float:
-    """Returns the processor time of the fastest of PICTURES calls [s], after one that loads."""
-    run()
-    best = np.inf
-    for _ in range(PICTURES):
-        began = time.process_time()
-        run()
-        best = min(best, time.process_time() - began)
-    return float(best)
-
-
 def measure(runs: int) -> list[Measurement]:
     """Measures each scene."""
     many = SensorScene(field(60))
@@ -55,8 +44,8 @@ def measure(runs: int) -> list[Measurement]:
         "ground, 60 cylinders, distortion": Camera(CameraSettings(k1=-0.25, k2=0.06), MOUNT, many),
         "ground, 60 cylinders, noise": Camera(CameraSettings(noise_sd=4.0), MOUNT, many),
         "hills, 60 cylinders": Camera(CameraSettings(), MOUNT, SensorScene(field(60), hills()))}
-    records = [Measurement.of(name, [1e3 * seconds(partial(camera.measure, VIEW)) for _ in range(runs)], "ms")
+    records = [Measurement.of(name, [1e3 * fastest(partial(camera.measure, VIEW), PICTURES, time.process_time) for _ in range(runs)], "ms")
                for name, camera in cameras.items()]
     picture = cameras["ground, 60 cylinders"].measure(VIEW)
-    return [*records, Measurement.of("JPEG", [1e3 * seconds(lambda: picture.jpeg) for _ in range(runs)], "ms"),
+    return [*records, Measurement.of("JPEG", [1e3 * fastest(lambda: picture.jpeg, PICTURES, time.process_time) for _ in range(runs)], "ms"),
             Measurement.of("size of the JPEG", [1e-3 * len(picture.jpeg)], "kB")]

@@ -14,7 +14,6 @@ const make = (tag, properties = {}, ...children) => {
   return element;
 };
 const short = value => typeof value === "number" ? Number(value.toPrecision(3)).toString() : "-";
-const told = share => share < 0.1 ? "well known" : share < 0.5 ? "known" : share < 0.9 ? "hardly known" : "not told";
 
 export class CalibrationCard {
   /**
@@ -73,7 +72,7 @@ export class CalibrationCard {
     this.survey.replaceChildren(...!survey || learned ? [] : [
       make("table", {}, ...Object.entries(survey.expected).map(([name, share]) => make("tr", {},
         make("th", {textContent: name}), make("td", {}, make("meter", {max: 1, value: 1 - share})),
-        make("td", {textContent: `${told(share)}: width ${short(share)} of the prior's`})))),
+        make("td", {textContent: `${survey.known[name]}: width ${short(share)} of the prior's`})))),
       ...survey.missing.map(text => make("p", {textContent: text})),
       make("details", {}, make("summary", {textContent: "why this recipe"}), ...survey.reasons.map(text => make("p", {textContent: text})))]);
     this.learned.replaceChildren(...(learned ?? []).map(row => make("div", {className: "learned"},
