@@ -70,7 +70,13 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
 
 
 def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", packing: bool = True, jumping: bool = True) -> str:
-    """Returns the LLVM module with the functions advance, prepare and size, their names after a prefix; for comparison without either."""
+    """Returns the LLVM module of `advance_functions`, their names after a prefix."""
+    functions = advance_functions(model, scheme, packing, jumping)
+    return module_text(TRIPLE, {f"{prefix}{name}": code for name, code in functions.items()})
+
+
+def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool = True, jumping: bool = True) -> dict[str, Code]:
+    """Returns the functions advance, prepare and size by name; for comparison without vectors of the wheels, or without jumps."""
     one_step = packed_step_of(model, scheme) if packing else step_of(model, scheme)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
@@ -120,7 +126,7 @@ def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", pa
         code.store(value, "%x", i, code.value)
         finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
     code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {finite}, 0.0')} to i64")
-    return module_text(TRIPLE, {f"{prefix}advance": code, f"{prefix}prepare": prepare, f"{prefix}size": size})
+    return {"advance": code, "prepare": prepare, "size": size}
 
 
 def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int]:

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import advance_kernel, casadi_model, compiled_model_function
+from lfdm_ros.backends import ARRAYS, advance_kernel, casadi_model, compiled_model_function
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import Model
-from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.declaration import PLACES
+from lfdm_ros.models.starting import loaded_radius, rolling
 from lfdm_ros.simulation.equilibrium import equilibrium, standing
 from lfdm_ros.vehicles import Vehicle
 
@@ -54,22 +54,17 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
             raise InputError(f"model '{chosen.name}' has no state '{name}'{suggest(name, names)}")
         if not math.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
-    state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields} | equilibrium(chosen, vehicle)
-    for field in fields:
-        if field.wheel and field.stem == "omega":
-            # Wheels are named by their axle and side; axles between the first and the last are as the last.
-            axle = "front" if field.wheel.startswith("f") else "rear"
-            half = {"l": 0.5, "r": -0.5}.get(field.wheel[1:], 0.0)
-            offset = half * vehicle.parameters[f"track_{axle}"] if half else 0.0
-            speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * offset
-            state[field.name] = speed / _static_radius(vehicle, axle)
-    state.update(values)
+    state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields} | equilibrium(chosen, vehicle) | values
+    p = SimpleNamespace(**vehicle.parameters)
+
+    def follow() -> None:
+        state.update({name: value for name, value in rolling(chosen, p, state, ARRAYS).items() if name not in values})
+
+    follow()
     if "height_map" in (f.name for f in chosen.parameters):
-        radii = {wheel: _static_radius(vehicle, "front" if wheel.startswith("f") else "rear") for wheel in chosen.wheels}
+        radii = {wheel: loaded_radius(p, "front" if wheel.startswith("f") else "rear") for wheel in chosen.wheels}
         state.update({name: value for name, value in standing(chosen, vehicle, state, radii).items() if name not in values})
-    if chosen.resting and "vz" in state and "vz" not in values:
-        # A body that stands nose down moves along the ground all the same.
-        state["vz"] = state["vx"] * np.tan(state["pitch"]) / np.cos(state["roll"])
+        follow()
     return np.array([state[name] for name in names])
 
 
@@ -94,13 +89,6 @@ def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
             raise InputError(f"{name} = {value:g} {known[name].unit} is outside [{known[name].lower:g}, {known[name].upper:g}]")
     met = [values.get(field.name, values.get(field.stem, field.default)) for field in fields]
     return np.concatenate([driver, np.broadcast_to(met, (*driver.shape[:-1], len(met)))], axis=-1)
-
-
-def _static_radius(vehicle: Vehicle, axle: str) -> float:
-    """Returns the distance of the wheel's centre from the ground at rest [m]."""
-    p = vehicle.parameters
-    load = static_loads(SimpleNamespace(**p))[0 if axle == "front" else 1]
-    return p["wheel_radius"] - load / p[f"tyre_vertical_stiffness_{axle}"]
 
 
 class Simulator:

@@ -1,0 +1,103 @@
+"""A model as functions that need nothing of ours: advance, slopes and outputs with their exact derivatives, and where a run starts."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import casadi as ca
+
+from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
+from lfdm_ros.backends.tick_kernel import advance_functions
+from lfdm_ros.compiler.builder import Builder
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
+from lfdm_ros.compiler.tangents import Tangents
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
+from lfdm_ros.models.starting import rolling
+
+PLACE = ("x", "y", "yaw", "vx")  # of a start: place, heading, speed
+
+
+def portable_functions(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Builder]:
+    """Returns the functions of a model by name, which call libm at most. Arguments and results are addresses of doubles:
+
+    advance, prepare, size: as `advance_text` has them;
+    evaluate(x, u, p, h, dx, y): slopes as `CasadiModel.rhs` and outputs, at an instant where h is 0;
+    forward(x, u, p, h, sx, su, sp, dx, y): their derivative in the direction (sx, su, sp);
+    reverse(x, u, p, h, sdx, sy, gx, gu, gp): the gradient of sdx dx + sy y;
+    start(p, place, rest, x): the state of a vehicle that rolls freely from a place (`PLACE`), where `rest` is its state at rest.
+
+    Args:
+        parameters: of the vehicle, for where it starts what is none of the model's.
+        packing: the wheels side by side in vectors.
+
+    Raises:
+        InputError: the model reads arrays, which no function carries.
+    """
+    functions = casadi_model(model)
+    if functions.reading:
+        raise InputError(f"{model.name} reads its ground from arrays, which an export cannot carry; export it on a plane "
+                         f"({model.name.split('/')[0]}) or with the ground as inputs ({model.name.split('/')[0]}/given_ground)")
+    both = _slopes_and_outputs(model)
+    return {**advance_functions(model, packing=packing), "evaluate": _evaluate(both), "forward": _forward(both),
+            "reverse": _evaluate(_reverse(both)), "start": _evaluate(_start(model, parameters))}
+
+
+def _slopes_and_outputs(model: Model) -> ca.Function:
+    functions = casadi_model(model)
+    x, u, p, h = functions.outputs.sx_in()
+    results = [functions.rhs(x, u, p), functions.outputs(x, u, p, h)]
+    return ca.Function("evaluate", [x, u, p, h], results, ["x", "u", "p", "h"], ["dx", "y"])
+
+
+def _reverse(source: ca.Function) -> ca.Function:
+    x, u, p, h = source.sx_in()
+    seeds = [ca.SX.sym(f"s{name}", source.nnz_out(i)) for i, name in enumerate(source.name_out())]
+    value = sum(ca.dot(seed, part) for seed, part in zip(seeds, source.call([x, u, p, h])))
+    gradients = [ca.densify(ca.gradient(value, by)) for by in (x, u, p)]
+    return ca.Function("reverse", [x, u, p, h, *seeds], gradients, ["x", "u", "p", "h", "sdx", "sy"], ["gx", "gu", "gp"])
+
+
+def _start(model: Model, parameters: Mapping[str, float]) -> ca.Function:
+    p, place, rest = (ca.SX.sym(name, n) for name, n in (("p", len(model.parameters)), ("place", len(PLACE)), ("rest", len(model.states))))
+    values = {field.name: rest[i] for i, field in enumerate(model.states)}
+    values |= {name: place[i] for i, name in enumerate(PLACE) if name in values}
+    named = SimpleNamespace(**{**parameters, **{field.name: p[i] for i, field in enumerate(model.parameters)}})
+    values |= rolling(model, named, values, OPERATIONS)
+    state = ca.vertcat(*(values[field.name] for field in model.states))
+    return ca.Function("start", [p, place, rest], [ca.densify(state)], ["p", "place", "rest"], ["x"])
+
+
+def _evaluate(source: ca.Function) -> Code:
+    graph = graph_of(source)
+    code = Code(graph, dict.fromkeys([*(f"{name}_in" for name in source.name_in()), *source.name_out()], "ptr"))
+    for name, nodes in zip(source.name_in(), graph.inputs):
+        for element, node in enumerate(nodes):
+            code.bind(node, code.load(f"%{name}_in", element, code.value))
+    code.emit(graph.reachable(node for nodes in graph.outputs for node in nodes))
+    for name, nodes in zip(source.name_out(), graph.outputs):
+        for element, node in enumerate(nodes):
+            code.store(code.get(node, VALUE), f"%{name}", element, code.value)
+    return code
+
+
+def _forward(source: ca.Function) -> Code:
+    graph = graph_of(source)
+    names = source.name_in()
+    directions = [f"s{name}" for name in names[:3]]
+    code = Code(graph, dict.fromkeys([*(f"{name}_in" for name in names), *directions, *source.name_out()], "ptr"))
+    seeds: dict[int, int] = {}
+    for i, (name, nodes) in enumerate(zip(names, graph.inputs)):
+        for element, node in enumerate(list(nodes)):
+            code.bind(node, code.load(f"%{name}_in", element, code.value))
+            if i < len(directions):
+                seeds[node] = graph.input(len(names) + i, element, TANGENT)
+                code.bind(seeds[node], code.load(f"%{directions[i]}", element, code.tangent))
+    tangents = Tangents(graph, seeds)
+    for name, nodes in zip(source.name_out(), graph.outputs):
+        for element, node in enumerate(nodes):
+            tangent = tangents.of(node)
+            if tangent is not None:
+                code.emit(graph.reachable([tangent]))
+            code.store(code.number(0.0) if tangent is None else code.get(tangent, TANGENT), f"%{name}", element, code.tangent)
+    return code
