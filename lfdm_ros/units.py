@@ -42,7 +42,7 @@ def unit_scale(unit: str) -> tuple[float, float, Any]:
     the unit is unknown."""
     registry = _registry()
     try:
-        named = [registry.Unit(name) if power == 1.0 else registry.Unit(name) ** power for name, power in _powers(unit)]
+        named = [registry.Unit(name) if power == 1.0 else registry.Unit(name) ** power for name, power in unit_powers(unit)]
         parsed = reduce(mul, named) if named else registry.Unit("dimensionless")
         zero = float(registry.Quantity(0.0, parsed).to_base_units().magnitude)
         one = float(registry.Quantity(1.0, parsed).to_base_units().magnitude)
@@ -53,7 +53,7 @@ def unit_scale(unit: str) -> tuple[float, float, Any]:
     return one - zero, zero, parsed.dimensionality
 
 
-def _powers(unit: str) -> list[tuple[str, float]]:
+def unit_powers(unit: str) -> list[tuple[str, float]]:
     """Returns the names of a unit and their powers. Raises ValueError for another form."""
     if unit in _DIMENSIONLESS:
         return []

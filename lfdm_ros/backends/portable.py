@@ -1,13 +1,15 @@
 """A model as functions that need nothing of ours: advance, slopes and outputs with their exact derivatives, and where a run starts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 
 import casadi as ca
+import numpy as np
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
 from lfdm_ros.backends.tick_kernel import advance_functions
-from lfdm_ros.compiler.builder import Builder
+from lfdm_ros.compiler.builder import FLAGS, Builder, module_text
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
 from lfdm_ros.compiler.tangents import Tangents
@@ -41,6 +43,38 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
     both = _slopes_and_outputs(model)
     return {**advance_functions(model, packing=packing), "evaluate": _evaluate(both), "forward": _forward(both),
             "reverse": _evaluate(_reverse(both)), "start": _evaluate(_start(model, parameters))}
+
+
+# Functions by the module that they are compiled in: advance alone as where it drives here, the same code for the same bits.
+_MODULES = (("advance", "prepare", "size"), ("evaluate",), ("forward",), ("reverse",), ("start",))
+
+
+def portable_texts(model: Model, parameters: Mapping[str, float], triple: str, prefix: str) -> Mapping[str, Callable[[], str]]:
+    """Returns by name what writes LLVM modules of `portable_functions` for a target, hidden from other libraries, their names after a
+    prefix."""
+    functions = portable_functions(model, parameters)
+
+    def text(names: Sequence[str]) -> str:
+        written = module_text(triple, {f"{prefix}{name}": functions[name] for name in names})
+        if names == ("start",):
+            written = written.replace(f" {FLAGS} ", " ")  # rounded as `initial_state` rounds
+        if names == ("reverse",):
+            # The long sums of a gradient: with another order for each LLVM takes minutes, and gains nothing.
+            written = written.replace(FLAGS, FLAGS.replace(" reassoc", ""))
+        return written.replace("define ", "define hidden ")
+
+    return {names[0]: partial(text, names) for names in _MODULES}
+
+
+def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which slopes (nx, nx + nu) and outputs (ny, nx + nu) change with which states and inputs, where held states are solved for."""
+    both = _slopes_and_outputs(model)
+    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(i, k), 1.0)) != 0.0 for k in (0, 1)]) for i in (0, 1))
+    held = [i for i, field in enumerate(model.states) if field.role == "held"]
+    behind = slopes[held].any(axis=0)
+    for rows in (slopes, outputs):
+        rows[rows[:, held].any(axis=1)] |= behind
+    return slopes, outputs
 
 
 def _slopes_and_outputs(model: Model) -> ca.Function:

@@ -33,10 +33,13 @@ class CodeTarget:
         return registers * size // {"double": 8, "float": 4}[real]
 
     def machine(self, **place: Any) -> llvm.TargetMachine:
-        """Returns LLVM's target machine; `place` is where the code is to lie. LLVM must initialize other kinds of processor than this
-        one."""
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+        """Returns LLVM's target machine; `place` is where the code is to lie."""
+        if self.triple == TRIPLE:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+        else:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
@@ -69,14 +72,18 @@ def machine_code(key: str, text: Callable[[], str], target: CodeTarget | None = 
 
     The key must name all that the text depends on but the sources of models and back ends, versions and target.
     """
-    target = target or common()
-    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), target.cpu, target.features]).encode()).hexdigest()
-    name = f"{digest[:32]}.o"
+    return MachineCode(object_code(key, text, target or common()))
+
+
+def object_code(key: str, text: Callable[[], str], target: CodeTarget, linked: bool = False) -> bytes:
+    """Returns the object of a key as `machine_code` keeps it, for any target; `linked` as in `compile_text`."""
+    parts = [key, version("llvmlite"), version("casadi"), target.cpu, target.features, *([target.triple, "linked"] if linked else [])]
+    name = f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.o"
     data = stored(name)
     if data is None:
-        data = compile_text(text(), target)
+        data = compile_text(text(), target, linked)
         store(name, data)
-    return MachineCode(data)
+    return data
 
 
 def compile_text(text: str, target: CodeTarget | None = None, linked: bool = False) -> bytes:

@@ -1,0 +1,212 @@
+"""Shared libraries of a vehicle for several platforms: LLVM's objects, our C around them, the linker of this machine or of an extra."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.portable import portable_texts
+from lfdm_ros.compiler.machine_code import LEVELS, TRIPLE, CodeTarget, object_code
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.exports.variables import PARAMETER, TUNABLE, Exported
+
+_X86 = {"v3": ("x86-64-v3", LEVELS["x86-64-v3"]), "base": ("x86-64", "")}
+_ARM = {"base": ("generic", "")}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform: LLVM's triple, zig's target, ending of a library, folders of an FMU of version 2 and 3, and code by level."""
+
+    triple: str
+    zig: str
+    ending: str
+    fmi2: str
+    fmi3: str
+    levels: Mapping[str, tuple[str, str]]
+
+
+PLATFORMS = {
+    "linux64": Platform("x86_64-unknown-linux-gnu", "x86_64-linux-gnu.2.17", ".so", "linux64", "x86_64-linux", _X86),
+    "win64": Platform("x86_64-w64-windows-gnu", "x86_64-windows-gnu", ".dll", "win64", "x86_64-windows", _X86),
+    "aarch64-linux": Platform("aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.17", ".so", "aarch64-linux", "aarch64-linux", _ARM),
+    "macos-x86_64": Platform("x86_64-apple-macosx11.0", "x86_64-macos", ".dylib", "darwin64", "x86_64-darwin", _X86),
+    "macos-arm64": Platform("arm64-apple-macosx11.0", "aarch64-macos", ".dylib", "aarch64-darwin", "aarch64-darwin", _ARM),
+}
+
+
+def platforms_named(text: str) -> list[str]:
+    """Returns the platforms of a list such as "linux64,win64"; "macos" are both of its processors. Raises InputError: an unknown one."""
+    found: list[str] = []
+    for name in text.split(","):
+        known = [name] if name in PLATFORMS else [p for p in PLATFORMS if p.startswith(f"{name}-")] if name == "macos" else []
+        if not known:
+            raise InputError(f"--platform {quote(name)}: no such platform{suggest(name, [*PLATFORMS, 'macos'], 'choose of: ')}")
+        found += [p for p in known if p not in found]
+    return found
+
+
+def own_platform() -> str:
+    """Returns the platform of this machine. Raises InputError: it is none of them."""
+    machine, system = TRIPLE.split("-")[0], TRIPLE.split("-", 1)[1]
+    for name, platform in PLATFORMS.items():
+        if platform.triple.split("-")[0] in (machine, machine.replace("aarch64", "arm64")) and any(
+                kind in system and kind in platform.triple for kind in ("linux", "windows", "macosx")):
+            return name
+    raise InputError(f"this machine ({TRIPLE}) is none of the platforms {', '.join(PLATFORMS)}; name one by --platform")
+
+
+def library(export: Exported, platform: str, source: str, token: str) -> bytes:
+    """Builds a shared library.
+
+    Args:
+        source: C file of `exports/c` that gives the interface.
+        token: what the interface must be asked with.
+
+    Raises:
+        InputError: the model reads arrays; no linker for the platform; the linker fails.
+    """
+    target = PLATFORMS[platform]
+    with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
+        folder = Path(name)
+        objects: list[Path] = []
+        for level, (cpu, features) in target.levels.items():
+            objects += _objects(export, CodeTarget(target.triple, cpu, features), level, folder)
+        for entry in files("lfdm_ros.exports").joinpath("c").iterdir():
+            (folder / entry.name).write_bytes(entry.read_bytes())
+        (folder / "model.h").write_text(_header(export, list(target.levels), token), encoding="ascii")
+        out = folder / f"library{target.ending}"
+        _link(platform, [folder / source, *objects], out)
+        return out.read_bytes()
+
+
+def _objects(export: Exported, target: CodeTarget, level: str, folder: Path) -> list[Path]:
+    """Writes the objects of all functions."""
+    found = []
+    key = f"portable {casadi_model(export.model).digest} {level} {sorted(export.vehicle.parameters.items())}"
+    for name, text in portable_texts(export.model, export.vehicle.parameters, target.triple, f"{level}_").items():
+        found.append(folder / f"{level}_{name}.o")
+        found[-1].write_bytes(object_code(f"{key} {name}", text, target, linked=True))
+    return found
+
+
+def _link(platform: str, inputs: Sequence[Path], out: Path) -> None:
+    own = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
+    if own:
+        command = [own]
+    elif importlib.util.find_spec("ziglang") is not None:
+        command = [sys.executable, "-m", "ziglang", "cc", "-target", PLATFORMS[platform].zig]
+    else:
+        needed = "a C compiler (apt install gcc), or the" if platform == own_platform() else "the"
+        raise InputError(f"--platform {platform}: linking for it needs {needed} extra 'export': pip install 'lfdm_ros[export]'")
+    options = ["-shared", "-O2", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
+    options += ["-lm"] if out.suffix == ".so" else []
+    options += ["-fPIC", "-Wl,-Bsymbolic"] if out.suffix == ".so" else []
+    files_ = [str(path) for path in inputs]
+    done = subprocess.run([*command, "-o", str(out), *files_, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
+        raise InputError(f"--platform {platform}: {command[0]} cannot link: {said}")
+
+
+def _header(export: Exported, levels: Sequence[str], token: str) -> str:
+    """Writes model.h."""
+    model, places, first = export.model, export.places, export.first
+    count = first["linear"]
+    start, lower, upper, names, nominal = [0.0] * count, ["-INFINITY"] * count, ["INFINITY"] * count, [""] * count, [1.0] * len(model.states)
+    for v in export.variables:
+        names[v.reference] = v.name
+        if v.start is not None:
+            start[v.reference] = v.start
+        if v.kind in (PARAMETER, TUNABLE, "input"):
+            lower[v.reference], upper[v.reference] = (_number(bound) for bound in (v.field.lower, v.field.upper))
+        if first["x"] <= v.reference < first["dx"]:
+            nominal[v.reference - first["x"]] = v.nominal
+    states = [f.name for f in model.states]
+    resting, rates = ([states.index(pair[k]) for pair in model.resting] for k in (0, 1))
+    held, continuous = places("held"), places("continuous")
+    declarations = "".join(f"""
+int64_t {level}_size(void);
+void {level}_prepare(const double *, double *);
+int64_t {level}_advance(double *, const double *, const double *, const double *, int64_t, double, double);
+void {level}_evaluate(const double *, const double *, const double *, const double *, double *, double *);
+void {level}_forward(const double *, const double *, const double *, const double *, const double *, const double *, const double *, double *,
+                     double *);
+void {level}_reverse(const double *, const double *, const double *, const double *, const double *, const double *, double *, double *,
+                     double *);
+void {level}_start(const double *, const double *, const double *, double *);""" for level in levels)
+    tables = "\n".join(f"  static const Functions {level} = {{{level}_size, {level}_prepare, {level}_advance, {level}_evaluate, "
+                       f"{level}_forward, {level}_reverse, {level}_start}};" for level in levels)
+    chosen = "return here() ? &v3 : &base;" if len(levels) > 1 else f"return &{levels[0]};"
+    return f"""/* Written by lfdm_ros: {model.name} of the vehicle {export.vehicle.name}. */
+#include <math.h>
+#include <stdint.h>
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define NX {len(model.states)}
+#define NU {len(model.inputs)}
+#define NY {len(model.outputs)}
+#define NP {len(model.parameters)}
+#define NPLACE {first["step"] - first["place"]}
+#define NC {len(continuous)}
+#define NH {len(held)}
+#define NREST {len(resting)}
+#define NN {max(len(held), len(resting), 1)}
+#define MODEL_EXCHANGE {int(export.exchange)}
+#define TOKEN "{token}"
+static const int CONTINUOUS[] = {{{_listed(continuous)}}}, HELD[] = {{{_listed(held)}}}, RESTING[] = {{{_listed(resting)}}};
+static const int RATES[] = {{{_listed(rates)}}};
+static const double REST[NX] = {{{_listed(export.rest)}}};
+static const double NOMINAL[NX] = {{{_listed(nominal)}}};
+static const double START[{count}] = {{{_listed(start)}}};
+static const double LOWER[{count}] = {{{', '.join(lower)}}};
+static const double UPPER[{count}] = {{{', '.join(upper)}}};
+static const char *const NAMES[{count}] = {{{', '.join(f'"{name}"' for name in names)}}};
+{declarations}
+
+typedef struct {{
+  int64_t (*size)(void);
+  void (*prepare)(const double *, double *);
+  int64_t (*advance)(double *, const double *, const double *, const double *, int64_t, double, double);
+  void (*evaluate)(const double *, const double *, const double *, const double *, double *, double *);
+  void (*forward)(const double *, const double *, const double *, const double *, const double *, const double *, const double *, double *,
+                  double *);
+  void (*reverse)(const double *, const double *, const double *, const double *, const double *, const double *, double *, double *,
+                  double *);
+  void (*start)(const double *, const double *, const double *, double *);
+}} Functions;
+{_PROCESSOR if len(levels) > 1 else ""}
+static const Functions *functions(void) {{
+{tables}
+  {chosen}
+}}
+"""
+
+
+# Whether processor and system have the vectors of x86-64-v3: AVX2, FMA, BMI2, and YMM registers that the system saves.
+_PROCESSOR = """
+#include <cpuid.h>
+static int here(void) {
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1) || !(c >> 12 & 1)) return 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 5 & 1) && (b >> 8 & 1);
+}
+"""
+
+
+def _number(value: float) -> str:
+    return {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}.get(value) or float.hex(float(value))
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(str(v) if isinstance(v, int) else _number(v) for v in values) or "0"

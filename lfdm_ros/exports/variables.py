@@ -1,0 +1,104 @@
+"""The variables of an exported vehicle, each once: number, name, unit, bounds, start value."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lfdm_ros.backends.portable import PLACE
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import Field, Model
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import Vehicle
+
+INPUT, OUTPUT, LOCAL, PARAMETER, TUNABLE = "input", "output", "local", "parameter", "tunable"
+_PLACES = (Field("start.x", "m", "place at the start, x"), Field("start.y", "m", "place at the start, y"),
+           Field("start.yaw", "rad", "heading at the start, + left"), Field("start.vx", "m/s", "speed at the start"))
+_STEP = Field("step", "s", "longest step of the equations", lower=1e-6)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One number of an exported vehicle.
+
+    reference: its value reference; field: unit, description and bounds, under the name that it has outside; kind: input, output, local,
+    parameter (for the start) or tunable (a parameter that may change at any time); of_state: reference of the state that this is the
+    derivative of.
+    """
+
+    reference: int
+    field: Field
+    kind: str
+    start: float | None = None
+    nominal: float = 1.0
+    of_state: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name outside."""
+        return self.field.name
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A vehicle as a model, with what an export says of it. `variables` by reference, those left out that the model does not compute;
+    `rest` (nx,) is its state at rest."""
+
+    vehicle: Vehicle
+    model: Model
+    step: float
+    variables: Sequence[Variable]
+    rest: Sequence[float]
+
+    def places(self, role: str) -> list[int]:
+        """Returns the places of the states of a role."""
+        return [i for i, field in enumerate(self.model.states) if field.role == role]
+
+    @property
+    def exchange(self) -> bool:
+        """True if the equations are continuous: no discrete states."""
+        return not self.places("discrete")
+
+    @property
+    def first(self) -> Mapping[str, int]:
+        """The first reference of u, y, x, dx, p, place, and that of step; then those of linear_inputs and time."""
+        m = self.model
+        counts = {"u": len(m.inputs), "y": len(m.outputs), "x": len(m.states), "dx": len(m.states), "p": len(m.parameters),
+                  "place": len(PLACE), "step": 1, "linear": 1, "time": 1}
+        names = list(counts)
+        return {name: sum(counts[before] for before in names[:i]) for i, name in enumerate(names)}
+
+
+def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
+    """Declares what an export has.
+
+    Args:
+        model, tyre: as `Simulator` takes them.
+        step: longest step of the equations [s].
+
+    Raises:
+        InputError: no such model, the vehicle lacks parameters or finds no rest, or the step is not one of the model.
+    """
+    chosen = vehicle.model(model, tyre)
+    if not 0.0 < step <= chosen.largest_step:
+        raise InputError(f"step {step:g} s: {chosen.name} takes steps above 0 and up to {chosen.largest_step:g} s")
+    empty = Exported(vehicle, chosen, step, (), tuple(initial_state(chosen, vehicle)))
+    first, p = empty.first, vehicle.vector(chosen)
+    found = [Variable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
+    found += [Variable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
+    for i, (f, rest) in enumerate(zip(chosen.states, empty.rest)):
+        found.append(Variable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=abs(rest) or 1.0))
+    for i, f in enumerate(chosen.states):
+        if f.role == "continuous":
+            rate = replace(f, name=f"der(state.{f.name})", unit=_rate(f.unit), description=f"derivative of {f.description}")
+            found.append(Variable(first["dx"] + i, rate, LOCAL, of_state=first["x"] + i))
+    for i, (f, value) in enumerate(zip(chosen.parameters, p)):
+        source = vehicle.sources.get(f.name)
+        described = replace(f, description=f"{f.description} ({source})") if source else f
+        found.append(Variable(first["p"] + i, described, TUNABLE, float(value)))
+    found += [Variable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(_PLACES)]
+    found.append(Variable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
+    return replace(empty, variables=tuple(found))
+
+
+def _rate(unit: str) -> str:
+    """Returns a unit over a second."""
+    return {"1": "1/s", "m/s": "m/s^2", "rad/s": "rad/s^2", "m/s^2": "m/s^3", "rad/s^2": "rad/s^3"}.get(unit, f"{unit}/s")
