@@ -46,30 +46,28 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
 
 
 # Functions by the module that they are compiled in: advance alone as where it drives here, the same code for the same bits.
-_MODULES = (("advance", "prepare", "size"), ("evaluate",), ("forward",), ("reverse",), ("start",))
+_MODULES = (("advance", "prepare", "size"), ("evaluate",), ("forward",), ("start",))
 
 
 def portable_texts(model: Model, parameters: Mapping[str, float], triple: str, prefix: str) -> Mapping[str, Callable[[], str]]:
-    """Returns by name what writes LLVM modules of `portable_functions` for a target, hidden from other libraries, their names after a
-    prefix."""
+    """Returns by name what writes LLVM modules of `portable_functions` but `reverse` for a target, hidden from other libraries, their names
+    after a prefix. As machine code the gradient of a multibody would take minutes and half of the library; directions serve as well."""
     functions = portable_functions(model, parameters)
 
     def text(names: Sequence[str]) -> str:
         written = module_text(triple, {f"{prefix}{name}": functions[name] for name in names})
         if names == ("start",):
             written = written.replace(f" {FLAGS} ", " ")  # rounded as `initial_state` rounds
-        if names == ("reverse",):
-            # The long sums of a gradient: with another order for each LLVM takes minutes, and gains nothing.
-            written = written.replace(FLAGS, FLAGS.replace(" reassoc", ""))
         return written.replace("define ", "define hidden ")
 
     return {names[0]: partial(text, names) for names in _MODULES}
 
 
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which slopes (nx, nx + nu) and outputs (ny, nx + nu) change with which states and inputs, where held states are solved for."""
+    """Returns which slopes (nx, nx + nu) and outputs (ny, nx + nu) change with which states and inputs, held states being solved for."""
     both = _slopes_and_outputs(model)
-    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(i, k), 1.0)) != 0.0 for k in (0, 1)]) for i in (0, 1))
+    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)])
+                       for row in (0, 1))
     held = [i for i, field in enumerate(model.states) if field.role == "held"]
     behind = slopes[held].any(axis=0)
     for rows in (slopes, outputs):

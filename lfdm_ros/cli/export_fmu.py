@@ -7,9 +7,10 @@ from pathlib import Path
 from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError
 
-EPILOG = """The FMU is for co-simulation and, where the model has no discrete states (gears), for model exchange too. Inputs that are set are
-held over the next step; with FMI 2.0 their slopes can be given (fmi2SetRealInputDerivatives), and with linear_inputs = true inputs belong
-to the step's end. start.x, start.y, start.yaw, start.vx say where the vehicle begins. An --out that ends in .ssp is an SSP.
+EPILOG = """The FMU is for co-simulation and, where the model has no discrete states (gears), for model exchange too. Inputs
+that are set are held over the next step; with FMI 2.0 their slopes can be given (fmi2SetRealInputDerivatives), and
+with linear_inputs = true inputs belong to the step's end. start.x, start.y, start.yaw, start.vx say where the vehicle
+begins. An --out that ends in .ssp is an SSP.
 
 example:
   lfdm export fmu --vehicle hmmwv --model eighteen_dof --out hmmwv.fmu
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         write_fmu(export, args.out, args.fmi, platforms, draws, known)
     kinds = "co-simulation and model exchange" if export.exchange else "co-simulation"
     tunable = sum(v.kind == TUNABLE for v in export.variables)
+    drawn = f", {len(draws)} draws" if draws else ""
     print(f"{args.out}: {export.model.name} of {export.vehicle.name}, FMI {args.fmi}.0, {kinds}, for {', '.join(platforms)}; "
-          f"{tunable} tunable parameters{f', {len(draws)} draws' if draws else ''}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+          f"{tunable} tunable parameters{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
     return 0

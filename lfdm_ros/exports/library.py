@@ -119,7 +119,8 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
     """Writes model.h."""
     model, places, first = export.model, export.places, export.first
     count = first["linear"]
-    start, lower, upper, names, nominal = [0.0] * count, ["-INFINITY"] * count, ["INFINITY"] * count, [""] * count, [1.0] * len(model.states)
+    start, names, nominal = [0.0] * count, [""] * count, [1.0] * len(model.states)
+    lower, upper = ["-INFINITY"] * count, ["INFINITY"] * count
     for v in export.variables:
         names[v.reference] = v.name
         if v.start is not None:
@@ -131,18 +132,10 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
     states = [f.name for f in model.states]
     resting, rates = ([states.index(pair[k]) for pair in model.resting] for k in (0, 1))
     held, continuous = places("held"), places("continuous")
-    declarations = "".join(f"""
-int64_t {level}_size(void);
-void {level}_prepare(const double *, double *);
-int64_t {level}_advance(double *, const double *, const double *, const double *, int64_t, double, double);
-void {level}_evaluate(const double *, const double *, const double *, const double *, double *, double *);
-void {level}_forward(const double *, const double *, const double *, const double *, const double *, const double *, const double *, double *,
-                     double *);
-void {level}_reverse(const double *, const double *, const double *, const double *, const double *, const double *, double *, double *,
-                     double *);
-void {level}_start(const double *, const double *, const double *, double *);""" for level in levels)
-    tables = "\n".join(f"  static const Functions {level} = {{{level}_size, {level}_prepare, {level}_advance, {level}_evaluate, "
-                       f"{level}_forward, {level}_reverse, {level}_start}};" for level in levels)
+    declarations = "\n".join(f"{result} {level}_{name}({arguments});"
+                             for level in levels for name, (result, arguments) in _FUNCTIONS.items())
+    members = "\n".join(f"  {result} (*{name})({arguments});" for name, (result, arguments) in _FUNCTIONS.items())
+    tables = "\n".join(f"  static const Functions {level} = {{{_prefixed(level)}}};" for level in levels)
     chosen = "return here() ? &v3 : &base;" if len(levels) > 1 else f"return &{levels[0]};"
     return f"""/* Written by lfdm_ros: {model.name} of the vehicle {export.vehicle.name}. */
 #include <math.h>
@@ -174,15 +167,7 @@ static const char *const NAMES[{count}] = {{{', '.join(f'"{name}"' for name in n
 {declarations}
 
 typedef struct {{
-  int64_t (*size)(void);
-  void (*prepare)(const double *, double *);
-  int64_t (*advance)(double *, const double *, const double *, const double *, int64_t, double, double);
-  void (*evaluate)(const double *, const double *, const double *, const double *, double *, double *);
-  void (*forward)(const double *, const double *, const double *, const double *, const double *, const double *, const double *, double *,
-                  double *);
-  void (*reverse)(const double *, const double *, const double *, const double *, const double *, const double *, double *, double *,
-                  double *);
-  void (*start)(const double *, const double *, const double *, double *);
+{members}
 }} Functions;
 {_PROCESSOR if len(levels) > 1 else ""}
 static const Functions *functions(void) {{
@@ -192,6 +177,12 @@ static const Functions *functions(void) {{
 """
 
 
+_IN, _OUT = "const double *", "double *"
+_FUNCTIONS = {
+    "size": ("int64_t", "void"), "prepare": ("void", f"{_IN}, {_OUT}"),
+    "advance": ("int64_t", f"{_OUT}, {_IN}, {_IN}, {_IN}, int64_t, double, double"),
+    "evaluate": ("void", ", ".join([_IN] * 4 + [_OUT] * 2)), "forward": ("void", ", ".join([_IN] * 7 + [_OUT] * 2)),
+    "start": ("void", ", ".join([_IN] * 3 + [_OUT]))}
 # Whether processor and system have the vectors of x86-64-v3: AVX2, FMA, BMI2, and YMM registers that the system saves.
 _PROCESSOR = """
 #include <cpuid.h>
@@ -202,6 +193,10 @@ static int here(void) {
   return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 5 & 1) && (b >> 8 & 1);
 }
 """
+
+
+def _prefixed(level: str) -> str:
+    return ", ".join(f"{level}_{name}" for name in _FUNCTIONS)
 
 
 def _number(value: float) -> str:

@@ -26,7 +26,7 @@ def posterior_draws(vehicle_file: Path, export: Exported, count: int) -> list[Dr
     """Takes draws evenly out of the posterior that a vehicle file lies beside.
 
     Raises:
-        InputError: the file is not one of a calibration's result, or the posterior has fewer draws or is of parameters that the model lacks.
+        InputError: the file is no calibration's, or the posterior has fewer draws or parameters that the model lacks.
     """
     from lfdm_ros.calibration.source import from_posterior
 
@@ -66,8 +66,8 @@ def system_structure(export: Exported, fmu: str, draws: Sequence[str]) -> bytes:
     for prefix, name in (("ssc", _SSC), ("ssd", _SSD), ("ssv", _SSV)):
         ElementTree.register_namespace(prefix, name)
 
-    def element(parent: ElementTree.Element, name: str, **attributes: str) -> ElementTree.Element:
-        return ElementTree.SubElement(parent, f"{{{_SSD}}}{name}", attributes)
+    def element(parent: ElementTree.Element, tag: str, /, **attributes: str) -> ElementTree.Element:
+        return ElementTree.SubElement(parent, f"{{{_SSD}}}{tag}", attributes)
 
     root = ElementTree.Element(f"{{{_SSD}}}SystemStructureDescription", version="1.0", name=export.vehicle.name)
     system = element(root, "System", name="system")

@@ -85,7 +85,7 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
     found = [Variable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
     found += [Variable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
     for i, (f, rest) in enumerate(zip(chosen.states, empty.rest)):
-        found.append(Variable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=abs(rest) or 1.0))
+        found.append(Variable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(rest)))
     for i, f in enumerate(chosen.states):
         if f.role == "continuous":
             rate = replace(f, name=f"der(state.{f.name})", unit=_rate(f.unit), description=f"derivative of {f.description}")
@@ -102,3 +102,9 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
 def _rate(unit: str) -> str:
     """Returns a unit over a second."""
     return {"1": "1/s", "m/s": "m/s^2", "rad/s": "rad/s^2", "m/s^2": "m/s^3", "rad/s^2": "rad/s^3"}.get(unit, f"{unit}/s")
+
+
+def _nominal(rest: float) -> float:
+    """Returns the size of a state by its value at rest, where that says something: a tyre's deflection is no metre."""
+    size = abs(float(rest))
+    return float(f"{size:.1g}") if size > 1e-3 else 1.0

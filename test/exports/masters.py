@@ -56,7 +56,8 @@ class Master:
 
         n = len(inputs)
         references = (ctypes.c_uint * n)(*(self.references[name] for name in inputs))
-        self.fmu.fmi2SetRealInputDerivatives(self.fmu.component, references, n, (ctypes.c_int * n)(*[1] * n), (ctypes.c_double * n)(*values))
+        orders, slopes = (ctypes.c_int * n)(*[1] * n), (ctypes.c_double * n)(*values)
+        self.fmu.fmi2SetRealInputDerivatives(self.fmu.component, references, n, orders, slopes)
 
     def drive(self, states: Sequence[str], profile: np.ndarray, interval: float, held: bool = False) -> np.ndarray:
         """Drives over the rows (steering, throttle, brake) of a profile, linear from row to row, or held; returns the states after each."""

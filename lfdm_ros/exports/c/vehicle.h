@@ -254,30 +254,20 @@ static int directional(Vehicle *c, size_t n, const uint32_t *unknowns, size_t m,
   return 1;
 }
 
-/* The gradient of the sum of seed x unknowns by the knowns. */
+/* The gradient of the sum of seed x unknowns by the knowns, a direction for each: exact, and without the code of a gradient. */
 static int adjoint(Vehicle *c, size_t n, const uint32_t *unknowns, size_t m, const uint32_t *knowns, const double *seed, double *result) {
-  double gx[NX], gu[NU], gp[NP + 1], sdx[NX] = {0}, sy[NY] = {0}, *place, *v = c->s.v, h = c->exchange ? 0.0 : v[STEP];
-  if (!evaluate(c)) return 0;
-  for (size_t i = 0; i < n; i++) {
-    if (!unknown_place(c, unknowns[i], &place, sdx, sy)) return 0;
-    *place += seed[i];
-  }
-  c->f->reverse(v + X, v + U, v + P, &h, sdx, sy, gx, gu, gp);
-  if (NH && c->exchange) {
-    double a[NN * NN], transposed[NN * NN], b[NN];
-    slopes_by(c, v + X, v + U, h, NH, HELD, HELD, a);
-    for (int i = 0; i < NH; i++) {
-      for (int j = 0; j < NH; j++) transposed[i * NH + j] = a[j * NH + i];
-      b[i] = -gx[HELD[i]];
-    }
-    if (!solve(NH, transposed, b)) return fail(c, "the held accelerations have no derivative here");
-    for (int i = 0; i < NH; i++) sdx[HELD[i]] += b[i];
-    c->f->reverse(v + X, v + U, v + P, &h, sdx, sy, gx, gu, gp);
-  }
+  static const double one = 1.0;
+  double *slopes = malloc((n ? n : 1) * sizeof *slopes);
+  if (!slopes) return fail(c, "out of memory");
   for (size_t j = 0; j < m; j++) {
-    if (!known_place(c, knowns[j], &place, gx, gu, gp)) return 0;
-    result[j] = *place;
+    result[j] = 0.0;
+    if (!directional(c, n, unknowns, 1, knowns + j, &one, slopes)) {
+      free(slopes);
+      return 0;
+    }
+    for (size_t i = 0; i < n; i++) result[j] += seed[i] * slopes[i];
   }
+  free(slopes);
   return 1;
 }
 
