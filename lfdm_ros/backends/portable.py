@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import casadi as ca
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
+from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
+from lfdm_ros.backends.steps import HALF_IMPLICIT, step_of
 from lfdm_ros.backends.tick_kernel import advance_functions
 from lfdm_ros.compiler.builder import Builder
 from lfdm_ros.compiler.emitter import Code
@@ -41,6 +43,49 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
     both = _slopes_and_outputs(model)
     return {**advance_functions(model, packing=packing), "evaluate": _evaluate(both), "forward": _forward(both),
             "reverse": _evaluate(_reverse(both)), "start": _evaluate(_start(model, parameters))}
+
+
+def batch_function(model: Model, lanes: int) -> Builder:
+    """Returns batch(x, p, u0, u1, vehicles, end, n, h, rise) -> whether all is finite: vehicles side by side, `lanes` in a vector.
+
+    n >= 1 steps of h change x (nx, vehicles) in place, the inputs linear from u0 to u1 (nu, vehicles), with the parameters p (np,
+    vehicles); rise = 1 / n. The vehicles before `end` are advanced, a multiple of `lanes` that is not 0.
+    """
+    one_step = step_of(model, HALF_IMPLICIT)
+    graph = one_step.graph
+    xs, us, ps, (h,) = graph.inputs
+    following = graph.outputs[0]
+    needed = graph.reachable(following)
+    of_step = graph.depends([*xs, *us])
+    code = Code(graph, {**dict.fromkeys(("x", "p", "u0", "u1"), "ptr"), "vehicles": "i64", "end": "i64", "n": "i64", "h": "double",
+                        "rise": "double"}, lanes=lanes)
+    code.jump(needed, [*following, *(i for i in needed if not of_step[i])])
+    carried = Carried(code, [Slot(code.value, before, after) for before, after in zip(xs, following)])
+    total = code.variables(code.real, 1)
+    code.store(code.number(0.0), total, 0, code.real)
+    code.bind(h, code.repeated("%h", code.value))
+    rise = code.repeated("%rise", code.value)
+    with code.loop("0", "%end", lanes) as block:
+
+        def place(array: str, row: int) -> str:
+            return code.element(array, code.integer("add", code.integer("mul", "%vehicles", row), block), code.real)
+
+        for column, node in enumerate(ps):
+            code.bind(node, code.load(place("%p", column), 0, code.value))
+        code.emit(i for i in needed if not of_step[i])
+        for k in range(len(xs)):
+            carried.set(k, code.load(place("%x", k), 0, code.value))
+        before, after = ([code.load(place(u, i), 0, code.value) for i in range(len(us) // len(one_step.times))] for u in ("%u0", "%u1"))
+        interval(code, carried, [Linear.between(code, us, one_step.times, before, after, rise)], [i for i in needed if of_step[i]], "%n")
+        finite = code.number(0.0, lanes)
+        for k in range(len(xs)):
+            code.store(carried.get(k), place("%x", k), 0, code.value)
+            nothing = code.arithmetic("fmul", carried.get(k), code.number(0.0, lanes), code.value)
+            finite = code.arithmetic("fadd", finite, nothing, code.value)
+        for lane in [finite] if lanes == 1 else [code.new(f"extractelement {code.value} {finite}, i32 {i}") for i in range(lanes)]:
+            code.store(code.arithmetic("fadd", code.load(total, 0, code.real), lane, code.real), total, 0, code.real)
+    code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {code.load(total, 0, code.real)}, 0.0')} to i64")
+    return code
 
 
 def _slopes_and_outputs(model: Model) -> ca.Function:
