@@ -1,12 +1,13 @@
-"""Write a vehicle for other tools: as C."""
+"""Write a vehicle for other tools: as C, or for a browser."""
 
 import argparse
 
-from lfdm_ros.cli import export_c
+from lfdm_ros.cli import export_c, export_wasm
 
 EPILOG = export_c.EPILOG
 
-_FORMS = {"c": (export_c, "one C file and its header, which need nothing else")}
+_FORMS = {"c": (export_c, "one C file and its header, which need nothing else"),
+          "wasm": (export_wasm, "WebAssembly, a loader in JavaScript, and a page to drive the vehicle on")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

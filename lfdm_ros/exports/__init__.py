@@ -1,5 +1,6 @@
 """Vehicles for others: as an FMU, as C, as CasADi functions, with what a calibration knows of them."""
 
 from lfdm_ros.exports.c_files import CFiles, write_c
+from lfdm_ros.exports.wasm_files import WasmFiles, write_wasm
 
-__all__ = ["CFiles", "write_c"]
+__all__ = ["CFiles", "WasmFiles", "write_c", "write_wasm"]
