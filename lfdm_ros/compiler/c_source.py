@@ -24,15 +24,20 @@ _LONGEST = 90  # characters of an expression that is written where it is used
 
 @dataclass(frozen=True)
 class CSource:
-    """Definitions of static functions in C, and what must stand before them: typedefs, declarations and helpers in
-    their order, after <stddef.h> and <stdint.h>."""
+    """Definitions of functions in C, and what must stand before them: typedefs, declarations and helpers in their order, after <stddef.h>
+    and <stdint.h>."""
 
     before: tuple[str, ...]
     functions: str
 
+    @property
+    def text(self) -> str:
+        """A whole file."""
+        return "\n".join(["#include <stddef.h>", "#include <stdint.h>", *self.before, self.functions])
 
-def c_source(text: str) -> CSource:
-    """Returns the functions of an LLVM module in C.
+
+def c_source(text: str, linkage: str = "static ") -> CSource:
+    """Returns the functions of an LLVM module in C; `linkage` leads each of them.
 
     Raises:
         NotImplementedError: an instruction, or a use of one, that `Builder` writes in no portable function.
@@ -40,8 +45,7 @@ def c_source(text: str) -> CSource:
     before: dict[str, None] = {}
     written = []
     for header, body in re.findall(r"^define ([^\n]*)\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
-        function = _Function(header, body, before)
-        written.append(function.text())
+        written.append(_Function(f"{linkage}{header}", body, before).text())
     return CSource(tuple(before), "\n".join(written))
 
 
@@ -68,9 +72,9 @@ class _Function:
 
     def __init__(self, header: str, body: str, before: dict[str, None]):
         self._before = before
-        result, name, arguments = re.match(r"(\w+) @(\w+)\((.*)\)", header).groups()  # type: ignore[union-attr]
+        linkage, result, name, arguments = re.match(r"(.*?)(\w+) @(\w+)\((.*)\)", header).groups()  # type: ignore[union-attr]
         self._arguments = [part.rsplit(" ", 1) for part in _FLAG.sub("", arguments).split(", ") if part]
-        self._head = f"static {'void' if result == 'void' else _SCALARS[result]} {name}"
+        self._head = f"{linkage}{'void' if result == 'void' else _SCALARS[result]} {name}"
         self._instructions = [_FLAG.sub("", line).split(", align ")[0] for line in body.splitlines() if line and line != "entry:"]
         compared = {_BITS[element] for element in re.findall(r"[fi]cmp \w+ <\d+ x (\w+)>", body)}
         if len(compared) > 1:

@@ -1,7 +1,6 @@
 """LLVM text as C: the same numbers as LLVM's machine code, for every instruction that a builder writes."""
 
 import ctypes
-import re
 from pathlib import Path
 
 import c_compiler
@@ -26,11 +25,7 @@ MODEL = VEHICLE.model("driven_bicycle")
 
 def in_c(text: str, folder: Path, *flags: str) -> ctypes.CDLL:
     """The functions of a module, compiled from C without a warning."""
-    source = c_source(text)
-    functions = re.sub(r"^static ", "", source.functions, flags=re.MULTILINE)
-    declared = re.findall(r"^(\w+ \w+\(.*\)) \{", functions, re.MULTILINE)
-    folder.joinpath("module.c").write_text("\n".join(["#include <stddef.h>", "#include <stdint.h>", *source.before,
-                                                      *(f"{line};" for line in declared), functions]))
+    folder.joinpath("module.c").write_text(c_source(text, linkage="").text)
     return c_compiler.library(folder / "module.so", "-O1", *flags, folder / "module.c")
 
 
