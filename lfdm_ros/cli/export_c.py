@@ -9,7 +9,7 @@ from lfdm_ros.cli.common import show_progress
 EPILOG = """Steps, batches of vehicles, slopes and outputs with exact derivatives, and the start of a run, in C99 without
 allocation; the header says how each is called. Scalars by default; -DLFDM_VECTORS chooses vectors, which gcc and clang know:
   cc -std=c99 -O2 -c NAME.c
-  gcc -std=c99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-signed-zeros -freciprocal-math \\
+  gcc -std=c99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math -freciprocal-math \\
     -fno-if-conversion -DLFDM_VECTORS -c NAME.c
 
 example:

@@ -497,7 +497,13 @@ class _Function:
         if value.startswith("%") and single.startswith("("):
             single = self._values[value] = self._keep(value, scalar, single)  # it may be written several times
         lanes[int(lane)] = f"({_MASKS[self._mask]})-(int{self._mask}_t){single}" if scalar == "i1" else single
+        self._join(register, type_, lanes)
+
+    def _join(self, register: str, type_: str, lanes: list[str]) -> None:
+        """Sets a register to a vector of lanes, written only where it is needed whole; but not within a branch of what is outside too."""
         self._values[register] = lanes
+        if register not in self._nearby:
+            self._value(type_, register)
 
     def _shuffle(self, register: str, _operation: str, rest: str) -> None:
         (type_, a), (_, b), (_, mask) = (_typed(part) for part in _split(rest))
@@ -510,7 +516,7 @@ class _Function:
                 return found[place] if isinstance(found, list) else f"{self._value(type_, a)}[{place}]"
             return f"{self._value(type_, b)}[{place - width}]"
 
-        self._values[register] = [lane(place) for place in places]
+        self._join(register, f"<{len(places)} x {type_.strip('<>').split(' x ')[1]}>", [lane(place) for place in places])
 
 
 def _split(text: str) -> list[str]:

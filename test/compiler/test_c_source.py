@@ -87,6 +87,20 @@ def test_every_instruction(tmp_path, real, width):
 
 
 @needs_cc
+def test_a_vector_that_a_branch_and_what_follows_use(tmp_path):
+    code = Builder({"a": "ptr", "n": "i64"})
+    both = code.vector_of([code.load("%a", i, "double") for i in range(2)], "double")
+    with code.when(code.new("icmp sgt i64 %n, 0")):
+        code.store(code.arithmetic("fadd", both, both, "<2 x double>"), "%a", 1, "<2 x double>")
+    code.store(code.arithmetic("fmul", both, both, "<2 x double>"), "%a", 0, "<2 x double>")
+    call = in_c(code.text("both", TRIPLE), tmp_path, *c_compiler.VECTORS).both
+    for n, expected in ((0, [4.0, 9.0, 0.0, 0.0]), (1, [4.0, 9.0, 4.0, 6.0])):
+        a = np.array([2.0, 3.0, 0.0, 0.0])
+        call(POINTER(address(a)), INTEGER(n))
+        assert a.tolist() == expected
+
+
+@needs_cc
 @pytest.mark.parametrize("lanes, real", [(1, "double"), (8, "double"), (8, "float")])
 def test_a_batch(tmp_path, lanes, real):
     """The kernel of calibrations, against LLVM's."""

@@ -24,7 +24,7 @@ from lfdm_ros.simulation import Simulator
 
 SECONDS, STEP, SPEED = 3.0, 1e-3, 15.0
 REPEATS = 30
-_FAST = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-freciprocal-math",
+_FAST = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-freciprocal-math",
          "-fno-if-conversion")
 # Of each C: the wheels in vectors, options.
 VARIANTS = {"vectors_o3_native": (True, _FAST), "c99_o2": (False, ("-O2",)), "c99_o3_native": (False, _FAST)}
