@@ -90,7 +90,7 @@ colcon:  ## build the same tree with colcon, in a temporary folder, and run it f
 lock:  ## write requirements.txt anew from pyproject.toml
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install -q uv
 	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
+	  --no-emit-index-url --no-emit-find-links --no-emit-package ziglang --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
 
 .PHONY: clean
 clean:  ## remove .venv and all that was built

@@ -13,7 +13,8 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from lfdm_ros.backends import constants, numba_function, write_object
+from lfdm_ros.backends import constants, numba_function
+from lfdm_ros.exports import write_c
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -43,12 +44,12 @@ def in_numba(x, q, periods):
     return x[VX], x[YAW_RATE], 1e9 * (time.perf_counter() - began) / (periods * STEPS)
 
 
-def in_c(x, p, periods):
+def in_c(periods):
     with tempfile.TemporaryDirectory() as folder:
-        files = write_object(MODEL, Path(folder))
-        subprocess.run(["cc", "-O2", "-I", folder, "-o", f"{folder}/own_loop", Path(__file__).with_suffix(".c"), files.object, "-lm"],
+        files = write_c(VEHICLE, MODEL, Path(folder), "vehicle")
+        subprocess.run(["cc", "-O2", "-I", folder, "-o", f"{folder}/own_loop", Path(__file__).with_suffix(".c"), files.source, "-lm"],
                        check=True)
-        numbers = [repr(float(value)) for value in (15.0, 0.2, *p, *x)]
+        numbers = [repr(value) for value in (10.0, 15.0, 0.2)]
         done = subprocess.run([f"{folder}/own_loop", str(periods), *numbers], check=True, capture_output=True, text=True)
     return [float(word) for word in done.stdout.split()]
 
@@ -56,5 +57,5 @@ def in_c(x, p, periods):
 if __name__ == "__main__":
     p = VEHICLE.vector(MODEL)
     start = initial_state(MODEL, VEHICLE, vx=10.0)
-    for language, found in (("C", in_c(start, p, 2000)), ("numba", in_numba(start.copy(), constants(MODEL, p), 2000))):
+    for language, found in (("C", in_c(2000)), ("numba", in_numba(start.copy(), constants(MODEL, p), 2000))):
         print(f"{language:5} {found[0]:.9f} {found[1]:.9f} {found[2]:.0f}")

@@ -4,7 +4,7 @@ from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, co
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
 from lfdm_ros.backends.model_functions import ARRAYS, SolverFailed, compiled_jacobian, compiled_model_function, implicit_interval
-from lfdm_ros.backends.numba_functions import constants, numba_function, write_object
+from lfdm_ros.backends.numba_functions import constants, numba_function
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
 from lfdm_ros.backends.trajectory_kernels import (
@@ -20,4 +20,4 @@ from lfdm_ros.backends.trajectory_kernels import (
 __all__ = ["ARRAYS", "BACKENDS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchBackend", "BatchKernel", "CasadiModel", "HazardKernel", "RunBatch",
            "SensitivityKernel", "SolverFailed", "advance_kernel", "batch_kernel", "casadi_model", "compile_batch", "compiled_jacobian",
            "compiled_model_function", "constants", "cores", "default_backend", "hazard_kernel", "implicit_interval", "in_parallel",
-           "numba_function", "register_backend", "run_batch", "sensitivity_kernel", "write_object"]
+           "numba_function", "register_backend", "run_batch", "sensitivity_kernel"]

@@ -1,17 +1,13 @@
-"""The compiled equations for callers of their own: from `@numba.njit` code, and as an object file with a header for C."""
+"""The compiled equations for `@numba.njit` code."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lfdm_ros.backends.model_functions import compiled_model_function
-from lfdm_ros.backends.tick_kernel import advance_code, advance_text
-from lfdm_ros.compiler.machine_code import TRIPLE, compile_text
-from lfdm_ros.compiler.reading import COUNT, LAST, SYMBOLS, WIDTH
+from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 
@@ -69,67 +65,3 @@ def constants(model: Model, p: np.ndarray) -> np.ndarray:
     if values.shape != (len(model.parameters),):
         raise ValueError(f"{model.name} has {len(model.parameters)} parameters, got an array of shape {values.shape}")
     return advance_code(model).constants(values)
-
-
-@dataclass(frozen=True)
-class ObjectFiles:
-    """Paths that `write_object` wrote: the object file and its header."""
-
-    object: Path
-    header: Path
-
-
-def write_object(model: Model, folder: Path) -> ObjectFiles:
-    """Writes the model's `advance` as a position-independent object for this processor, and a header that documents it. Raises InputError:
-    the folder cannot be written."""
-    stem = "lfdm_" + "".join(c if c.isalnum() else "_" for c in model.name)
-    text = advance_text(model, prefix=f"{stem}_")
-    files = ObjectFiles(folder / f"{stem}.o", folder / f"{stem}.h")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files.object.write_bytes(compile_text(text, linked=True))
-        files.header.write_text(_header(model, stem, LAST in text), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: the object cannot be written: {error.strerror}") from None
-    return files
-
-
-def _header(model: Model, stem: str, reading: bool) -> str:
-    """Writes the header; `reading`: the code reads arrays by number."""
-    def places(kind: str, fields: tuple[Any, ...]) -> str:
-        lines = [f"  {stem}_{kind}_{field.name} = {i},  /* [{field.unit}] {field.description} */" for i, field in enumerate(fields)]
-        return "\n".join(["enum {", *lines, f"  {stem}_{kind}_count = {len(fields)}", "};", ""])
-
-    guard = f"{stem.upper()}_H"
-    arrays = f"""
-/* What the ground reads by the number in its parameter, to be defined by the caller: addresses of the arrays, their lengths less
-   {WIDTH}, and how many there are. Array 0 is read where a number is none of them. */
-extern const double *const {SYMBOLS["double"]}[];
-extern const int64_t {LAST}[];
-extern const int64_t {COUNT};
-""" if reading else ""
-    return f"""/* {model.name}: {model.description}. For {TRIPLE}; link with -lm. */
-#ifndef {guard}
-#define {guard}
-#include <stdint.h>
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* Places of states, inputs and parameters in their arrays, SI. */
-{places("x", model.states)}
-{places("u", model.inputs)}
-{places("p", model.parameters)}
-/* Numbers that {stem}_prepare writes. */
-int64_t {stem}_size(void);
-/* What depends on the parameters p alone, once for as long as they stay. */
-void {stem}_prepare(const double *p, double *q);
-/* n >= 1 steps of h seconds that change x in place, the inputs linear from u0 to u1; rise = 1.0 / n.
-   Returns whether all of x is finite. */
-int64_t {stem}_advance(double *x, const double *q, const double *u0, const double *u1, int64_t n, double h, double rise);
-{arrays}
-#ifdef __cplusplus
-}}
-#endif
-#endif
-"""

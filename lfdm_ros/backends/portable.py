@@ -8,6 +8,8 @@ import casadi as ca
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
+from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
+from lfdm_ros.backends.steps import HALF_IMPLICIT, step_of
 from lfdm_ros.backends.tick_kernel import advance_functions
 from lfdm_ros.compiler.builder import FLAGS, Builder, module_text
 from lfdm_ros.compiler.emitter import Code
@@ -36,10 +38,7 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
     Raises:
         InputError: the model reads arrays, which no function carries.
     """
-    functions = casadi_model(model)
-    if functions.reading:
-        raise InputError(f"{model.name} reads its ground from arrays, which an export cannot carry; export it on a plane "
-                         f"({model.name.split('/')[0]}) or with the ground as inputs ({model.name.split('/')[0]}/given_ground)")
+    _refuse_arrays(model)
     both = _slopes_and_outputs(model)
     return {**advance_functions(model, packing=packing), "evaluate": _evaluate(both), "forward": _forward(both),
             "reverse": _evaluate(_reverse(both)), "start": _evaluate(_start(model, parameters))}
@@ -73,6 +72,74 @@ def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     for rows in (slopes, outputs):
         rows[rows[:, held].any(axis=1)] |= behind
     return slopes, outputs
+
+
+def batch_function(model: Model, lanes: int) -> Builder:
+    """Returns batch(x, p, u0, u1, vehicles, end, n, h, rise) -> whether all is finite: vehicles side by side, `lanes` in a vector.
+
+    n >= 1 steps of h change x (nx, vehicles) in place, the inputs linear from u0 to u1 (nu, vehicles), with the parameters p (np,
+    vehicles); rise = 1 / n. The vehicles before `end` are advanced, a multiple of `lanes` that is not 0.
+    """
+    one_step = step_of(model, HALF_IMPLICIT)
+    graph = one_step.graph
+    xs, us, ps, (h,) = graph.inputs
+    following = graph.outputs[0]
+    needed = graph.reachable(following)
+    of_step = graph.depends([*xs, *us])
+    code = Code(graph, {**dict.fromkeys(("x", "p", "u0", "u1"), "ptr"), "vehicles": "i64", "end": "i64", "n": "i64", "h": "double",
+                        "rise": "double"}, lanes=lanes)
+    code.jump(needed, [*following, *(i for i in needed if not of_step[i])])
+    carried = Carried(code, [Slot(code.value, before, after) for before, after in zip(xs, following)])
+    total = code.variables(code.real, 1)
+    code.store(code.number(0.0), total, 0, code.real)
+    code.bind(h, code.repeated("%h", code.value))
+    rise = code.repeated("%rise", code.value)
+    with code.loop("0", "%end", lanes) as block:
+
+        def place(array: str, row: int) -> str:
+            return code.element(array, code.integer("add", code.integer("mul", "%vehicles", row), block), code.real)
+
+        for column, node in enumerate(ps):
+            code.bind(node, code.load(place("%p", column), 0, code.value))
+        code.emit(i for i in needed if not of_step[i])
+        for k in range(len(xs)):
+            carried.set(k, code.load(place("%x", k), 0, code.value))
+        before, after = ([code.load(place(u, i), 0, code.value) for i in range(len(us) // len(one_step.times))] for u in ("%u0", "%u1"))
+        interval(code, carried, [Linear.between(code, us, one_step.times, before, after, rise)], [i for i in needed if of_step[i]], "%n")
+        finite = code.number(0.0, lanes)
+        for k in range(len(xs)):
+            code.store(carried.get(k), place("%x", k), 0, code.value)
+            nothing = code.arithmetic("fmul", carried.get(k), code.number(0.0, lanes), code.value)
+            finite = code.arithmetic("fadd", finite, nothing, code.value)
+        for lane in [finite] if lanes == 1 else [code.new(f"extractelement {code.value} {finite}, i32 {i}") for i in range(lanes)]:
+            code.store(code.arithmetic("fadd", code.load(total, 0, code.real), lane, code.real), total, 0, code.real)
+    code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {code.load(total, 0, code.real)}, 0.0')} to i64")
+    return code
+
+
+def casadi_functions(model: Model) -> Mapping[str, ca.Function]:
+    """Returns step, rhs and outputs as `CasadiModel` has them, and dae(x, z, u, p) -> (ode, alg): slopes of the continuous states x, with
+    the held ones z from alg = 0; discrete states are not theirs. Raises InputError: as `portable_functions`."""
+    functions = casadi_model(model)
+    _refuse_arrays(model)
+    roles = [field.role for field in model.states]
+    x, z, d = (ca.SX.sym(name, roles.count(role)) for name, role in (("x", "continuous"), ("z", "held"), ("d", "discrete")))
+    parts = {"continuous": iter(ca.vertsplit(x)), "held": iter(ca.vertsplit(z)), "discrete": iter(ca.vertsplit(d))}
+    state = ca.vertcat(*(next(parts[role]) for role in roles))
+    u, p = ca.SX.sym("u", len(model.inputs)), ca.SX.sym("p", len(model.parameters))
+    slopes = functions.rhs(state, u, p)
+    ode, alg = (ca.vertcat(*(slopes[i] for i, own in enumerate(roles) if own == role)) for role in ("continuous", "held"))
+    found = {"step": functions.step, "rhs": functions.rhs, "outputs": functions.outputs}
+    if "discrete" not in roles:
+        found["dae"] = ca.Function(f"{functions.stem}_dae", [x, z, u, p], [ode, alg], ["x", "z", "u", "p"], ["ode", "alg"])
+    return found
+
+
+def _refuse_arrays(model: Model) -> None:
+    if casadi_model(model).reading:
+        chassis = model.name.split("/")[0]
+        raise InputError(f"{model.name} reads its ground from arrays, which an export cannot carry; export it on a plane "
+                         f"({chassis}) or with the ground as inputs ({chassis}/given_ground)")
 
 
 def _slopes_and_outputs(model: Model) -> ca.Function:
@@ -126,10 +193,10 @@ def _forward(source: ca.Function) -> Code:
                 seeds[node] = graph.input(len(names) + i, element, TANGENT)
                 code.bind(seeds[node], code.load(f"%{directions[i]}", element, code.tangent))
     tangents = Tangents(graph, seeds)
+    ends = [tangents.of(node) for nodes in graph.outputs for node in nodes]
+    code.emit(graph.reachable(end for end in ends if end is not None))
     for name, nodes in zip(source.name_out(), graph.outputs):
         for element, node in enumerate(nodes):
             tangent = tangents.of(node)
-            if tangent is not None:
-                code.emit(graph.reachable([tangent]))
             code.store(code.number(0.0) if tangent is None else code.get(tangent, TANGENT), f"%{name}", element, code.tangent)
     return code

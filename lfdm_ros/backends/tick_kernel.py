@@ -69,10 +69,9 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     return bind
 
 
-def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", packing: bool = True, jumping: bool = True) -> str:
-    """Returns the LLVM module of `advance_functions`, their names after a prefix."""
-    functions = advance_functions(model, scheme, packing, jumping)
-    return module_text(TRIPLE, {f"{prefix}{name}": code for name, code in functions.items()})
+def advance_text(model: Model, scheme: str = HALF_IMPLICIT, packing: bool = True, jumping: bool = True) -> str:
+    """Returns the LLVM module of `advance_functions`."""
+    return module_text(TRIPLE, advance_functions(model, scheme, packing, jumping))
 
 
 def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool = True, jumping: bool = True) -> dict[str, Code]:

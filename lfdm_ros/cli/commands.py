@@ -53,7 +53,7 @@ COMMANDS = _Commands({
     "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
     "list": "list the named scenarios, vehicles, grounds, recipes or stacks",
     "models": "list models; with a name its states, inputs, parameters and units",
-    "export": "write a vehicle for other tools: FMU, CasADi",
+    "export": "write a vehicle for other tools: FMU, C, WebAssembly, CasADi",
     "vehicle": "write a vehicle file, import one of the C++ library LFDM, show one, check its suspension",
     "simulate": "run a vehicle model on a file of driver inputs",
     "plot": "draw a run, from a CSV or a recording, beside another one",

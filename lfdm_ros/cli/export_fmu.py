@@ -20,9 +20,6 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm export fmu`."""
-    parser.add_argument("--vehicle", required=True, help="name in config/vehicles, or a YAML file, as that of a calibration's result")
-    parser.add_argument("--model", default="eighteen_dof", help="model name, see `lfdm models` (default %(default)s)")
-    parser.add_argument("--tyre", help="tyre model (default: the vehicle's)")
     parser.add_argument("--fmi", type=int, choices=(2, 3), default=2, help="version of the interface (default %(default)s)")
     parser.add_argument("--platform", metavar="NAMES", help="linux64, win64, aarch64-linux, macos, by commas (default: this machine's); "
                         "for others than this machine's the extra 'export' is needed")

@@ -1,1 +1,8 @@
-"""Vehicles for others: as an FMU, as C, as CasADi functions, with what a calibration knows of them."""
+"""Vehicles for others: as an FMU, as C, for a browser, as CasADi functions, with what a calibration knows of them."""
+
+from lfdm_ros.exports.c_files import CFiles, write_c
+from lfdm_ros.exports.casadi_files import write_casadi
+from lfdm_ros.exports.fmu import write_fmu
+from lfdm_ros.exports.wasm_files import WasmFiles, write_wasm
+
+__all__ = ["CFiles", "WasmFiles", "write_c", "write_casadi", "write_fmu", "write_wasm"]

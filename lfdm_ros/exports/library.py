@@ -1,9 +1,6 @@
 """Shared libraries of a vehicle for several platforms: LLVM's objects, our C around them, the linker of this machine or of an extra."""
 
-import importlib.util
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ from lfdm_ros.backends.portable import portable_texts
 from lfdm_ros.compiler.machine_code import LEVELS, TRIPLE, CodeTarget, object_code
 from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.exports.variables import PARAMETER, TUNABLE, Exported
+from lfdm_ros.exports.zig import build, zig
 
 _X86 = {"v3": ("x86-64-v3", LEVELS["x86-64-v3"]), "base": ("x86-64", "")}
 _ARM = {"base": ("generic", "")}
@@ -97,22 +95,17 @@ def _objects(export: Exported, target: CodeTarget, level: str, folder: Path) -> 
 
 
 def _link(platform: str, inputs: Sequence[Path], out: Path) -> None:
+    purpose = f"--platform {platform}: linking"
     own = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
     if own:
         command = [own]
-    elif importlib.util.find_spec("ziglang") is not None:
-        command = [sys.executable, "-m", "ziglang", "cc", "-target", PLATFORMS[platform].zig]
     else:
-        needed = "a C compiler (apt install gcc), or the" if platform == own_platform() else "the"
-        raise InputError(f"--platform {platform}: linking for it needs {needed} extra 'export': pip install 'lfdm_ros[export]'")
+        here = " here without a C compiler (apt install gcc)" if platform == own_platform() else ""
+        command = [*zig(purpose + here), "cc", "-target", PLATFORMS[platform].zig]
     options = ["-shared", "-O2", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
-    options += ["-lm"] if out.suffix == ".so" else []
-    options += ["-fPIC", "-Wl,-Bsymbolic"] if out.suffix == ".so" else []
-    files_ = [str(path) for path in inputs]
-    done = subprocess.run([*command, "-o", str(out), *files_, *options], capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
-        raise InputError(f"--platform {platform}: {command[0]} cannot link: {said}")
+    if out.suffix == ".so":
+        options += ["-lm", "-fPIC", "-Wl,-Bsymbolic"]
+    build([*command, "-o", out, *inputs, *options], purpose)
 
 
 def _header(export: Exported, levels: Sequence[str], token: str) -> str:

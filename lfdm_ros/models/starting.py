@@ -1,4 +1,4 @@
-"""Where a run starts: wheels that roll freely, a body that moves along the ground."""
+"""Start of a run: wheels that roll freely, a body that moves along the ground."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,7 @@
 """`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what the others measure, by name; peers."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -197,3 +198,16 @@ def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleTyp
 def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         mpc.measure(1, **options)
+
+
+# -- lfdm bench c_code ------------------------------------------------------------------------------------------------
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_c_code_stands_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    c_code = bench.load_benchmark("c_code")
+    for name, value in {"SECONDS": 0.1, "REPEATS": 1, "VARIANTS": {"c99_o0": (False, ("-O0",))}}.items():
+        monkeypatch.setattr(c_code, name, value)
+    names = [record.name for record in c_code.measure(1, only="eight_dof")]
+    assert names == ["step_ns/eight_dof/llvm", "step_ns/eight_dof/c99_o0", "ratio/eight_dof/c99_o0"]
+    with pytest.raises(InputError, match="matches none of eight_dof"):
+        c_code.measure(1, only="twelve_dof")

@@ -1,0 +1,99 @@
+"""A vehicle's step as C: nanoseconds beside those of our own machine code, by options of the compiler.
+
+`lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the best of REPEATS runs of each in turn, so that
+all see the same machine. `vectors` are the wheels in vectors of gcc.
+"""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+
+from lfdm_lab.benchmarks import _subjects as subjects
+from lfdm_lab.cli.bench import Measurement
+from lfdm_ros.backends.tick_kernel import advance_text
+from lfdm_ros.compiler.c_source import c_source
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Simulator
+
+SECONDS, STEP, SPEED = 3.0, 1e-3, 15.0
+REPEATS = 30
+_FAST = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-freciprocal-math",
+         "-fno-if-conversion")
+# Of each C: the wheels in vectors, options.
+VARIANTS = {"vectors_o3_native": (True, _FAST), "c99_o2": (False, ("-O2",)), "c99_o3_native": (False, _FAST)}
+BEFORE, AFTER = np.array([0.0, 0.3, 0.0]), np.array([0.1, 0.4, 0.0])
+
+
+def measure(runs: int, only: str = "*") -> list[Measurement]:
+    """Measures all numbers of `lfdm bench c_code`, or those of the models that match `only`. Raises InputError: no model matches; there is
+    no C compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        raise InputError("lfdm bench c_code needs a C compiler: apt install gcc")
+    chosen = [model for model in subjects.FOUR_WHEEL_MODELS if fnmatch(model, only)]
+    if not chosen:
+        raise InputError(f"--only {only}: matches none of {', '.join(subjects.FOUR_WHEEL_MODELS)}")
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in chosen:
+            subject = subjects.of_chassis(model)
+            calls = {"llvm": _native(subject)} | {name: _c(subject, compiler, Path(folder, f"{model}_{name}.c"), *variant)
+                                                  for name, variant in VARIANTS.items()}
+            found = [_nanoseconds(calls) for _ in range(runs)]
+            for name in calls:
+                records.append(Measurement.of(f"step_ns/{model}/{name}", [times[name] for times in found], "ns"))
+                if name != "llvm":
+                    records.append(Measurement.of(f"ratio/{model}/{name}", [times[name] / times["llvm"] for times in found], "1"))
+    return records
+
+
+def _nanoseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    best = dict.fromkeys(calls, np.inf)
+    for _ in range(REPEATS):
+        for name, call in calls.items():
+            began = time.process_time_ns()
+            call()
+            best[name] = min(best[name], (time.process_time_ns() - began) * STEP / SECONDS)
+    return best
+
+
+def _native(subject: subjects.Subject) -> Callable[[], object]:
+    simulator = Simulator(subject.vehicle, subject.model, STEP)
+    simulator.reset(vx=SPEED)
+    start = simulator.state.copy()
+
+    def call() -> None:
+        simulator.state[:] = start
+        simulator.advance(BEFORE, AFTER, round(SECONDS / STEP))
+
+    return call
+
+
+def _c(subject: subjects.Subject, compiler: str, source: Path, vectors: bool, options: tuple[str, ...]) -> Callable[[], object]:
+    """Returns a run of the C code."""
+    source.write_text(c_source(advance_text(subject.model, packing=vectors), linkage="").text, encoding="ascii")
+    library = source.with_suffix(".so")
+    subprocess.run([compiler, "-std=c99", *options, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"], check=True)
+    functions = ctypes.CDLL(str(library))
+    functions.size.restype = functions.advance.restype = ctypes.c_int64
+    pointer, real = ctypes.c_void_p, ctypes.c_double
+    functions.advance.argtypes = [pointer] * 4 + [ctypes.c_int64, real, real]
+    p, q = subject.vehicle.vector(subject.model), np.empty(functions.size())
+    functions.prepare(pointer(p.ctypes.data), pointer(q.ctypes.data))
+    simulator = Simulator(subject.vehicle, subject.model, STEP)
+    simulator.reset(vx=SPEED)
+    start, x, steps = simulator.state.copy(), simulator.state.copy(), round(SECONDS / STEP)
+
+    def call() -> None:
+        x[:] = start
+        if not functions.advance(*(a.ctypes.data for a in (x, q, BEFORE, AFTER)), steps, STEP, 1.0 / steps):
+            raise ValueError(f"{source.stem}: the run diverged")
+
+    return call

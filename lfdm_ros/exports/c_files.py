@@ -1,0 +1,191 @@
+"""A vehicle as one C file and one header that need nothing but a few functions of libm."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lfdm_ros import __version__
+from lfdm_ros.backends.portable import batch_function, portable_functions
+from lfdm_ros.compiler.builder import Builder, module_text
+from lfdm_ros.compiler.c_source import c_number, c_source
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.files import reason, write_text
+from lfdm_ros.models import Field, Model
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import Vehicle
+
+LANES = 8  # vehicles in a vector of a batch
+VECTORS = "LFDM_VECTORS"  # the macro that chooses vectors
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_STEPPING = ("prepare", "advance")
+_START = (Field("x", "m", "place at the start, x"), Field("y", "m", "place at the start, y"),
+          Field("yaw", "rad", "heading at the start, + left"), Field("vx", "m/s", "speed at the start"))
+
+
+@dataclass(frozen=True)
+class CFiles:
+    """Paths of a source file and of its header, and the name that begins all names in them."""
+
+    name: str
+    source: Path
+    header: Path
+
+
+def c_name(vehicle: Vehicle, model: Model) -> str:
+    """Returns the name that an export has if none is given: such as hmmwv_eight_dof."""
+    name = re.sub(r"\W", "_", f"{vehicle.name}_{model.name.split('/')[0]}", flags=re.ASCII)
+    return name if _NAME.fullmatch(name) else f"v_{name}"
+
+
+def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFiles:
+    """Writes NAME.c and NAME.h.
+
+    Args:
+        name: begins the names of files and functions; default `c_name`.
+
+    Raises:
+        InputError: the model reads arrays; the name is none in C; the folder cannot be written.
+    """
+    name = name or c_name(vehicle, model)
+    if not _NAME.fullmatch(name):
+        raise InputError(f"--name {quote(name)}: give a name of C: letters, digits and _, beginning with a letter")
+    files = CFiles(name, folder / f"{name}.c", folder / f"{name}.h")
+    source, header = c_texts(vehicle, model, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(files.source, source)
+        write_text(files.header, header)
+    except OSError as error:
+        raise InputError(f"{folder}: the export cannot be written: {reason(error)}") from None
+    return files
+
+
+def c_texts(vehicle: Vehicle, model: Model, name: str) -> tuple[str, str]:
+    """Returns source and header. Raises InputError: the model reads arrays."""
+    scalar, packed = (portable_functions(model, vehicle.parameters, packing) for packing in (False, True))
+    both = {key: code for key, code in scalar.items() if key not in (*_STEPPING, "size")}
+    numbers = max(int(str(functions["size"].result)) for functions in (scalar, packed))
+    common = c_source(module_text("", both))
+
+    def chosen(functions: dict[str, Builder]) -> str:
+        source = c_source(module_text("", functions))
+        return "\n".join([*(line for line in source.before if line not in common.before), source.functions])
+
+    steps = {key: scalar[key] for key in _STEPPING}
+    vectors = {key: packed[key] for key in _STEPPING} | {"batch": batch_function(model, LANES)}
+    title = f"{model.name} of the vehicle {vehicle.name}, written by lfdm_ros {__version__}"
+    source = "\n".join([
+        f"/* {title}. Link with -lm. {VECTORS} chooses code in vectors, for gcc and clang. */",
+        f'#include "{name}.h"', "#include <stddef.h>", "#include <stdint.h>", *common.before, common.functions,
+        f"#ifdef {VECTORS}", chosen(vectors), "#else", chosen(steps), "#endif",
+        _table(f"{name}_parameters", model.parameters, vehicle.vector(model)),
+        _table(f"{name}_rest", model.states, initial_state(model, vehicle)), _CALLS.replace("NAME", name)])
+    return source, _header(vehicle, model, name, numbers, title)
+
+
+def _table(name: str, fields: Sequence[Field], values: np.ndarray) -> str:
+    lines = [f"  {c_number(float(value))},  /* {field.name} [{field.unit}] */" for field, value in zip(fields, values)]
+    return "\n".join([f"const double {name}[{len(fields)}] = {{", *lines, "};"])
+
+
+_CALLS = f"""
+void NAME_start(const double *p, const double *place, double *x) {{ start(p, place, NAME_rest, x); }}
+
+void NAME_prepare(const double *p, double *q) {{ prepare(p, q); }}
+
+int NAME_advance(double *x, const double *q, const double *u0, const double *u1, int n, double h) {{
+  return n < 1 || advance(x, q, u0, u1, n, h, 1.0 / n) != 0;
+}}
+
+int NAME_batch(double *x, const double *p, const double *u0, const double *u1, int vehicles, int n, double h) {{
+  int fine = 1, first = 0;
+  if (n < 1) return 1;
+#ifdef {VECTORS}
+  first = vehicles - vehicles % {LANES};
+  if (first > 0) fine = batch(x, p, u0, u1, vehicles, first, n, h, 1.0 / n) != 0;
+#endif
+  for (int k = first; k < vehicles; ++k) {{
+    double own[NAME_x_count], given[NAME_p_count], q[NAME_q_count], a[NAME_u_count], b[NAME_u_count];
+    for (int i = 0; i < NAME_x_count; ++i) own[i] = x[(size_t)i * (size_t)vehicles + (size_t)k];
+    for (int i = 0; i < NAME_p_count; ++i) given[i] = p[(size_t)i * (size_t)vehicles + (size_t)k];
+    for (int i = 0; i < NAME_u_count; ++i) a[i] = u0[(size_t)i * (size_t)vehicles + (size_t)k];
+    for (int i = 0; i < NAME_u_count; ++i) b[i] = u1[(size_t)i * (size_t)vehicles + (size_t)k];
+    prepare(given, q);
+    if (!advance(own, q, a, b, n, h, 1.0 / n)) fine = 0;
+    for (int i = 0; i < NAME_x_count; ++i) x[(size_t)i * (size_t)vehicles + (size_t)k] = own[i];
+  }}
+  return fine;
+}}
+
+void NAME_evaluate(const double *x, const double *u, const double *p, double h, double *dx, double *y) {{ evaluate(x, u, p, &h, dx, y); }}
+
+void NAME_forward(const double *x, const double *u, const double *p, double h, const double *sx, const double *su, const double *sp,
+                  double *dx, double *y) {{ forward(x, u, p, &h, sx, su, sp, dx, y); }}
+
+void NAME_reverse(const double *x, const double *u, const double *p, double h, const double *sdx, const double *sy, double *gx, double *gu,
+                  double *gp) {{ reverse(x, u, p, &h, sdx, sy, gx, gu, gp); }}
+"""
+
+
+def _header(vehicle: Vehicle, model: Model, name: str, numbers: int, title: str) -> str:
+    def places(kind: str, fields: Sequence[Field], known: frozenset[str] | None = None) -> str:
+        lines = [f"  {name}_{kind}_{field.name} = {i},  /* [{field.unit}] {field.description}"
+                 f"{'' if known is None or field.name in known else '; 0, the model has none'} */" for i, field in enumerate(fields)]
+        return "\n".join(["enum {", *lines, f"  {name}_{kind}_count = {len(fields)}", "};", ""])
+
+    guard = f"{name.upper()}_H"
+    return f"""/* {title}: {model.description}.
+   SI units; axes of ISO 8855: x forward, y to the left, z up; steering is positive to the left. Steps of at most {model.largest_step:g} s.
+   No function keeps anything between calls or allocates memory: several vehicles and threads do not disturb each other. */
+#ifndef {guard}
+#define {guard}
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Places in the arrays of states, inputs, outputs and parameters, and of a start. */
+{places("x", model.states)}
+{places("u", model.inputs)}
+{places("y", model.outputs, model.known)}
+{places("p", model.parameters)}
+{places("place", _START)}
+/* Room for what {name}_prepare writes. */
+enum {{ {name}_q_count = {numbers} }};
+
+/* Parameters of {vehicle.name}, and its state at rest with them. */
+extern const double {name}_parameters[{name}_p_count];
+extern const double {name}_rest[{name}_x_count];
+
+/* The state x of a vehicle that rolls freely from a place, its springs as in {name}_rest. */
+void {name}_start(const double *p, const double *place, double *x);
+
+/* What depends on the parameters p alone, once for as long as they stay. */
+void {name}_prepare(const double *p, double *q);
+
+/* n steps of h [s] that change x in place, the inputs linear from u0 to u1, which may be the same array. Returns 1, or 0 where x is no
+   longer finite. */
+int {name}_advance(double *x, const double *q, const double *u0, const double *u1, int n, double h);
+
+/* The same for vehicles side by side: number i of vehicle k is [i * vehicles + k] of each array. Returns 0 where any x is no longer
+   finite. */
+int {name}_batch(double *x, const double *p, const double *u0, const double *u1, int vehicles, int n, double h);
+
+/* Slopes dx and outputs y, at an instant with h = 0. The slope of a state that is held from step to step is what it changes by. */
+void {name}_evaluate(const double *x, const double *u, const double *p, double h, double *dx, double *y);
+
+/* Derivative of dx and y in the direction (sx, su, sp), exact. */
+void {name}_forward(const double *x, const double *u, const double *p, double h, const double *sx, const double *su, const double *sp,
+                    double *dx, double *y);
+
+/* Gradient (gx, gu, gp) of the sum of sdx * dx and sy * y, exact. */
+void {name}_reverse(const double *x, const double *u, const double *p, double h, const double *sdx, const double *sy,
+                    double *gx, double *gu, double *gp);
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
