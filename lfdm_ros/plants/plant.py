@@ -150,7 +150,7 @@ class PlantSimulator:
         outputs = self._plant.outputs
         if not np.isfinite(outputs).all():
             lost = ", ".join(name for name, value in zip(self._plant.output_names, outputs) if not math.isfinite(value))
-            raise PlantFailed(f"{self.name}: {lost} no finite number at {self.time:g} s", self.time, outputs.copy())
+            raise PlantFailed(f"{self.name}: {lost}: no finite number at {self.time:g} s", self.time, outputs.copy())
 
 
 # What is stepped, ours or not.

@@ -141,13 +141,13 @@ def test_info_lists_the_variables_with_their_units(tmp_path, capsys):
 @pytest.mark.parametrize(("macro", "said"), (
     ("CRASH_AFTER=30", "foreign.fmu crashed while it was stepped at 0.02 s: Segmentation fault"),
     ("HANG_AFTER=30", "foreign.fmu hangs: no answer in 3 s while it was stepped at 0.02 s"),
-    ("NAN_AFTER=30", "vy no finite number")))
+    ("NAN_AFTER=30", ": no finite number at 0.04 s")))
 def test_crash_hang_and_nan_are_one_line_and_a_reset_goes_on(tmp_path, fmi, macro, said):
     plant = open_plant(str(write_plant(tmp_path, fmi, macro, timeout=3.0)), HMMWV)
     plant.reset(vx=10.0)
     plant.advance((0.0, 0.2, 0.0), (0.0, 0.2, 0.0), 20)
     line = refusal(plant.advance, (0.1, 0.2, 0.0), (0.1, 0.2, 0.0), 20)
-    assert said in line or ("NAN" in macro and "no finite number" in line), line
+    assert said in line, line
     if "NAN" not in macro:
         assert "reset it" in refusal(plant.advance, (0.1, 0.2, 0.0), (0.1, 0.2, 0.0), 1)
     plant.reset(vx=10.0)
