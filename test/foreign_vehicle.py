@@ -34,13 +34,16 @@ variables:
   v: {{variable: Chassis.Vy}}
   psi: {{variable: Chassis.Yaw}}
   r: {{variable: Chassis.YawVel}}
+  east: {{variable: Chassis.X}}
   south: {{variable: Chassis.Y, unit: m}}
-constants: {{lock: 0.5 rad, ratio: "16"}}
+  hand: {{variable: HandWheel.Angle}}
+constants: {{lock: 0.6 rad, ratio: "16", ahead: 14.8 mm}}  # of its centre of mass our sprung mass's is so much ahead
 inputs:
   HandWheel.Angle: -steering * lock * ratio
   "Pedals[1]": where(throttle > 0, throttle, 0)
   "Pedals[2]": brake
-outputs: {{x: Chassis.X, y: -south, yaw: -psi, vx: Chassis.Vx, vy: -v, yaw_rate: -r, ax: Ax, ay: -Ay}}
+outputs: {{x: east + ahead * cos(psi), y: -south - ahead * sin(psi), yaw: -psi, vx: Chassis.Vx, vy: -v - ahead * r, yaw_rate: -r,
+  ax: Ax, ay: -Ay, road_wheel_angle: -hand / ratio}}
 start: {{v0: vx}}
 """
 

@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import re
 import tempfile
 import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,6 +52,14 @@ def test_a_foreign_vehicle_moves_in_our_axes_and_units(tmp_path, fmi):
     assert turned == pytest.approx([0.01 * state["yaw_rate"] for state in states[1:]], abs=3e-4)
     assert last["ay"] == pytest.approx(last["vx"] * last["yaw_rate"], rel=0.02)
     assert np.isnan(last["roll"])
+
+
+def test_the_plant_file_of_the_documentation_fits_it(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "plants.md").read_text(encoding="utf-8")
+    (tmp_path / "plant.yaml").write_text(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    write_fmu(tmp_path / "vehicle.fmu")
+    found = check_plant(open_plant(str(tmp_path / "plant.yaml"), HMMWV))
+    assert len(found) == 8 and all(finding.ok for finding in found), found
 
 
 def test_the_same_commands_are_the_same_motion_and_both_versions_agree(tmp_path):
