@@ -50,17 +50,26 @@ start: {{v0: vx}}
 
 def description(fmi: int) -> str:
     """The modelDescription.xml of the foreign vehicle."""
-    units = "".join(f"<Unit name={quoteattr(name)}><BaseUnit {base}/></Unit>" for name, base in _BASES.items())
+    units = "".join(f"<Unit name={quoteattr(unit)}>" + (f"<BaseUnit {_BASES[unit]}/>" if unit in _BASES else "") + "</Unit>"
+                    for unit in dict.fromkeys(unit for _, _, unit, _ in VARIABLES))
     lines = []
     for reference, (name, causality, unit, start) in enumerate(VARIABLES):
         variability = "fixed" if causality == "parameter" else "continuous"
         common = f'name={quoteattr(name)} valueReference="{reference}" causality="{causality}" variability="{variability}"'
         value = f"unit={quoteattr(unit)}" + (f' start="{start}"' if start else "")
         lines.append(f"<ScalarVariable {common}><Real {value}/></ScalarVariable>" if fmi == 2 else f"<Float64 {common} {value}/>")
+    outputs = [reference for reference, (_, causality, _, _) in enumerate(VARIABLES) if causality == "output"]
+    if fmi == 2:
+        unknowns = "".join(f'<Unknown index="{reference + 1}"/>' for reference in outputs)
+        structure = f"<Outputs>{unknowns}</Outputs><InitialUnknowns>{unknowns}</InitialUnknowns>"
+    else:
+        lines.append('<Float64 name="time" valueReference="1000" causality="independent" variability="continuous"/>')
+        structure = "".join(f'<{kind} valueReference="{reference}"/>' for kind in ("Output", "InitialUnknown") for reference in outputs)
     token = "guid" if fmi == 2 else "instantiationToken"
     return (f'<?xml version="1.0" encoding="UTF-8"?><fmiModelDescription fmiVersion="{fmi}.0" modelName="Foreign" {token}="{{foreign}}">'
             f'<CoSimulation modelIdentifier="foreign" canHandleVariableCommunicationStepSize="true"/>'
-            f"<UnitDefinitions>{units}</UnitDefinitions><ModelVariables>{''.join(lines)}</ModelVariables></fmiModelDescription>")
+            f"<UnitDefinitions>{units}</UnitDefinitions><ModelVariables>{''.join(lines)}</ModelVariables>"
+            f"<ModelStructure>{structure}</ModelStructure></fmiModelDescription>")
 
 
 @functools.cache

@@ -95,7 +95,15 @@ static int move(Vehicle *c, const uint32_t *references, size_t n, double *out, c
     return 0;
 }
 
+#define NONE(name) int name(void) { return 3; } /* what it does not offer */
+#define NONE_OF(version, type) NONE(version##Get##type) NONE(version##Set##type)
 #if FMI == 2
+const char *fmi2GetVersion(void) { return "2.0"; }
+const char *fmi2GetTypesPlatform(void) { return "default"; }
+NONE(fmi2SetDebugLogging) NONE(fmi2Reset) NONE_OF(fmi2, Integer) NONE_OF(fmi2, Boolean) NONE_OF(fmi2, String) NONE_OF(fmi2, FMUstate)
+NONE(fmi2FreeFMUstate) NONE(fmi2SerializedFMUstateSize) NONE(fmi2SerializeFMUstate) NONE(fmi2DeSerializeFMUstate)
+NONE(fmi2GetDirectionalDerivative) NONE(fmi2SetRealInputDerivatives) NONE(fmi2GetRealOutputDerivatives) NONE(fmi2CancelStep)
+NONE(fmi2GetStatus) NONE(fmi2GetRealStatus) NONE(fmi2GetIntegerStatus) NONE(fmi2GetBooleanStatus) NONE(fmi2GetStringStatus)
 typedef struct { void *logger, *allocate, *release, *finished, *environment; } Callbacks;
 void *fmi2Instantiate(const char *name, int type, const char *guid, const char *resources, const Callbacks *callbacks, int visible, int log) {
     return type == 1 ? create(guid) : NULL;
@@ -109,6 +117,18 @@ int fmi2SetReal(void *c, const unsigned *references, size_t n, const double *val
 int fmi2GetReal(void *c, const unsigned *references, size_t n, double *values) { return move(c, references, n, values, NULL); }
 int fmi2DoStep(void *c, double now, double span, int forward) { step(c, span); return 0; }
 #else
+const char *fmi3GetVersion(void) { return "3.0"; }
+NONE(fmi3SetDebugLogging) NONE(fmi3Reset) NONE_OF(fmi3, Float32) NONE_OF(fmi3, Int8) NONE_OF(fmi3, UInt8) NONE_OF(fmi3, Int16)
+NONE_OF(fmi3, UInt16) NONE_OF(fmi3, Int32) NONE_OF(fmi3, UInt32) NONE_OF(fmi3, Int64) NONE_OF(fmi3, UInt64) NONE_OF(fmi3, Boolean)
+NONE_OF(fmi3, String) NONE_OF(fmi3, Binary) NONE_OF(fmi3, Clock) NONE_OF(fmi3, FMUState) NONE_OF(fmi3, IntervalDecimal)
+NONE_OF(fmi3, IntervalFraction) NONE_OF(fmi3, ShiftDecimal) NONE_OF(fmi3, ShiftFraction) NONE(fmi3GetNumberOfVariableDependencies)
+NONE(fmi3GetVariableDependencies) NONE(fmi3FreeFMUState) NONE(fmi3SerializedFMUStateSize) NONE(fmi3SerializeFMUState)
+NONE(fmi3DeserializeFMUState) NONE(fmi3GetDirectionalDerivative) NONE(fmi3GetAdjointDerivative) NONE(fmi3EnterConfigurationMode)
+NONE(fmi3ExitConfigurationMode) NONE(fmi3EvaluateDiscreteStates) NONE(fmi3UpdateDiscreteStates) NONE(fmi3EnterEventMode)
+NONE(fmi3EnterStepMode) NONE(fmi3GetOutputDerivatives) NONE(fmi3ActivateModelPartition) NONE(fmi3InstantiateModelExchange)
+NONE(fmi3InstantiateScheduledExecution) NONE(fmi3EnterContinuousTimeMode) NONE(fmi3CompletedIntegratorStep) NONE(fmi3SetTime)
+NONE_OF(fmi3, ContinuousStates) NONE(fmi3GetContinuousStateDerivatives) NONE(fmi3GetEventIndicators)
+NONE(fmi3GetNominalsOfContinuousStates) NONE(fmi3GetNumberOfEventIndicators) NONE(fmi3GetNumberOfContinuousStates)
 void *fmi3InstantiateCoSimulation(const char *name, const char *token, const char *resources, bool visible, bool log, bool events,
                                   bool early, const uint32_t *needed, size_t n, void *environment, void *logger, void *update) {
     return create(token);
