@@ -1,6 +1,6 @@
 /* A vehicle of somebody else as an FMU: single track with Fiala's tyres, in SAE's axes (z down, right positive), km/h and degrees.
 
-   cc -shared -fPIC -DFMI=2|3 [-DCRASH_AFTER=steps] [-DHANG_AFTER=steps] [-DNAN_AFTER=steps] foreign.c -lm -o libforeign.so
+   cc -shared -fPIC -DFMI=2|3 [-DCRASH_AFTER=steps] [-DHANG_AFTER=steps] [-DNAN_AFTER=steps] [-DSLOPES] foreign.c -lm -o libforeign.so
    The declarations are those that FMI 2.0 and 3.0 prescribe; none of their headers is needed. */
 #include <math.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static const double STARTS[COUNT] = {[MASS] = 1.6, [INERTIA] = 2600, [FRONT] = 1
 static const double G = 9.80665, DEG = 0.017453292519943295, KMH = 1 / 3.6, RATIO = 16, STEP = 1e-4;
 
 typedef struct {
-    double value[COUNT], u, v, r, psi, x, y, ax, ay;
+    double value[COUNT], slope[3], u, v, r, psi, x, y, ax, ay;
     long steps;
 } Vehicle;
 
@@ -74,7 +74,13 @@ static void step(Vehicle *c, double span) {
     if (c->steps == CRASH_AFTER) *(volatile int *)0 = 1;
     while (c->steps == HANG_AFTER) ((volatile Vehicle *)c)->steps = HANG_AFTER;
     long parts = lround(ceil(span / STEP - 1e-9));
-    for (long i = 0; i < parts; i++) motion(c, span / parts);
+    double first[3], h = span / parts;
+    memcpy(first, c->value, sizeof first);
+    for (long i = 0; i < parts; i++) {
+        for (int k = 0; k < 3; k++) c->value[k] = first[k] + c->slope[k] * h * (i + 0.5);
+        motion(c, h);
+    }
+    for (int k = 0; k < 3; k++) c->value[k] = first[k] + c->slope[k] * span;
     if (c->steps == NAN_AFTER) c->r = NAN;
     show(c);
 }
@@ -102,7 +108,8 @@ const char *fmi2GetVersion(void) { return "2.0"; }
 const char *fmi2GetTypesPlatform(void) { return "default"; }
 NONE(fmi2SetDebugLogging) NONE(fmi2Reset) NONE_OF(fmi2, Integer) NONE_OF(fmi2, Boolean) NONE_OF(fmi2, String) NONE_OF(fmi2, FMUstate)
 NONE(fmi2FreeFMUstate) NONE(fmi2SerializedFMUstateSize) NONE(fmi2SerializeFMUstate) NONE(fmi2DeSerializeFMUstate)
-NONE(fmi2GetDirectionalDerivative) NONE(fmi2SetRealInputDerivatives) NONE(fmi2GetRealOutputDerivatives) NONE(fmi2CancelStep)
+NONE(fmi2GetDirectionalDerivative)
+NONE(fmi2GetRealOutputDerivatives) NONE(fmi2CancelStep)
 NONE(fmi2GetStatus) NONE(fmi2GetRealStatus) NONE(fmi2GetIntegerStatus) NONE(fmi2GetBooleanStatus) NONE(fmi2GetStringStatus)
 typedef struct { void *logger, *allocate, *release, *finished, *environment; } Callbacks;
 void *fmi2Instantiate(const char *name, int type, const char *guid, const char *resources, const Callbacks *callbacks, int visible, int log) {
@@ -116,6 +123,16 @@ int fmi2Terminate(void *c) { return 0; }
 int fmi2SetReal(void *c, const unsigned *references, size_t n, const double *values) { return move(c, references, n, NULL, values); }
 int fmi2GetReal(void *c, const unsigned *references, size_t n, double *values) { return move(c, references, n, values, NULL); }
 int fmi2DoStep(void *c, double now, double span, int forward) { step(c, span); return 0; }
+int fmi2SetRealInputDerivatives(void *c, const unsigned *references, size_t n, const int *orders, const double *values) {
+#ifndef SLOPES
+    return 3;
+#endif
+    for (size_t i = 0; i < n; i++) {
+        if (references[i] > 2 || orders[i] != 1) return 3;
+        ((Vehicle *)c)->slope[references[i]] = values[i];
+    }
+    return 0;
+}
 #else
 const char *fmi3GetVersion(void) { return "3.0"; }
 NONE(fmi3SetDebugLogging) NONE(fmi3Reset) NONE_OF(fmi3, Float32) NONE_OF(fmi3, Int8) NONE_OF(fmi3, UInt8) NONE_OF(fmi3, Int16)

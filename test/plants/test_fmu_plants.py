@@ -77,6 +77,23 @@ def test_the_same_commands_are_the_same_motion_and_both_versions_agree(tmp_path)
     np.testing.assert_array_equal(outputs(2), outputs(3))
 
 
+def test_inputs_are_linear_within_a_tick(tmp_path):
+    """By their derivatives where the FMU takes them, all in one step of it; else by the middle of each of its steps."""
+    ends = []
+    for slopes in (False, True):
+        path = write_plant(tmp_path)
+        if slopes:
+            xml = description(2).replace("canHandle", 'canInterpolateInputs="true" canHandle')
+            write_fmu(tmp_path / "foreign.fmu", 2, "SLOPES", xml=xml)
+        plant = open_plant(str(path), HMMWV)
+        plant.reset(vx=15.0)
+        plant.advance((0.0, 0.2, 0.0), (0.2, 0.4, 0.0), 100)
+        plant.advance((0.2, 0.4, 0.0), (0.2, 0.4, 0.0), 100)
+        ends.append(plant.outputs[[plant.output_index[name] for name in ("x", "y", "yaw", "vx", "vy", "yaw_rate", "road_wheel_angle")]])
+    np.testing.assert_allclose(*ends, rtol=1e-3, atol=1e-5)
+    assert ends[1][6] == pytest.approx(0.12)
+
+
 @pytest.mark.parametrize("fmi", (2, 3))
 def test_the_importer_agrees_with_fmpy(tmp_path, fmi):
     """FMPy (another importer) finds no fault in the FMU and steps it to the same bits."""
