@@ -92,7 +92,8 @@ class Instance:
         try:
             self._library = ctypes.CDLL(task["library"], mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as error:
-            raise Failed(f"its library cannot be loaded: {error}") from None
+            text = str(error).replace(task["library"], os.path.basename(task["library"]))
+            raise Failed(f"its library cannot be loaded: {text}") from None
         self._functions: dict[str, Any] = {}
         if self.version == 2:
             libc = ctypes.CDLL(None)
