@@ -1,4 +1,4 @@
-"""The tables in docs/own_vehicle.md, from the declarations: python -m lfdm_lab.mapping_page docs/own_vehicle.md"""
+"""The tables in docs/own_vehicle.md and docs/plants.md, from the declarations: python -m lfdm_lab.mapping_page docs/own_vehicle.md"""
 
 import re
 import sys
@@ -8,9 +8,10 @@ from pathlib import Path
 from lfdm_ros.bags.expressions import FUNCTIONS
 from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, Key
 from lfdm_ros.files import write_text
+from lfdm_ros.plants.fmu_plant import KEYS as PLANT_KEYS
 from lfdm_ros.resources import share_directory
 
-BEGIN, END = "<!-- mapping tables: python -m lfdm_lab.mapping_page docs/own_vehicle.md -->", "<!-- end of mapping tables -->"
+BEGIN, END = "<!-- mapping tables: python -m lfdm_lab.mapping_page docs/{} -->", "<!-- end of mapping tables -->"
 # Topics that calibrations read, with the type of their messages.
 TOPICS = {"vehicle/state": "VehicleState", "control/command": "DriverCommand"}
 
@@ -27,11 +28,20 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def written_into(page: str) -> str:
-    """Returns a page with the tables between its marks."""
-    before, _, rest = page.partition(BEGIN)
+def plant_file() -> str:
+    """Returns the table of a plant file's keys."""
+    return "\n".join(_keys(PLANT_KEYS)).strip()
+
+
+PAGES = {"own_vehicle.md": markdown, "plants.md": plant_file}
+
+
+def written_into(page: str, name: str) -> str:
+    """Returns a page with the tables between its marks; `name`: of PAGES."""
+    begin = BEGIN.format(name)
+    before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+    return f"{before}{begin}\n\n{PAGES[name]()}\n\n{END}{after}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -65,4 +75,4 @@ def _place(array: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    write_text(path, written_into(path.read_text(encoding="utf-8")))
+    write_text(path, written_into(path.read_text(encoding="utf-8"), path.name))

@@ -5,17 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from lfdm_lab.mapping_page import BEGIN, written_into
+from lfdm_lab.mapping_page import BEGIN, PAGES, written_into
 from lfdm_ros.bags.mapping import load_mapping
 from lfdm_ros.bags.mapping_keys import FORMATS, SOURCE_KEYS
 from lfdm_ros.bags.sources import READERS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own_vehicle.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "own_vehicle.md").read_text(encoding="utf-8")
 
 
-def test_the_tables_are_those_of_the_declarations():
-    assert PAGE.count(BEGIN) == 1
-    assert written_into(PAGE) == PAGE, "python -m lfdm_lab.mapping_page docs/own_vehicle.md"
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tables_are_those_of_the_declarations(name):
+    page = (DOCS / name).read_text(encoding="utf-8")
+    assert page.count(BEGIN.format(name)) == 1
+    assert written_into(page, name) == page, f"python -m lfdm_lab.mapping_page docs/{name}"
 
 
 def test_every_format_has_a_reader_and_its_keys_are_told():

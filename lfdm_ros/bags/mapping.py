@@ -150,7 +150,7 @@ def load_mapping(path: str | Path) -> MappingFile:
         if not isinstance(items.get("by_recording", {}), Mapping):
             raise InputError(f"{path}: sources.{name}.by_recording must map recordings to keys")
     mapping = MappingFile(
-        path=path, time_origin=origin, between_rows=between, constants=_constants(content.get("constants") or {}, path),
+        path=path, time_origin=origin, between_rows=between, constants=read_constants(content.get("constants") or {}, f"{path}: constants"),
         source_items=sources,
         topics=tuple(_topic(name, items, f"{path}: topics.{name}", tuple(sources)) for name, items in topics.items()))
     for name, items in sources.items():
@@ -252,7 +252,7 @@ def _range(items: Mapping[str, Any], where: str) -> tuple[float, float] | None:
 def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
     documents.mapping(items, where, optional=names(TIME_KEYS))
     given = [key for key in ("column", "rate", "source", "stamp") if key in items]
-    offset = _quantity(items.get("offset", "0 s"), "s", f"{where}.offset")
+    offset = read_quantity(items.get("offset", "0 s"), "s", f"{where}.offset")
     if not given and FORMATS[form].timed:
         return Clock(stamp=HEADER, offset=offset)
     if len(given) != 1:
@@ -268,10 +268,10 @@ def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
         if not isinstance(row, int) or row < 0:
             raise InputError(f"{where}.first_row is {quote(row)}; write the number of a row, counted from 0")
         return Clock(source=str(items["source"]), first_row=row, offset=offset)
-    rate = _quantity(items["rate"], "Hz", f"{where}.rate")
+    rate = read_quantity(items["rate"], "Hz", f"{where}.rate")
     if not rate > 0.0:
         raise InputError(f"{where}.rate must be positive")
-    return Clock(rate=rate, start=_quantity(items.get("start", "0 s"), "s", f"{where}.start"), offset=offset)
+    return Clock(rate=rate, start=read_quantity(items.get("start", "0 s"), "s", f"{where}.start"), offset=offset)
 
 
 def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic:
@@ -308,26 +308,28 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
     return Topic(name, where, msgtype, source, None if changes is None else str(changes), tuple(fields), tuple(texts))
 
 
-def _constants(items: Any, path: Path) -> dict[str, Quantity]:
-    where = f"{path}: constants"
+def read_constants(items: Any, where: str) -> dict[str, Quantity]:
+    """Returns numbers with a unit by names for expressions. Raises InputError, after `where`: something else."""
     if not isinstance(items, Mapping):
         raise InputError(f"{where} must map names to a number and a unit")
     constants = {}
     for name, value in items.items():
         if not str(name).isidentifier():
             raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write letters, digits and _")
-        constants[str(name)] = _number_and_unit(value, f"{where}.{name}")
+        constants[str(name)] = number_and_unit(value, f"{where}.{name}")
     return constants
 
 
-def _quantity(value: Any, unit: str, where: str) -> float:
+def read_quantity(value: Any, unit: str, where: str) -> float:
+    """Returns a number, written with its unit, in `unit`. Raises InputError, after `where`: something else, or another dimension."""
     try:
-        return float(in_unit(_number_and_unit(value, where), unit))
+        return float(in_unit(number_and_unit(value, where), unit))
     except ValueError as error:
         raise InputError(f"{where} is {quote(value)}: {error}") from None
 
 
-def _number_and_unit(value: Any, where: str) -> Quantity:
+def number_and_unit(value: Any, where: str) -> Quantity:
+    """Returns a number written with its unit: 0.47 m. Raises InputError, after `where`: it is something else."""
     written = str(value)
     match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", written) if len(written) <= QUOTED else None
     if match is None or not math.isfinite(float(match[1])):

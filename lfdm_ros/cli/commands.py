@@ -59,6 +59,7 @@ COMMANDS = _Commands({
     "plot": "draw a run, from a CSV or a recording, beside another one",
     "soil": "list the named soils, and how a wheel stands and pulls on them",
     "drive": "let the controller or an operator drive a scenario, without ROS",
+    "fmu": "tell what is in an FMU; check the plant file by which one is driven",
     "cockpit": "drive and watch a vehicle on a page in the browser",
     "teleop": "drive by the keys of this terminal, or a joystick, on ROS",
     "bag": "record, inspect and import rosbag2 recordings",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lfdm_ros.cli.common import add_former, show_progress
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
@@ -27,6 +27,7 @@ EPILOG = """example:
   lfdm drive obstacle_field_60 --seed 7 --density 8
   lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
   lfdm drive curve --ground ice_in_the_bend
+  lfdm drive nato_lane_change --plant plant.yaml
   lfdm drive slalom --model eighteen_dof --set model=eight_dof --json
   lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
@@ -46,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
                         "as its file says, known to the controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--model", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
-    add_former(parser, "--plant", "--model")
+    parser.add_argument("--plant", metavar="FILE", help="drive a vehicle that others simulate: a plant file (docs/plants.md), an FMU, or a "
+                        "registered plant; outline, sensors, actuators and the controller's model are still --vehicle's")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="its tyre model (default: tmeasy where the vehicle has it, else its "
                         "own)")
     parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
@@ -104,7 +106,12 @@ def run(args: argparse.Namespace) -> int:
         # The maps live as long as these two.
         on_ground, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
         driven, predicted, tyre = on_ground.vehicle, known.vehicle, on_ground.tyre(args.model or "", args.tyre)
-    plant = PlantSettings.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+    if args.plant:
+        from lfdm_ros.plants.checks import warnings_of
+
+        for warning in warnings_of(args.plant, vehicle):
+            print(f"warning: {warning}", file=sys.stderr)
+    plant = PlantSettings.of(vehicle, args.model, tyre, plant=args.plant or "", state_age=args.state_age, lidar=LidarSettings(**lidar),
                      radar=RadarSettings(**radar) if args.radar or radar else None,
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver
@@ -134,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
             "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
             "delay": vehicle.actuators.delay + plant.state_age + args.latency,
             **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
+    if args.plant and found.why:
+        print(f"lfdm drive: {found.why}", file=sys.stderr)
     if args.json:
         print(json.dumps(what))
     else:
@@ -158,6 +167,8 @@ def _check(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if value is not None and not 0.0 <= value <= 2.0:
             raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
+    if args.plant is not None and (given := [name for name in ("model", "tyre", "ground") if getattr(args, name) is not None]):
+        raise InputError(f"--plant with --{given[0]}: a plant has its own; leave one of them out (a model of ours goes by --model)")
     require_figure(args.figure)
     if args.animation is not None:
         from lfdm_ros.engine.run_pictures import require_animation
@@ -179,8 +190,10 @@ def _print(name: str, what: dict[str, Any]) -> None:
         print(f"  least clearance {what['least_clearance']:.2f} m")
     if what["largest_error"] is not None:
         print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
-    print(f"  least wheel load {100.0 * what['least_load']:.0f} % of the static one, at most {what['lateral_acceleration']:.1f} m/s^2 "
-          "to the side")
+    shown = (("least_load", 100.0, "least wheel load {:.0f} % of the static one"),
+             ("lateral_acceleration", 1.0, "at most {:.1f} m/s^2 to the side"))
+    if known := [text.format(scale * what[name]) for name, scale, text in shown if what[name] is not None]:
+        print(f"  {', '.join(known)}")
     print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in what['outcomes'].items())}; "
           "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
     if what["violated"]:

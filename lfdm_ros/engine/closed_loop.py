@@ -19,6 +19,8 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
+from lfdm_ros.plants.plant import AnySimulator
+from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
@@ -33,13 +35,15 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 class PlantSettings:
     """Settings of the simulated vehicle, and of the sensors and delay between it and the controller.
 
-    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; state_age: age of a state when it
+    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; plant: a plant of others in their
+    place, as `open_plant` takes it; state_age: age of a state when it
     arrives [s]; radar: beside the LIDAR, None: there is none; seed: of the noise of both. Actuators and outline are the vehicle's.
     """
 
     model: str = "twenty_four_dof"
     tyre: str | None = "tmeasy"
     step: float = 1e-3
+    plant: str = ""
     state_age: float = 0.0
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
     radar: RadarSettings | None = None
@@ -64,9 +68,9 @@ class Run:
 
     reached: time at the goal or the path's end [s], nan if never; collisions: names of obstacles hit; least_clearance [m], inf without
     obstacles; lifted: time with one wheel or more without load [s]; least_load: of any wheel, as share of its load at the start;
-    diverged: the simulation did; length: distance driven [m]; largest_error: distance from the path [m], nan without one; outside: largest
-    distance of a corner out of the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as in `models.spinning`; blocked,
-    cold_starts: cycles.
+    diverged: the simulation did, why: how; length: distance driven [m]; largest_error: distance from the path [m], nan without one;
+    outside: largest distance of a corner out of the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as in
+    `models.spinning`; blocked, cold_starts: cycles. Figures that a plant does not give are nan.
     """
 
     output_names: tuple[str, ...]
@@ -88,6 +92,7 @@ class Run:
     sideslip: float
     blocked: int
     cold_starts: int
+    why: str = ""
 
     def column(self, name: str) -> np.ndarray:
         """Returns one of the outputs over time (n,)."""
@@ -105,7 +110,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         patience: time at standstill [s] after which the run ends.
 
     Raises:
-        InputError: the vehicle lacks parameters of the plant's model, or the scenario has no task.
+        InputError: the vehicle lacks parameters of the plant's model, or a plant of others cannot begin; the scenario has no task.
     """
     plant = plant or PlantSettings()
     period = controller.settings.period
@@ -115,7 +120,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     monitor = RunMonitor(scenario.world, vehicle.footprint, driven.index, path, scenario.corridor)
     observer = _Observer(monitor, scenario, driven, period)
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
-    reached, diverged, blocked, cold = math.nan, False, 0, 0
+    reached, diverged, why, blocked, cold = math.nan, False, "", 0, 0
     for k in range(max(1, round(scenario.duration / period))):
         now = k * period
         rows.append(driven.outputs)
@@ -145,22 +150,24 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         try:
             if any(observer.check_chunk(time) for time in driven.advance(now)):
                 break
-        except SimulationDiverged:
-            diverged = True
+        except SimulationDiverged as error:
+            diverged, why = True, str(error)
             break
     table, o, verdict = np.array(rows), observer, monitor.verdict
     way = float(np.hypot(*np.diff(table[:, driven.place[:2]], axis=0).T).sum())
     return Run(driven.simulator.output_names, period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
                np.array(seconds), outcomes, violated, reached, (verdict.first_collision,) if verdict.collisions else (),
                verdict.least_clearance, o.lifted, o.least_load, diverged, way, monitor.path_error if path is not None else math.nan,
-               monitor.excursion, o.sideslip, blocked, cold)
+               monitor.excursion, o.sideslip, blocked, cold, why)
 
 
 class _Driven:
     """The simulated vehicle behind its actuators, with its past states, as they arrive late. outputs: the present ones."""
 
     def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: PlantSettings, period: float) -> None:
-        self.simulator, start = Simulator(vehicle, plant.model, plant.step, plant.tyre), scenario.initial
+        self.simulator: AnySimulator = open_plant(plant.plant, vehicle) if plant.plant else Simulator(
+            vehicle, plant.model, plant.step, plant.tyre)
+        start = scenario.initial
         self.simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
         self.actuator, self._selector, self._inputs = Actuator.of(vehicle.actuators), Selector(), np.zeros(3)
         self.index = self.simulator.output_index
@@ -169,9 +176,13 @@ class _Driven:
         model = self.simulator.model
         self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
-        self._steps = max(1, round(CHUNK / plant.step))
-        self.chunk = self._steps * plant.step
+        step = self.simulator.dt
+        self._steps = max(1, round(CHUNK / step))
+        self.chunk = self._steps * step
         self._chunks = max(1, round(period / self.chunk))
+        if plant.plant and abs(self._chunks * self.chunk - period) > 1e-9:
+            raise InputError(f"{plant.plant}: the controller's period of {period:g} s is no whole number of chunks of {self.chunk:g} s; "
+                             f"choose a step that divides {CHUNK:g} s, such as 1 ms")
         self._late = round(plant.state_age / self.chunk)
         self.outputs = self.simulator.outputs.copy()
         self._states = [self.outputs]  # one a chunk
@@ -243,7 +254,8 @@ class _Observer:
         obstacles = scenario.world.obstacles
         self._fastest = max((math.hypot(o.vx, o.vy) for o in obstacles), default=0.0)
         self._near_by, self._reach = (-math.inf if obstacles else math.inf), 0.0
-        self.lifted, self.least_load, self.sideslip, self.standing = 0.0, 1.0, 0.0, 0.0
+        self.lifted, self.sideslip, self.standing = 0.0, 0.0, 0.0
+        self.least_load = 1.0 if np.isfinite(self._static).all() else math.nan  # which minima keep
 
     def check_cycle(self, now: float) -> bool:
         """Checks for contact at the start of a cycle."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lfdm_ros.engine.command_hold import Inputs
+from lfdm_ros.errors import InputError
+from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.world import Pose
@@ -18,10 +20,10 @@ _ACTUATOR_HOLD = 0.002
 Between = Callable[[np.ndarray], np.ndarray]
 
 
-class Plant:
-    """A simulator with its actuators, selector and the stage between."""
+class ActuatedPlant:
+    """A simulator, ours or a plant of others, with its actuators, selector and the stage between."""
 
-    def __init__(self, simulator: Simulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
+    def __init__(self, simulator: AnySimulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
         """Connects the simulator with its actuators.
 
         Args:
@@ -32,7 +34,6 @@ class Plant:
         self.simulator, self.steps = simulator, steps
         self._actuator, self._between = actuator, between
         self._selector = Selector()
-        self._speed = [f.name for f in simulator.model.states].index("vx")
         self.inputs = np.zeros(3)  # of the last step
 
     @property
@@ -49,8 +50,14 @@ class Plant:
             self._actuator.reset(time)
 
     def swap(self, simulator: Simulator) -> None:
-        """Replaces the simulator by another of the same model and step, from the state reached."""
+        """Replaces the simulator by another of the same model and step, from the state reached.
+
+        Raises:
+            InputError: a plant of others drives.
+        """
         present = self.simulator
+        if not isinstance(present, Simulator):
+            raise InputError(f"{present.name} is a plant of others; its parameters are its own")
         simulator.jump(present.state, round(present.time / present.dt), self.inputs)
         self.simulator = simulator
 
@@ -76,4 +83,4 @@ class Plant:
     def _reaching(self, inputs: np.ndarray) -> np.ndarray:
         if self._between is not None:
             inputs = self._between(inputs)
-        return self._selector.through(inputs, float(self.simulator.state[self._speed]))
+        return self._selector.through(inputs, self.simulator.speed)

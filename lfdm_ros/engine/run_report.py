@@ -25,7 +25,7 @@ def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
         "lifted": run.lifted, "least_load": _number(run.least_load), "diverged": run.diverged,
         "stands": bool(abs(vx[-1]) < STANDING), "seconds": float(run.times[-1]), "length": run.length,
         "mean_speed": float(vx.mean()), "largest_error": _number(run.largest_error), "outside": run.outside, "sideslip": run.sideslip,
-        "lateral_acceleration": float(np.abs(run.column("ay")).max()), "cycles": len(run.seconds), "blocked": run.blocked,
+        "lateral_acceleration": _number(np.abs(run.column("ay")).max()), "cycles": len(run.seconds), "blocked": run.blocked,
         "cold_starts": run.cold_starts, "outcomes": dict(sorted(run.outcomes.items())), "violated": dict(sorted(run.violated.items())),
         "cycle_ms": quantiles(1e3 * run.seconds)}
 

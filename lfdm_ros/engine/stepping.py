@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from lfdm_ros.engine.command_hold import CommandHold, Inputs
 from lfdm_ros.engine.pacing import AnswerWindow, Pacer, SpeedMeter, slowed_by
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.errors import InputError
+from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.vehicles import Vehicle
@@ -50,14 +51,14 @@ class Status:
 
 
 class Stepper:
-    """Loop of a Simulator, tick by tick in a thread of its own.
+    """Loop of a simulator, ours or a plant of others, tick by tick in a thread of its own.
 
     A tick is one publishing period: one call of Simulator.advance, then one call of `publish`. Time is counted in whole
     ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it, but never together with `forget`
     of a reset, and never after it with a state from before: the lock `_telling` is around both, taken before `_wake`.
     """
 
-    def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandHold, publish: Publish, *,
+    def __init__(self, simulator: AnySimulator, steps_per_tick: int, stepping: str, gate: CommandHold, publish: Publish, *,
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
                  actuator: Actuator | None = None, answer_timeout: float = 0.0, has_driver: Callable[[], bool] = lambda: True,
                  deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:
@@ -78,7 +79,7 @@ class Stepper:
             failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
                 has ended with an exception.
         """
-        self._plant = Plant(simulator, steps_per_tick, actuator)
+        self._plant = ActuatedPlant(simulator, steps_per_tick, actuator)
         self._period_ns = self._plant.period_ns
         self._lockstep = stepping == LOCKSTEP
         self._gate = gate

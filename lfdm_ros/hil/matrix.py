@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from lfdm_ros.engine.command_hold import CommandHold
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.can_bus import CanLink
 from lfdm_ros.hil.can_messages import require_can
@@ -74,7 +74,7 @@ def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injecto
     realism, faults = realism or Realism(), faults or Injector()
     vehicle = load_vehicle("hmmwv", [f"{name}={value!r}" for name, value in realism.vehicle.items()])
     simulator = Simulator(vehicle, model="eight_dof", dt=1e-3)
-    plant = Plant(simulator, round(1.0 / RATE / simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
+    plant = ActuatedPlant(simulator, round(1.0 / RATE / simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
     plant.reset(Pose(speed=speed), 0.0)
     gate = CommandHold(timeout=0.2, timeout_ramp=1.0, timeout_brake=0.5)
     return Rig(plant, link, gate, pace, listeners, realism=realism, faults=faults)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lfdm_ros.engine.command_hold import CommandHold, Inputs
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.hil.e2e import INIT, INVALID
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
@@ -80,7 +80,7 @@ class Listeners:
 class Rig:
     """Runs a plant against a link in a thread of its own."""
 
-    def __init__(self, plant: Plant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
+    def __init__(self, plant: ActuatedPlant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
         """Makes the rig.
 

@@ -11,7 +11,7 @@ from typing import Any
 from rosgraph_msgs.msg import Clock
 
 from lfdm_ros.engine.command_hold import Inputs
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
@@ -165,7 +165,7 @@ class VehicleEnd(_End):
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
         pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
         world = scenario.world if scenario else World()
-        plant = Plant(simulator, steps_in_tick(node, "rate", simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
+        plant = ActuatedPlant(simulator, steps_in_tick(node, "rate", simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
         plant.reset(pose, 0.0)
         every = max(1, round(value("rate") / value("publish_rate")))
 

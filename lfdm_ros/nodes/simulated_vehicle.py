@@ -16,6 +16,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.vehicle_on_ground import SOFT_TYRE, Edges, VehicleOnGround
 from lfdm_ros.msg import VehicleDescription, VehicleState
+from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
@@ -32,7 +33,7 @@ from lfdm_ros.vehicles import Vehicle
 
 
 def simulator_of(node: Component, vehicle: Vehicle, on_ground: VehicleOnGround) -> Simulator:
-    """Makes a simulator by the node's parameters model, physics_step and tyre, and by the ground; its compiled kernels are loaded, so that
+    """Makes our simulator by the node's parameters model, physics_step, tyre and by the ground; its compiled kernels are loaded, so that
     the first tick is as quick as the others. Raises InputError as Simulator does."""
     model = node.value("model")
     simulator = Simulator(vehicle, model, node.value("physics_step"), on_ground.tyre(model, node.value("tyre") or None))
@@ -88,7 +89,7 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
 class GroundWatch:
     """Monitor of a vehicle on its map: warns in the log and counts for /diagnostics."""
 
-    def __init__(self, node: Component, simulator: Simulator, ground: GroundDescription | None, scenario: Scenario | None,
+    def __init__(self, node: Component, simulator: AnySimulator, ground: GroundDescription | None, scenario: Scenario | None,
                  pose: Pose) -> None:
         """Warns of what the map or the model leaves out. Raises InputError: the vehicle begins off the map."""
         self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
@@ -173,7 +174,7 @@ class VehicleTopics:
         withholds_scan: a fault on purpose: no scan is published.
     """
 
-    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: GroundDescription | None = None,
+    def __init__(self, node: Component, simulator: AnySimulator, vehicle: Vehicle, ground: GroundDescription | None = None,
                  sensors: SensorTopics | None = None) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose, self._tilt = ([simulator.output_index[name] for name in names] for names in (("x", "y", "yaw"), ("roll", "pitch")))

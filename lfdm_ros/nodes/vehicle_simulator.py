@@ -33,6 +33,9 @@ from lfdm_ros.nodes.simulated_vehicle import (
     steps_in_tick,
     vehicle_endpoints,
 )
+from lfdm_ros.plants.checks import check_plant
+from lfdm_ros.plants.plant import AnySimulator, PlantSimulator
+from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, publishes, serves, subscribes
@@ -56,6 +59,9 @@ FAULTS = {"freeze_state": "the state is frozen", "withhold_scan": "no scan", "im
 _ICE = FrictionLink(0.001, 1.5)
 
 
+_OWN = When("no `plant`", lambda value: not value("plant"))
+
+
 class VehicleSimulator(Component):
     """A simulated vehicle with /clock, driven by commands."""
 
@@ -63,6 +69,8 @@ class VehicleSimulator(Component):
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
+        Parameter("plant", "", "drive a vehicle that others simulate, instead of `model`, `tyre` and `physics_step`: a plant file, an "
+                               "FMU, or a registered plant (docs/plants.md); empty: no"),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
         Parameter("publish_rate", 100.0, "states published per simulated second; a whole number of physics steps apart",
@@ -100,7 +108,7 @@ class VehicleSimulator(Component):
         publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
         publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
         subscribes("control/command", DriverCommand, qos.NEWEST, "the vehicle's commands", in_lockstep=qos.COMMAND),
-        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior") & _OWN),
         serves("~/pause", SetBool, "stop simulated time, or let it go on"),
         serves("~/step", Step, "some ticks while it is paused"),
         serves("~/reset", Reset, "put the vehicle somewhere"),
@@ -112,7 +120,7 @@ class VehicleSimulator(Component):
         plain, ground = vehicle_of(self), ground_of(self)
         self._on_ground = VehicleOnGround(plain, ground)
         vehicle = self._on_ground.vehicle
-        simulator = simulator_of(self, vehicle, self._on_ground)
+        simulator: AnySimulator = self._open_plant(vehicle) if self.value("plant") else simulator_of(self, vehicle, self._on_ground)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
@@ -121,12 +129,13 @@ class VehicleSimulator(Component):
             pose, self._world = manoeuvre.initial, manoeuvre.world
         else:
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
-        steps = steps_in_tick(self, "publish_rate", simulator.dt)
+        steps, self._physics_step = steps_in_tick(self, "publish_rate", simulator.dt), simulator.dt
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
         self._start, self._origin_ns = pose, 0
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
-        self._learned = plain.spec(self.value("model"), self.value("tyre") or None)  # by posteriors, wherever it drives
+        # By posteriors, wherever it drives; a plant of others by none.
+        self._learned = "" if self.value("plant") else plain.spec(self.value("model"), self.value("tyre") or None)
         self._posterior_version, self._posterior_refused, self._driven = 0, "", vehicle
         self._faults: dict[str, str] = {}
         self._on_the_map = GroundWatch(self, simulator, ground, manoeuvre, pose)
@@ -156,6 +165,19 @@ class VehicleSimulator(Component):
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
+
+    def _open_plant(self, vehicle: Vehicle) -> PlantSimulator:
+        """Opens the plant of others, drives it for some seconds and warns of what is wrong with its mapping.
+
+        Raises:
+            InputError: it cannot be opened, or a parameter is of our own simulation alone.
+        """
+        if given := [name for name in ("ground", "imposed_friction") if self.value(name)]:
+            raise InputError(f"{given[0]}: the plant {self.value('plant')} has a ground of its own; leave it out")
+        plant = open_plant(self.value("plant"), vehicle)
+        for finding in check_plant(plant):
+            (self.get_logger().debug if finding.ok else self.get_logger().warning)(f"{plant.name}: {finding.text}")
+        return plant
 
     def _make_lidar(self, vehicle: Vehicle, ground: GroundDescription | None, tick_ns: int) -> SimulatedSensor[Scan] | None:
         if not self._world.obstacles and not self.value("lidar"):
@@ -187,6 +209,9 @@ class VehicleSimulator(Component):
 
     def _set_fault(self, name: str, value: float) -> None:
         """Begins or ends a fault on purpose, by its parameter."""
+        if name == "imposed_friction" and value and self.value("plant"):
+            self.get_logger().error(f"{name}: the plant {self.value('plant')} has a ground of its own")
+            value = 0.0
         self._faults[name] = FAULTS[name].format(value) if value else ""
         if name == "imposed_friction":
             before, self._ice = self._ice, FieldTable(FrictionField.uniform(value, _ICE)) if value else None
@@ -315,7 +340,7 @@ class VehicleSimulator(Component):
         message = SimulatorStatus(
             model=self._model_name, vehicle=self._vehicle.name, stepping=self.value("stepping"), paused=status.paused,
             speed_factor_asked=status.speed_factor_asked, speed_factor_reached=status.speed_factor_reached,
-            slowed_by=status.slowed_by, held_back=status.held_back, physics_step=self.value("physics_step"), ticks=status.ticks,
+            slowed_by=status.slowed_by, held_back=status.held_back, physics_step=self._physics_step, ticks=status.ticks,
             overruns=status.overruns, commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
             posterior_refused=self._posterior_refused, command_timed_out=status.timed_out, not_driven=self._not_driven,
             **asdict(self._monitor.verdict))

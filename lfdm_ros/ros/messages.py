@@ -193,6 +193,7 @@ class VehicleMessages:
         """Fills angles and rates of the joints; one that does not turn in this model stands, and its rate is NaN."""
         self._turned = [math.remainder(angle + span * spin, 2.0 * math.pi) if spin == spin else angle
                         for angle, spin in zip(self._turned, spins)]
+        steered = steered if steered == steered else 0.0
         rate, self._steered = (steered - self._steered) / span if span else 0.0, steered
         self.joints.position = array("d", [*self._turned, *[steered] * len(STEERING_JOINTS)])
         self.joints.velocity = array("d", [*spins, *[rate] * len(STEERING_JOINTS)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
@@ -113,6 +114,7 @@ class Simulator:
         self.output_index = {name: i for i, name in enumerate(self.output_names)}
         self._u_from, self._u = np.zeros((2, len(self.model.inputs)))
         self._h = np.array([dt])
+        self._state_index = {f.name: i for i, f in enumerate(self.model.states)}
         self.state = np.zeros(len(self.model.states))
         self._advance = advance_kernel(self.model)(self.state, self._p, self._u_from, self._u)
         self._linked = casadi_model(self.model).linked
@@ -177,6 +179,16 @@ class Simulator:
         """Takes over what another integrator made of n steps: the state (nx,) after them and the input there, (nu,) or (3,)."""
         self.state[:], self._u[:len(u)] = state, u  # type: ignore[arg-type]
         self._steps += n
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The vehicle's, by name, SI."""
+        return self.vehicle.parameters
+
+    @property
+    def speed(self) -> float:
+        """Forward speed now [m/s]."""
+        return float(self.state[self._state_index["vx"]])
 
     @property
     def outputs(self) -> np.ndarray:

@@ -82,7 +82,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("typed", "known", "unknown"), [
     ("lfdm ", set(COMMANDS), set()), ("lfdm drive sla", {"slalom"}, set()),
-    ("lfdm drive slalom --", {"--figure", "--vehicle", "--ground", "--model"}, {"--plant", "--mass"}),
+    ("lfdm drive slalom --", {"--figure", "--vehicle", "--ground", "--model", "--plant"}, {"--mass"}),
     ("lfdm drive slalom --vehicle hmm", {"hmmwv"}, {"sedan"}), ("lfdm vehicle ", {"new", "check", "show"}, set()),
     ("lfdm vehicle new --class ", {"small", "car"}, set()), ("lfdm vehicle check --", {"--figure"}, {"--picture", "--mass"}),
     ("lfdm list ", {"scenarios", "stacks"}, set()), ("lfdm up auto", {"autonomy"}, set()),

@@ -68,7 +68,6 @@ def test_an_animation_is_a_gif_or_by_ffmpeg(scenario: str, tmp_path: Path, monke
 @pytest.mark.parametrize(("former", "now", "arguments"), [
     ("--plot", "--figure", ["soil", "lete_sand", "--plot", "a.png"]),
     ("--picture", "--figure", ["vehicle", "check", "hmmwv_multibody", "--picture", "a.png"]),
-    ("--plant", "--model", ["drive", "yard.yaml", "--plant", "eight_dof"]),
     ("--known", "--change", ["vehicle", "new", "--mass", "1500", "--wheelbase", "2.7", "--known", "yaw_inertia=2400",
                              "--known", "cg_height=0.5", "--out", "car.yaml"]),
     ("--speed", "--initial-speed", ["simulate", "--vehicle", "hmmwv", "--inputs", "in.txt", "--speed", "5", "--out", "run.csv"]),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.engine.command_hold import ANSWERED_ALREADY, CommandHold
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, MOST_TICKS, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.faults import Fault, Injector
@@ -359,14 +359,14 @@ HMMWV = load_vehicle("hmmwv")
 
 def test_a_tick_of_actuators_that_have_settled_is_the_same_in_one_go() -> None:
     """What changes something in between is asked every 2 ms; without it, or with a fault to come, a tick is as long as nothing moves."""
-    def plant(**others: object) -> Plant:
-        made = Plant(Simulator(HMMWV, "eight_dof", 1e-3), 20, Actuator(delay=0.05, steering_rate=2.0, throttle_rate=4.0), **others)
+    def plant(**others: object) -> ActuatedPlant:
+        made = ActuatedPlant(Simulator(HMMWV, "eight_dof", 1e-3), 20, Actuator(delay=0.05, steering_rate=2.0, throttle_rate=4.0), **others)
         made.reset(Pose(speed=10.0), 0.0)
         return made
 
     calls = dict.fromkeys(("one", "other", "faultless"), 0)
 
-    def counted(made: Plant, name: str) -> Plant:
+    def counted(made: ActuatedPlant, name: str) -> ActuatedPlant:
         advance = made.simulator.advance
 
         def count(*arguments: object) -> None:

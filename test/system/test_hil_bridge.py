@@ -14,7 +14,7 @@ from ports import free_port
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.cli.main import main
 from lfdm_ros.engine.command_hold import CommandHold
-from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import COMMANDS, CONTROLLER, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.hil.report import differences
@@ -106,7 +106,7 @@ def test_the_mirror_puts_our_controller_behind_a_link(graph: Any) -> None:
     graph.node.create_subscription(VehicleState, "vehicle/state", answer, qos.STATE)
     graph.wait(lambda: publisher.get_subscription_count() and graph.node.count_publishers("vehicle/state"))
     clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock")
-    plant = Plant(Simulator(load_vehicle("hmmwv"), dt=1e-3), 10)
+    plant = ActuatedPlant(Simulator(load_vehicle("hmmwv"), dt=1e-3), 10)
     plant.reset(Pose(speed=5.0), 0.0)
     ends: list[str] = []
     rig = Rig(plant, make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here)), CommandHold(0.5, 1.0, 0.5),

@@ -1,0 +1,315 @@
+"""FMU archives (FMI 2.0 and 3.0, co-simulation): the description of their variables, and unpacking. Archives are not trusted."""
+
+from __future__ import annotations
+
+import math
+import platform
+import re
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from pathlib import Path, PurePosixPath
+from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.files import reason
+from lfdm_ros.units import unit_scale
+
+DESCRIPTION = "modelDescription.xml"
+MAX_DESCRIPTION, MAX_UNPACKED, MAX_FILES = 100_000_000, 2_000_000_000, 50_000  # bytes, bytes, files
+MAX_LEVELS = 100  # of elements within elements
+CAUSALITIES = ("input", "output", "parameter", "structuralParameter", "calculatedParameter", "local", "independent")
+# Types whose scalars can be read and set, as FMI 3.0 names them; those of FMI 2.0 are mapped to them.
+NUMERIC = ("Float64", "Float32", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Boolean")
+_TYPES_2 = {"Real": "Float64", "Integer": "Int32", "Enumeration": "Int32", "Boolean": "Boolean", "String": "String"}
+_BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
+# Folder and suffix of this machine's binaries, in FMI 2.0 and in FMI 3.0.
+_SYSTEMS = {"linux": ("linux", "linux", ".so"), "darwin": ("darwin", "darwin", ".dylib"), "win32": ("win", "windows", ".dll")}
+_MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
+
+Scale = tuple[float, float, Any]  # SI = factor * value + offset; pint's dimension, None: not said
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable: `reference` is FMI's value reference, `type` as in FMI 3.0, `start` as written; `array`: it has dimensions."""
+
+    name: str
+    reference: int
+    type: str
+    causality: str
+    variability: str
+    unit: str
+    start: str
+    description: str
+    array: bool = False
+
+
+@dataclass(frozen=True)
+class Fmu:
+    """An FMU as its archive describes it.
+
+    Attributes:
+        version: "2.0" or "3.0"; kinds: "co-simulation", "model exchange", "scheduled execution".
+        identifier: of the co-simulation, the stem of its library; empty: it has none. token: GUID or instantiation token.
+        step: of its default experiment [s], nan: not given.
+        input_derivatives: takes inputs that are linear in a step; variable_step: takes steps of any length.
+        units: by name, as far as they are declared by base units, else as their name says; dimension None: neither.
+        platforms: with binaries, as the folders are named.
+    """
+
+    path: Path
+    version: str
+    name: str
+    kinds: tuple[str, ...]
+    identifier: str
+    token: str
+    step: float
+    input_derivatives: bool
+    variable_step: bool
+    variables: Mapping[str, Variable]
+    units: Mapping[str, Scale]
+    platforms: tuple[str, ...]
+
+    def variable(self, name: str, where: str) -> Variable:
+        """Returns a scalar by name. Raises InputError, after `where`: there is none, or it is no number."""
+        if name not in self.variables:
+            raise InputError(f"{where}: {self.path.name} has no variable {quote(name)}{suggest(name, self.variables, 'it has: ')}")
+        found = self.variables[name]
+        if found.type not in NUMERIC or found.array:
+            raise InputError(f"{where}: {quote(name)} of {self.path.name} is {'an array' if found.array else f'a {found.type}'}; "
+                             "only scalar numbers can be used")
+        return found
+
+    def scale(self, variable: Variable, unit: str | None, where: str) -> Scale:
+        """Returns the scale of a variable's values: by `unit` where it is given, else as the FMU says; without either values have no
+        dimension. Raises InputError, after `where`: the unit is unknown, or of another dimension than the FMU's own."""
+        own: Scale = self.units.get(variable.unit, (1.0, 0.0, None))
+        if unit is None:
+            if variable.unit and own[2] is None:
+                raise InputError(f"{where}: {self.path.name} gives {variable.name} in {quote(variable.unit)}, which is not known; write "
+                                 "its unit: {variable: ..., unit: ...}")
+            return own
+        try:
+            scale = unit_scale(unit)
+        except ValueError as error:
+            raise InputError(f"{where}: {error}") from None
+        if own[2] is not None and own[2] != scale[2]:
+            raise InputError(f"{where}: unit {quote(unit)} does not fit {variable.name}, which {self.path.name} gives in "
+                             f"{quote(variable.unit)}")
+        return scale
+
+    def library(self) -> str:
+        """Returns the path within the archive of this machine's library. Raises InputError: there is none."""
+        if not self.identifier:
+            raise InputError(f"{self.path}: no co-simulation, only {', '.join(self.kinds) or 'nothing'}; export it for co-simulation")
+        folder, suffix = platform_of(self.version)
+        if folder not in self.platforms:
+            raise InputError(f"{self.path}: no binary for {folder}; it has {', '.join(self.platforms) or 'none'}")
+        return f"binaries/{folder}/{self.identifier}{suffix}"
+
+    def unpack(self, folder: Path) -> Path:
+        """Unpacks binaries of this machine and resources; returns the library.
+
+        Raises:
+            InputError: no such library, a path outside of the folder, a link, or more than MAX_UNPACKED bytes.
+        """
+        library, left = self.library(), MAX_UNPACKED
+        wanted = (str(PurePosixPath(library).parent) + "/", "resources/")
+        with _opened(self.path) as archive:
+            for entry in archive.infolist():
+                if not entry.filename.startswith(wanted) or entry.is_dir():
+                    continue
+                target = folder / entry.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                left -= len(data := _content(archive, entry, left, self.path))
+                target.write_bytes(data)
+        (folder / "resources").mkdir(exist_ok=True)
+        if not (folder / library).is_file():
+            raise InputError(f"{self.path}: no {library}, which its description names")
+        return folder / library
+
+
+def platform_of(version: str) -> tuple[str, str]:
+    """Returns the folder of this machine's binaries for a version of FMI, and the suffix of libraries."""
+    short, long, suffix = _SYSTEMS.get(sys.platform, (sys.platform, sys.platform, ".so"))
+    machine = _MACHINES.get(platform.machine(), platform.machine())
+    return (f"{short}64" if version == "2.0" and machine == "x86_64" else f"{machine}-{long}"), suffix
+
+
+def read_fmu(path: str | Path) -> Fmu:
+    """Reads what an FMU says of itself; none of its code runs.
+
+    Raises:
+        InputError: no archive, or a damaged or hostile one; no readable description; FMI 1.0. One line with the file and what is wrong.
+    """
+    path = Path(path)
+    with _opened(path) as archive:
+        entries = {entry.filename: entry for entry in archive.infolist()}
+        if DESCRIPTION not in entries:
+            raise InputError(f"{path}: no {DESCRIPTION} in it, so it is no FMU")
+        root = _parsed(_content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), path)
+    parts = [PurePosixPath(name).parts for name in entries if not name.endswith("/")]
+    platforms = tuple(sorted({part[1] for part in parts if len(part) > 2 and part[0] == "binaries"}))
+    try:
+        return _described(root, path, platforms)
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        what = f"attribute {error} is missing" if isinstance(error, KeyError) else quote(str(error))[1:-1]
+        raise InputError(f"{path}: {DESCRIPTION}: {what}") from None
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    """Opens an archive whose names are all within it."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except OSError as error:
+        raise InputError(f"{path}: {reason(error)}") from None
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: not readable as an FMU, which is a zip file: {quote(str(error))[1:-1]}") from None
+    entries = archive.infolist()
+    problem = f"more than {MAX_FILES} files" if len(entries) > MAX_FILES else next(filter(None, map(_problem, entries)), None)
+    if problem:
+        archive.close()
+        raise InputError(f"{path}: {problem}; nothing was unpacked")
+    return archive
+
+
+def _problem(entry: zipfile.ZipInfo) -> str | None:
+    name = entry.orig_filename
+    if name.startswith("/") or "\\" in name or "\0" in name or ":" in name.split("/")[0] or ".." in name.split("/"):
+        return f"it holds {quote(name)}, a path outside of the archive"
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return f"it holds {quote(name)}, a link"
+    return f"{quote(name)} is encrypted" if entry.flag_bits & 1 else None
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path: Path) -> bytes:
+    try:
+        with archive.open(entry) as file:
+            data = file.read(largest + 1)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: {quote(entry.filename)} is damaged: {quote(str(error))[1:-1]}") from None
+    except Exception as error:  # errors of lzma, bz2
+        raise InputError(f"{path}: {quote(entry.filename)} is damaged: {type(error).__name__}") from None
+    if len(data) > largest:
+        raise InputError(f"{path}: {quote(entry.filename)} unpacks to more than {largest} bytes")
+    return data
+
+
+class _Refused(Exception):
+    """Raised within a handler of expat."""
+
+
+def _parsed(data: bytes, path: Path) -> Element:
+    """Parses XML without a document type: no entity is ever declared."""
+    builder, parser, level = TreeBuilder(), expat.ParserCreate(), 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal level
+        level += 1
+        if level > MAX_LEVELS:
+            raise _Refused(f"more than {MAX_LEVELS} levels")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal level
+        level -= 1
+        builder.end(tag)
+
+    def refuse(*_: Any) -> None:
+        raise _Refused("a document type, which may declare entities; descriptions have none")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
+    try:
+        parser.Parse(data, True)
+        return builder.close()
+    except (expat.ExpatError, _Refused, ValueError, LookupError) as error:
+        raise InputError(f"{path}: {DESCRIPTION}: not readable XML: {quote(str(error))[1:-1]}") from None
+
+
+def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:
+    version = root.get("fmiVersion", "")
+    if root.tag != "fmiModelDescription" or not (version == "2.0" or version.startswith("3.")):
+        what = f"FMI {quote(version)[1:-1]}" if root.tag == "fmiModelDescription" else f"a document {quote(root.tag)}"
+        raise InputError(f"{path}: {DESCRIPTION}: {what}; this reads FMI 2.0 and 3.0")
+    version = "2.0" if version == "2.0" else "3.0"
+    kinds = {"CoSimulation": "co-simulation", "ModelExchange": "model exchange", "ScheduledExecution": "scheduled execution"}
+    parts = {tag: root.find(tag) for tag in (*kinds, "DefaultExperiment")}
+    stepping = parts["CoSimulation"]
+    identifier = "" if stepping is None else stepping.attrib["modelIdentifier"]
+    if stepping is not None and not re.fullmatch(r"[A-Za-z_]\w*", identifier, re.ASCII):
+        raise InputError(f"{path}: {DESCRIPTION}: modelIdentifier {quote(identifier)} is no name of C")
+    experiment = parts["DefaultExperiment"]
+    step = math.nan if experiment is None else float(experiment.get("stepSize", "nan"))
+    variables = _variables_2(root) if version == "2.0" else _variables_3(root)
+    by_name = {variable.name: variable for variable in variables}
+    if len(by_name) < len(variables):
+        raise InputError(f"{path}: {DESCRIPTION}: a name of a variable stands twice")
+    options: Mapping[str, str] = {} if stepping is None else stepping.attrib
+    return Fmu(
+        path=path, version=version, name=root.get("modelName", ""),
+        kinds=tuple(text for tag, text in kinds.items() if parts[tag] is not None),
+        identifier=identifier, token=root.attrib["guid" if version == "2.0" else "instantiationToken"], step=step,
+        input_derivatives=version == "2.0" and options.get("canInterpolateInputs") in ("true", "1"),
+        variable_step=options.get("canHandleVariableCommunicationStepSize") in ("true", "1"),
+        variables=by_name, units=_units(root, by_name), platforms=platforms)
+
+
+def _variables_2(root: Element) -> list[Variable]:
+    declared = {found.attrib["name"]: child.get("unit", "") for found in root.findall("TypeDefinitions/SimpleType") for child in found}
+    variables = []
+    for found in root.findall("ModelVariables/ScalarVariable"):
+        value = next((child for child in found if child.tag in _TYPES_2), None)
+        if value is None:
+            raise ValueError(f"variable {quote(found.attrib['name'])} has no type")
+        variables.append(_variable(found, value, _TYPES_2[value.tag], declared))
+    return variables
+
+
+def _variables_3(root: Element) -> list[Variable]:
+    declared = {found.attrib["name"]: found.get("unit", "") for found in root.findall("TypeDefinitions/*") if "name" in found.attrib}
+    kinds = {"Enumeration": "Int64"}
+    return [_variable(found, found, kinds.get(found.tag, found.tag), declared) for found in root.findall("ModelVariables/*")
+            if found.tag != "Alias"]
+
+
+def _variable(found: Element, value: Element, kind: str, declared: Mapping[str, str]) -> Variable:
+    reference = int(found.attrib["valueReference"])
+    if not 0 <= reference < 2**32:
+        raise ValueError(f"value reference {quote(reference)} of {quote(found.attrib['name'])} is no number of 32 bits")
+    return Variable(
+        name=found.attrib["name"], reference=reference, type=kind, causality=found.get("causality", "local"),
+        variability=found.get("variability", "continuous" if kind.startswith("Float") else "discrete"),
+        unit=value.get("unit") or declared.get(value.get("declaredType", ""), ""), start=value.get("start", ""),
+        description=found.get("description", ""), array=found.find("Dimension") is not None)
+
+
+def _units(root: Element, variables: Mapping[str, Variable]) -> dict[str, Scale]:
+    units: dict[str, Scale] = {}
+    for found in root.findall("UnitDefinitions/Unit"):
+        base = found.find("BaseUnit")
+        if base is not None:
+            powers = [(unit, int(base.get(unit, "0"))) for unit in _BASE]
+            if any(abs(power) > 20 for _, power in powers):
+                raise ValueError(f"unit {quote(found.attrib['name'])} has a power beyond 20")
+            dimension = reduce(mul, (unit_scale(unit)[2] ** power for unit, power in powers if power), unit_scale("1")[2])
+            scale = float(base.get("factor", "1")), float(base.get("offset", "0")), dimension
+            if not (math.isfinite(scale[0]) and scale[0] and math.isfinite(scale[1])):
+                raise ValueError(f"unit {quote(found.attrib['name'])} has no finite factor other than 0")
+            units[found.attrib["name"]] = scale
+    for name in {variable.unit for variable in variables.values()} - units.keys() - {""}:
+        try:
+            # Modelica joins by dots and writes powers behind names: kg.m2, m/s2.
+            units[name] = unit_scale(re.sub(r"(?<=[A-Za-z])(-?\d)", r"^\1", name).replace(".", "*"))
+        except ValueError:
+            units[name] = (1.0, 0.0, None)
+    return units

@@ -1,0 +1,229 @@
+"""Process of an FMU: loads its library and steps it as the parent asks. Native code of others crashes or hangs here alone.
+
+    python -m lfdm_ros.plants.fmu_child DESCRIPTOR
+
+The standard library alone, so that it starts at once. The first message is a JSON object (`FmuProcess`), the others are `HEAD` and
+doubles; the answer is OK and the outputs, or FAILED and a text.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from ctypes import byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_void_p
+from typing import Any
+
+LARGEST = 1 << 17  # bytes of a message
+HEAD = struct.Struct("<Bi")  # request and number of steps
+RESET, ADVANCE = range(2)
+OK, FAILED = b"\0", b"\1"
+_GOOD = (0, 1)  # statuses: OK, warning
+_STATUS = {2: "discard", 3: "error", 4: "fatal", 5: "pending"}
+_NUMBERS: dict[str, Any] = {
+    "Float64": c_double, "Float32": ctypes.c_float, "Int8": ctypes.c_int8, "UInt8": ctypes.c_uint8, "Int16": ctypes.c_int16,
+    "UInt16": ctypes.c_uint16, "Int32": ctypes.c_int32, "UInt32": ctypes.c_uint32, "Int64": ctypes.c_int64, "UInt64": ctypes.c_uint64,
+    "Boolean": c_bool}
+_OF_FMI_2: dict[str, tuple[str, Any]] = {"Float64": ("Real", c_double), "Int32": ("Integer", c_int), "Boolean": ("Boolean", c_int)}
+_LOG_2 = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p)
+_LOG_3 = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+
+
+class Failed(Exception):
+    """A call that the FMU refused; the text says which."""
+
+
+class _Callbacks(ctypes.Structure):
+    _fields_ = [("logger", _LOG_2), ("allocate", c_void_p), ("free", c_void_p), ("finished", c_void_p), ("environment", c_void_p)]
+
+
+class Values:
+    """Variables of an FMU that are set or read together, [type, reference] each."""
+
+    def __init__(self, instance: "Instance", variables: list[tuple[str, int]]) -> None:
+        self._instance, self.count, self._groups = instance, len(variables), []
+        for kind in dict.fromkeys(kind for kind, _ in variables):
+            places = [i for i, (other, _) in enumerate(variables) if other == kind]
+            try:
+                name, number = _OF_FMI_2[kind] if instance.version == 2 else (kind, _NUMBERS[kind])
+            except KeyError:
+                raise Failed(f"variables of type {kind} are unknown") from None
+            references = (c_uint32 * len(places))(*(variables[i][1] for i in places))
+            self._groups.append((name, places, references, (number * len(places))(), kind.startswith("Float")))
+
+    def _arguments(self, references: Any, values: Any) -> tuple[Any, ...]:
+        count = c_size_t(len(references))
+        return (references, count, values) if self._instance.version == 2 else (references, count, values, count)
+
+    def set(self, numbers: Any) -> None:
+        """Sets all, (n,); what is no real number is rounded."""
+        for name, places, references, values, real in self._groups:
+            values[:] = [numbers[i] if real else round(numbers[i]) for i in places]
+            self._instance.call(f"Set{name}", *self._arguments(references, values))
+
+    def set_slopes(self, slopes: list[float]) -> None:
+        """Sets derivatives [1/s] of the real ones, FMI 2.0."""
+        for _, places, references, values, real in self._groups:
+            if real:
+                values[:] = [slopes[i] for i in places]
+                ones = (c_int * len(places))(*[1] * len(places))
+                self._instance.call("SetRealInputDerivatives", references, c_size_t(len(places)), ones, values)
+
+    def get(self) -> list[float]:
+        """Returns all, (n,)."""
+        found = [0.0] * self.count
+        for name, places, references, values, _ in self._groups:
+            self._instance.call(f"Get{name}", *self._arguments(references, values))
+            for place, value in zip(places, values):
+                found[place] = float(value)
+        return found
+
+
+class Instance:
+    """A co-simulation of FMI 2.0 or 3.0; every call that is refused raises Failed."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._task, self.version, self._said = task, int(task["version"]), ""
+        self._slave: c_void_p | None = None
+        try:
+            self._library = ctypes.CDLL(task["library"], mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        except OSError as error:
+            text = str(error).replace(task["library"], os.path.basename(task["library"]))
+            raise Failed(f"its library cannot be loaded: {text}") from None
+        self._functions: dict[str, Any] = {}
+        if self.version == 2:
+            libc = ctypes.CDLL(None)
+            self._log: Any = _LOG_2(lambda environment, name, status, category, text: self._hear(status, text))
+            self._callbacks = _Callbacks(self._log, ctypes.cast(libc.calloc, c_void_p), ctypes.cast(libc.free, c_void_p), None, None)
+        else:
+            self._log = _LOG_3(lambda environment, status, category, text: self._hear(status, text))
+        self._parameters, self._start, self._inputs, self._outputs = (
+            Values(self, [(kind, number) for kind, number in task[name]]) for name in ("parameters", "start", "inputs", "outputs"))
+        self._step, self._count = float(task["step"]), 0
+
+    def _hear(self, status: int, text: bytes | None) -> None:
+        if status not in _GOOD and text:
+            self._said = " ".join(text.decode("utf-8", "replace").split())[:200]
+
+    def _function(self, name: str, result: Any = c_int) -> Any:
+        if name not in self._functions:
+            try:
+                self._functions[name] = getattr(self._library, f"fmi{self.version}{name}")
+            except AttributeError:
+                raise Failed(f"its library lacks fmi{self.version}{name}") from None
+            self._functions[name].restype = result
+        return self._functions[name]
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Calls fmi2NAME or fmi3NAME on the instance."""
+        self._said = ""
+        status = self._function(name)(self._slave, *arguments)
+        if status not in _GOOD:
+            raise Failed(f"fmi{self.version}{name} at {self._count * self._step:g} s: {_STATUS.get(status, status)}"
+                         + (f", {self._said}" if self._said else ""))
+
+    def _instantiate(self) -> None:
+        create = self._function("Instantiate" if self.version == 2 else "InstantiateCoSimulation", c_void_p)
+        name, token, resources = (str(self._task[key]).encode() for key in ("name", "token", "resources"))
+        self._said = ""
+        if self.version == 2:
+            made = create(name, c_int(1), token, resources, byref(self._callbacks), c_int(0), c_int(0))
+        else:
+            no = c_bool(False)
+            made = create(name, token, resources, no, no, no, no, None, c_size_t(0), None, self._log, None)
+        if not made:
+            raise Failed("it refuses to be instantiated" + (f": {self._said}" if self._said else "; a wrong GUID or token, or no licence"))
+        self._slave = c_void_p(made)
+
+    def reset(self, start: Any) -> None:
+        """Begins at time 0 with start values; instantiated anew, as few support a reset."""
+        self.free()
+        self._count = 0
+        self._instantiate()
+        if self.version == 2:
+            self.call("SetupExperiment", c_int(0), c_double(0.0), c_double(0.0), c_int(0), c_double(0.0))
+        self._parameters.set(self._task["values"])
+        self._start.set(start)
+        if self.version == 2:
+            self.call("EnterInitializationMode")
+        else:
+            self.call("EnterInitializationMode", c_bool(False), c_double(0.0), c_double(0.0), c_bool(False), c_double(0.0))
+        self.call("ExitInitializationMode")
+
+    def free(self) -> None:
+        """Ends the instance, if there is one."""
+        if self._slave is not None:
+            slave, self._slave = self._slave, None
+            self._function("Terminate")(slave)
+            self._function("FreeInstance", None)(slave)
+
+    def advance(self, steps: int, first: Any, last: Any) -> None:
+        """Advances by steps; inputs (nu,) go from first to last. An FMU that takes slopes gets them, others the inputs of the middle of
+        each step."""
+        whole = self._task["slopes"] and self._task["whole"]
+        parts = 1 if whole else steps
+        span = steps * self._step / parts
+        slopes = [(b - a) / (steps * self._step) for a, b in zip(first, last)]
+        changing = any(slopes)
+        for i in range(parts):
+            if i == 0 or changing:
+                share = (i if self._task["slopes"] else i + 0.5) / parts
+                self._inputs.set([a + (b - a) * share for a, b in zip(first, last)] if changing else last)
+                if self._task["slopes"]:
+                    self._inputs.set_slopes(slopes)
+            self._do_step(span)
+            self._count += steps // parts
+
+    def _do_step(self, span: float) -> None:
+        now = c_double(self._count * self._step)
+        if self.version == 2:
+            self.call("DoStep", now, c_double(span), c_int(1))
+            return
+        event, ended, early, reached = c_bool(), c_bool(), c_bool(), c_double()
+        self.call("DoStep", now, c_double(span), c_bool(True), byref(event), byref(ended), byref(early), byref(reached))
+        if ended.value:
+            raise Failed(f"it ended the simulation at {now.value + span:g} s")
+
+    def outputs(self) -> list[float]:
+        """Returns the outputs now, (ny,)."""
+        return self._outputs.get()
+
+
+def serve(parent: socket.socket) -> None:
+    """Answers requests until the parent is gone."""
+    instance: Instance | None = None
+    task = json.loads(parent.recv(LARGEST))
+    while message := parent.recv(LARGEST):
+        request, steps = HEAD.unpack_from(message)
+        numbers = struct.unpack_from(f"<{(len(message) - HEAD.size) // 8}d", message, HEAD.size)
+        try:
+            instance = instance or Instance(task)
+            if request == RESET:
+                instance.reset(numbers)
+            else:
+                half = len(numbers) // 2
+                instance.advance(steps, numbers[:half], numbers[half:])
+            found = instance.outputs()
+            answer = OK + struct.pack(f"<{len(found)}d", *found)
+        except Failed as error:
+            answer = FAILED + str(error).encode()
+        parent.send(answer)
+    if instance is not None:
+        instance.free()
+
+
+def end_with(parent: int) -> None:
+    """Ends this process when its parent is gone, also while native code runs."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    with contextlib.suppress(OSError):  # the parent is gone
+        serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,335 @@
+"""An FMU as a plant, by a plant file: whose variables become our outputs and what becomes of steering, throttle and brake.
+
+    fmu: vehicle.fmu
+    step: 0.001
+    variables: {v: {variable: chassis.v_x, unit: km/h}, psi: {variable: "yaw angle", unit: deg}}
+    constants: {ratio: "16", to_axle: 1.3 m}
+    inputs: {SteeringWheelAngle: {value: -steering * 7.8, unit: rad}, AccPedal: throttle, BrakePedal: brake}
+    outputs: {vx: v, yaw: -psi, x: ref_frame.pos.x, yaw_rate: {variable: r, unit: deg/s}}
+    start: {chassis.v0: vx}
+    parameters: {m: 1500 kg}
+
+The language of recordings (`lfdm_ros.bags.expressions`): in expressions all is SI, what one yields must fit the unit of its target.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lfdm_ros import documents
+from lfdm_ros.bags import expressions
+from lfdm_ros.bags.mapping import number_and_unit, read_constants, read_quantity
+from lfdm_ros.bags.mapping_keys import Key, names
+from lfdm_ros.bags.quantities import Quantity, describe
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.models.declaration import INPUTS, OUTPUTS
+from lfdm_ros.plants.fmu import Scale, Variable, read_fmu
+from lfdm_ros.plants.fmu_process import FmuProcess
+from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, require_outputs
+from lfdm_ros.units import unit_scale
+
+KEYS = (
+    Key("fmu", "vehicle.fmu", "the FMU, relative to the plant file"),
+    Key("step", "1 ms", "of communication; a bare number is in s. Default: the FMU's own if that is at most 10 ms, else 1 ms"),
+    Key("timeout", "10 s", "of the wall clock for an answer, then the FMU is said to hang"),
+    Key("inputs", "{PEDAL: EXPRESSION}", "inputs of the FMU, from `steering`, `throttle` and `brake`; left out: those with our names"),
+    Key("outputs", "{vx: EXPRESSION}", f"our outputs, from variables of the FMU; needed are {', '.join(REQUIRED)}; left out: those with "
+        "our names"),
+    Key("start", "{V0: EXPRESSION}", "start values of the FMU, from `x`, `y`, `yaw` and `vx` where the vehicle begins"),
+    Key("parameters", "{m: 1500 kg}", "values of the FMU's parameters"),
+    Key("variables", "{v: {variable: chassis.v_x, unit: km/h}}", "names for expressions, for variables whose own is no identifier"),
+    Key("constants", "{ratio: \"16\"}", "numbers with a unit, for expressions"),
+)
+_VALUE_KEYS = ("variable", "value", "unit")
+_SERIES = ("unwrap", "first", "gradient", "savgol_derivative", "east", "north")  # functions of whole recordings
+_OUTPUT_UNITS = {field.name: field.unit for field in OUTPUTS}
+_COMMANDS = {field.name: field.unit for field in INPUTS}
+_PLACE = {"x": "m", "y": "m", "yaw": "rad", "vx": "m/s"}
+_SAME_PLACE, _SAME_SPEED = 1e-9, 0.1  # [m, rad], [m/s]
+_DEFAULT_STEP, _LARGEST_DEFAULT_STEP, _TIMEOUT = 1e-3, 0.01, 10.0  # [s]
+
+_PLAIN: Scale = (1.0, 0.0, None)
+
+Dimensions = Mapping[str, Any]  # of the names in expressions; None: takes any
+
+
+def require_dimension(found: Any, target: Scale, unit: str, where: str) -> None:
+    """Raises InputError, after `where`: a dimension that does not fit the target's; None fits all."""
+    if found is not None and target[2] is not None and found != target[2]:
+        raise InputError(f"{where}: {describe(found)} where {describe(target[2])} ({unit}) is expected")
+
+
+class _Formula:
+    """Numbers by expressions, each in the unit of its target, as one function of the numbers of `names`."""
+
+    def __init__(self, names: Sequence[str], dimensions: Dimensions, constants: Mapping[str, Quantity]) -> None:
+        self._names, self._known = tuple(names), {name: Quantity(1.0, dimensions[name]) for name in names} | dict(constants)
+        self._constants, self._parts = constants, list[ast.expr]()
+
+    def add(self, tree: ast.expr, target: Scale, unit: str, where: str, bare: Scale = _PLAIN) -> None:
+        """Adds an expression.
+
+        Args:
+            target: scale of what it is for. unit: the same for messages. bare: scale of a bare number in the target's unit.
+
+        Raises:
+            InputError: after `where`: an unknown name, a function of recordings, or another dimension.
+        """
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _SERIES:
+                raise InputError(f"{where}: {node.func.id} is of whole recordings, and a plant is stepped; write it without")
+        for name in sorted(expressions.names(tree) - self._known.keys()):
+            raise InputError(f"{where}: no variable or constant {quote(name)}{suggest(name, self._known, 'there are: ')}")
+        try:
+            found = expressions.evaluate(tree, np.zeros(1), self._known.__getitem__).dimension
+        except ValueError as error:
+            raise InputError(f"{where}: {error}") from None
+        require_dimension(found, target, unit, where)
+        value: ast.expr = _Renamed(self._names, self._constants).visit(tree)
+        if found is None and bare[:2] != (1.0, 0.0):
+            value = ast.BinOp(ast.BinOp(value, ast.Mult(), ast.Constant(bare[0])), ast.Add(), ast.Constant(bare[1]))
+        if found is not None and target[:2] != (1.0, 0.0):
+            value = ast.BinOp(ast.BinOp(value, ast.Sub(), ast.Constant(target[1])), ast.Div(), ast.Constant(target[0]))
+        self._parts.append(value)
+
+    def compiled(self) -> Callable[..., tuple[float, ...]]:
+        """Returns a function of the names' numbers, in their order."""
+        arguments = ast.arguments([], [ast.arg(f"_{i}") for i in range(len(self._names))], None, [], [], None, [])
+        tree = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, ast.Tuple(self._parts, ast.Load()))))
+        namespace: dict[str, Any] = {name: _of_numbers(function) for name, function in expressions.FUNCTIONS.items()}
+        # Of nothing but the nodes that `expressions.parse` lets pass.
+        made: Callable[..., tuple[float, ...]] = eval(compile(tree, "plant file", "eval"),
+                                                      {"__builtins__": {}, "nan": math.nan, "pi": math.pi, **namespace})
+        return made
+
+
+def _of_numbers(function: expressions.Function) -> Callable[..., float]:
+    return lambda *values: float(function.apply(np.zeros(1), *map(Quantity, values)).values)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Names become arguments by their place, constants numbers."""
+
+    def __init__(self, names: Sequence[str], constants: Mapping[str, Quantity]) -> None:
+        self._places, self._constants = {name: i for i, name in enumerate(names)}, constants
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._places:
+            return ast.Name(f"_{self._places[node.id]}", ast.Load())
+        return ast.Constant(float(self._constants[node.id].values)) if node.id in self._constants else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Name(f"_{self._places[ast.unparse(node)]}", ast.Load())
+
+
+class _Reader:
+    """The keys of a plant file, read against its FMU."""
+
+    def __init__(self, items: Mapping[str, Any], where: str) -> None:
+        self.items, self.where = documents.mapping(dict(items), where, ("fmu",), names(KEYS)), where
+        folder = Path(where).parent
+        self.fmu = read_fmu(folder / documents.text(self.items["fmu"], f"{where}: fmu"))
+        self.constants = read_constants(self._section("constants"), f"{where}: constants")
+        self.named: dict[str, tuple[Variable, Scale]] = {}
+        for name, value in self._section("variables").items():
+            place = f"{where}: variables.{name}"
+            if not name.isidentifier():
+                raise InputError(f"{place}: {quote(name)} cannot be used in an expression; write letters, digits and _")
+            entry = documents.mapping(value, place, optional=("variable", "unit")) if isinstance(value, dict) else {"unit": value}
+            self.named[name] = self._scaled(str(entry.get("variable", name)), entry.get("unit"), place)
+
+    def _section(self, key: str) -> dict[str, Any]:
+        section = self.items.get(key)
+        if section is not None and not isinstance(section, dict):
+            raise InputError(f"{self.where}: {key} must map names to values")
+        return {str(name): value for name, value in (section or {}).items()}
+
+    def _scaled(self, name: str, unit: Any, where: str) -> tuple[Variable, Scale]:
+        variable = self.fmu.variable(name, where)
+        return variable, self.fmu.scale(variable, None if unit is None else str(unit), where)
+
+    def seconds(self, key: str, default: float) -> float:
+        """Returns a time [s]; a bare number is in s. Raises InputError: it is none above 0."""
+        value, where = self.items.get(key, default), f"{self.where}: {key}"
+        found = documents.number(value, where) if isinstance(value, (int, float)) else read_quantity(value, "s", where)
+        if not found > 0.0:
+            raise InputError(f"{where} is {quote(value)}; give more than 0")
+        return found
+
+    def targets(self, key: str, given: Mapping[str, str], default: Mapping[str, str],
+                causalities: tuple[str, ...]) -> tuple[list[Variable], Callable[..., tuple[float, ...]]]:
+        """Reads a section from variables of the FMU to expressions of `given` names, which have units."""
+        formula = _Formula(tuple(given), {name: unit_scale(unit)[2] for name, unit in given.items()}, self.constants)
+        variables = []
+        for name, value in (self._section(key) if key in self.items else default).items():
+            where = f"{self.where}: {key}.{name}"
+            entry = documents.mapping(value, where, ("value",), ("unit",)) if isinstance(value, dict) else {"value": value}
+            variable, scale = self._scaled(name, entry.get("unit"), where)
+            if variable.causality not in causalities:
+                raise InputError(f"{where}: {quote(name)} of {self.fmu.path.name} is of causality {variable.causality}, which cannot be "
+                                 f"set here; it must be one of {', '.join(causalities)}")
+            formula.add(_expression(entry["value"], where), scale, str(entry.get("unit") or variable.unit), where)
+            variables.append(variable)
+        return variables, formula.compiled()
+
+    def outputs(self) -> tuple[tuple[str, ...], list[tuple[Variable, Scale]], Callable[..., tuple[float, ...]]]:
+        """Returns names of outputs, the variables that they are made of, and the function from these numbers [SI] to the outputs."""
+        section = self._section("outputs") if "outputs" in self.items else {
+            name: name for name in _OUTPUT_UNITS if name in self.fmu.variables and self.fmu.variables[name].causality == "output"}
+        require_outputs(tuple(section), f"{self.where}: outputs")
+        read, parsed = dict(self.named), []
+        for name, value in section.items():
+            where = f"{self.where}: outputs.{name}"
+            entry = documents.mapping(value, where, optional=_VALUE_KEYS) if isinstance(value, dict) else {"value": value}
+            if ("variable" in entry) == ("value" in entry):
+                raise InputError(f"{where}: give variable or value, and a unit where the FMU has none")
+            text = str(entry.get("variable", entry.get("value")))
+            if "variable" in entry or (text in self.fmu.variables and text not in self.named):  # a name of any form
+                itself = f"{name} itself"  # no identifier, so nobody's else
+                read[itself] = self._scaled(text, entry.get("unit"), where)
+                tree: ast.expr = ast.Name(itself, ast.Load())
+            else:
+                tree = _expression(text, where)
+                for used in expressions.names(tree) - read.keys() - self.constants.keys():
+                    if used not in self.fmu.variables:
+                        raise InputError(f"{where}: no variable or constant {quote(used)}"
+                                         f"{suggest(used, [*self.named, *self.constants, *self.fmu.variables])}")
+                    read[used] = self._scaled(used, None, where)
+            parsed.append((name, tree, entry.get("unit") if "value" in entry else None, where))
+        formula = _Formula(tuple(read), {name: scale[2] for name, (_, scale) in read.items()}, self.constants)
+        for name, tree, unit, where in parsed:
+            target, bare = unit_scale(_OUTPUT_UNITS[name]), _PLAIN
+            if unit is not None:
+                try:
+                    bare = unit_scale(str(unit))
+                except ValueError as error:
+                    raise InputError(f"{where}: {error}") from None
+                require_dimension(bare[2], target, _OUTPUT_UNITS[name], where)
+            formula.add(tree, target, _OUTPUT_UNITS[name], where, bare)
+        return tuple(name for name, *_ in parsed), list(read.values()), formula.compiled()
+
+    def parameters(self) -> list[tuple[Variable, float]]:
+        """Returns the parameters that the file sets, with their values in the FMU's units."""
+        found = []
+        for name, value in self._section("parameters").items():
+            where = f"{self.where}: parameters.{name}"
+            variable, scale = self._scaled(name, None, where)
+            if isinstance(value, (int, float)):  # in the FMU's own unit
+                found.append((variable, documents.number(value, where)))
+                continue
+            quantity = number_and_unit(value, where)
+            require_dimension(quantity.dimension, scale, variable.unit, where)
+            found.append((variable, (float(quantity.values) - scale[1]) / scale[0]))
+        return found
+
+
+def _expression(value: Any, where: str) -> ast.expr:
+    try:
+        return expressions.parse(str(value))
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+class FmuPlant:
+    """An FMU as a plant (`lfdm_ros.plants.plant.Plant`). Where it cannot begin at the place that is asked for, its plane is moved there."""
+
+    def __init__(self, items: Mapping[str, Any], where: str) -> None:
+        """Reads the keys of a plant file and the FMU, and unpacks it; no code of it runs before `reset`.
+
+        Args:
+            items: by KEYS. where: the file, for messages; `fmu` is relative to it.
+
+        Raises:
+            InputError: an unknown key or variable, a unit of another dimension, a damaged FMU: one line with file and key.
+        """
+        reader = _Reader(items, where)
+        self.fmu, self._where = reader.fmu, where
+        own = reader.fmu.step if reader.fmu.step <= _LARGEST_DEFAULT_STEP else _DEFAULT_STEP
+        self.dt = reader.seconds("step", own)
+        inputs, self._inputs = reader.targets("inputs", _COMMANDS, {name: name for name in _COMMANDS if name in reader.fmu.variables},
+                                              ("input",))
+        if not inputs:
+            raise InputError(f"{where}: inputs: none, so nothing drives it; {reader.fmu.path.name} has the inputs "
+                             + (", ".join(v.name for v in reader.fmu.variables.values() if v.causality == "input") or "none"))
+        start, self._start = reader.targets("start", _PLACE, {}, ("parameter", "structuralParameter", "input", "local", "output"))
+        self.output_names, read, self._convert = reader.outputs()
+        self._scales = [(factor, offset) for _, (factor, offset, _) in read]
+        set_values = reader.parameters()
+        self.parameters: dict[str, float] = {
+            **{v.name: float(v.start) for v in self.fmu.variables.values() if v.causality == "parameter" and _is_number(v.start)},
+            **{variable.name: value for variable, value in set_values}}
+        self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
+                                   [variable for variable, _ in read])
+        self._pose = [self.output_names.index(name) for name in ("x", "y", "yaw", "vx")]
+        self._moved: tuple[float, float, float] | None = None
+        self.outputs = np.full(len(self.output_names), math.nan)
+
+    def reset(self, *, x: float, y: float, yaw: float, vx: float) -> None:
+        """Begins anew, as `Plant.reset`."""
+        self._moved = None
+        self._take(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
+        there = self.outputs[self._pose]
+        if abs(there[3] - vx) > _SAME_SPEED:
+            raise InputError(f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
+                             "name a start value of it that is made of vx")
+        if np.abs(there[:3] - (x, y, yaw)).max() > _SAME_PLACE:
+            turn = yaw - there[2]
+            c, s = math.cos(turn), math.sin(turn)
+            self._moved = x - c * there[0] + s * there[1], y - s * there[0] - c * there[1], turn
+            self._move()
+
+    def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
+        """Advances n steps, as `Plant.advance`; an FMU that takes no slopes has the inputs of the middle of each step."""
+        if n < 1:
+            return
+        first = self._apply("inputs", self._inputs, np.asarray(u0, float).tolist())
+        last = first if u1 is u0 else self._apply("inputs", self._inputs, np.asarray(u1, float).tolist())
+        self._take(self._process.advance(first, last, n))
+        if self._moved is not None:
+            self._move()
+
+    def close(self) -> None:
+        """Ends the process of the FMU."""
+        self._process.close()
+
+    def _take(self, values: Sequence[float]) -> None:
+        numbers = [factor * value + offset for value, (factor, offset) in zip(values, self._scales)]
+        self.outputs[:] = self._apply("outputs", self._convert, numbers)
+
+    def _apply(self, key: str, formula: Callable[..., tuple[float, ...]], numbers: Sequence[float]) -> tuple[float, ...]:
+        try:
+            return tuple(map(float, formula(*numbers)))
+        except (ArithmeticError, TypeError, ValueError) as error:  # a division by 0, a root of a negative number
+            given = ", ".join(f"{number:g}" for number in numbers)
+            raise PlantFailed(f"{self._where}: {key} cannot be computed of {given}: {error}") from None
+
+    def _move(self) -> None:
+        """Moves the pose from the FMU's plane to that of the run."""
+        assert self._moved is not None
+        x, y, turn = self._moved
+        c, s = math.cos(turn), math.sin(turn)
+        i, j, k, _ = self._pose
+        there = self.outputs[[i, j]]
+        self.outputs[i], self.outputs[j] = x + c * there[0] - s * there[1], y + s * there[0] + c * there[1]
+        self.outputs[k] += turn
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+FMU_PLANT = PlantType("fmu", "an FMU of FMI 2.0 or 3.0 by its variables", FmuPlant)

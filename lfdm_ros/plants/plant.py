@@ -1,0 +1,177 @@
+"""The door for vehicles that others simulate: the protocol `Plant`, which `Simulator` fulfils as well, and the plug-ins that make one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.models import WHEELS, Model
+from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field
+from lfdm_ros.plugins import Door
+from lfdm_ros.simulation import SimulationDiverged, Simulator
+from lfdm_ros.vehicles import Vehicle
+
+# What controller, monitor and messages cannot do without, of the models' outputs.
+REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
+_UNITS = {field.name: field.unit for field in OUTPUTS}
+_AT_REST = {"gear": 0.0, "lifted_wheels": 0.0}  # where a plant does not say; all others are NaN
+
+
+class Plant(Protocol):
+    """A vehicle that is advanced in fixed steps; axes as in ISO 8855 (x ahead, y to the left, z up), SI units.
+
+    Attributes:
+        dt: step [s], a whole number of nanoseconds.
+        output_names: of `outputs`: those of `REQUIRED`, and any others of `lfdm_ros.models.declaration.OUTPUTS`.
+    """
+
+    dt: float
+    output_names: tuple[str, ...]
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Outputs now, (ny,) in the order of `output_names`; the array may be reused."""
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Parameters by name, for whoever wants to know them; may be empty."""
+
+    def reset(self, *, x: float, y: float, yaw: float, vx: float) -> None:
+        """Begins anew at time 0 at a place [m], heading [rad] and speed [m/s]. Raises InputError: it cannot begin there; `PlantFailed`."""
+
+    def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
+        """Advances n steps with steering, throttle and brake (3,) from u0 to u1, as `Simulator.advance`. Raises SimulationDiverged, as
+        `PlantFailed`."""
+
+
+class PlantFailed(SimulationDiverged):
+    """A plant does not go on; the message is one line that says why."""
+
+    def __init__(self, message: str, time: float = math.nan, state: np.ndarray | None = None):
+        RuntimeError.__init__(self, message)
+        self.time, self.state = time, np.zeros(0) if state is None else state
+
+
+def require_outputs(names: Sequence[str], where: str) -> None:
+    """Raises InputError, after `where`: an output has no name of ours, or a required one is missing."""
+    for name in names:
+        if name not in _UNITS:
+            raise InputError(f"{where}: no output {quote(name)}{suggest(name, _UNITS, 'there are: ')}")
+    if missing := [name for name in REQUIRED if name not in names]:
+        raise InputError(f"{where}: outputs lack {', '.join(missing)}; needed are {', '.join(REQUIRED)}")
+
+
+def _refusal(name: str) -> Callable[[Any], Any]:
+    def build(operations: Any) -> Any:
+        raise InputError(f"{name} has no equations here: it is a plant of others; name a model of ours")
+
+    return build
+
+
+class PlantSimulator:
+    """A plant as the rest of the package sees a `Simulator`: all outputs of the models in their order, those it lacks NaN.
+
+    Attributes:
+        vehicle: whose outline, sensors and actuators it has. model: its declaration, without equations.
+    """
+
+    def __init__(self, plant: Plant, vehicle: Vehicle, name: str) -> None:
+        """Wraps a plant; `name`: for messages.
+
+        Raises:
+            InputError: an output has no name of ours, a required one is missing, or the step is none.
+        """
+        require_outputs(plant.output_names, name)
+        if not 0.0 < plant.dt <= 0.1 or abs(plant.dt * 1e9 - round(plant.dt * 1e9)) > 1e-3:
+            raise InputError(f"{name}: step {plant.dt!r} s is not a whole number of nanoseconds in (0, 0.1 s]")
+        self._plant, self.vehicle, self.dt, self.name = plant, vehicle, plant.dt, name
+        self.output_names = tuple(_UNITS)
+        self.output_index = {output: i for i, output in enumerate(self.output_names)}
+        wheels = tuple(wheel for wheel in WHEELS if any(output.endswith(f"_{wheel}") for output in plant.output_names))
+        self.model = Model(
+            name=name, description="a plant of others", source=name, states=tuple(Field(output, _UNITS[output], "") for output in
+                                                                                  plant.output_names),
+            inputs=INPUTS, outputs=OUTPUTS, parameters=(), build=_refusal(name), wheels=wheels)
+        self._places = [self.output_index[output] for output in plant.output_names]
+        self._speed, self._yaw = (plant.output_names.index(output) for output in ("vx", "yaw"))
+        self._yaw_now = self.output_index["yaw"]
+        self._outputs = np.full(len(OUTPUTS), math.nan)
+        for output, value in _AT_REST.items():
+            self._outputs[self.output_index[output]] = value
+        self._steps = 0
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the reset [s]."""
+        return self._steps * self.dt
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The plant's own."""
+        return self._plant.parameters
+
+    @property
+    def speed(self) -> float:
+        """Forward speed now [m/s]."""
+        return float(self._plant.outputs[self._speed])
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Outputs now: (ny,) in the order of `output_names`, SI; the yaw goes on over a turn. The array is reused by the next call."""
+        before, self._outputs[self._places] = self._outputs[self._yaw_now], self._plant.outputs
+        # A plant may wrap its yaw; a whole number of turns is added where it does.
+        turns = round((before - self._outputs[self._yaw_now]) / math.tau) if math.isfinite(before) else 0
+        if turns:
+            self._outputs[self._yaw_now] += turns * math.tau
+        return self._outputs
+
+    def reset(self, x: float = 0.0, y: float = 0.0, yaw: float = 0.0, vx: float = 0.0) -> None:
+        """Begins anew at time 0. Raises InputError: it cannot begin there, or not at all."""
+        self._steps, self._outputs[self._yaw_now] = 0, yaw
+        try:
+            self._plant.reset(x=x, y=y, yaw=yaw, vx=vx)
+            self._check()
+        except PlantFailed as error:
+            raise InputError(str(error)) from None
+
+    def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
+        """Advances n steps, the inputs linear from u0 to u1. Raises SimulationDiverged, also for outputs that are no numbers."""
+        self._plant.advance(u0, u1, n)
+        self._steps += n
+        self._check()
+
+    def _check(self) -> None:
+        outputs = self._plant.outputs
+        if not np.isfinite(outputs).all():
+            lost = ", ".join(name for name, value in zip(self._plant.output_names, outputs) if not math.isfinite(value))
+            raise PlantFailed(f"{self.name}: {lost}: no finite number at {self.time:g} s", self.time, outputs.copy())
+
+
+# What is stepped, ours or not.
+AnySimulator = Simulator | PlantSimulator
+
+
+@dataclass(frozen=True)
+class PlantType:
+    """A kind of plant, which a plant file names by `type`.
+
+    `make(settings, where)` gives a `Plant` by the other keys of the file; `where` leads messages. Raises InputError.
+    """
+
+    name: str
+    description: str
+    make: Callable[[Mapping[str, Any], str], Plant]
+
+
+PLANTS: Door[PlantType] = Door("plant", "lfdm_ros.plants", PlantType, "make")
+
+
+def register_plant(kind: PlantType) -> None:
+    """Makes a plant available by its name. Raises InputError: the name is taken or invalid, or it is no PlantType."""
+    PLANTS.register(kind)
