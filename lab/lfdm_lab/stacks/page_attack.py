@@ -167,7 +167,7 @@ class PageAttack:
         path = self._rng.choice(("../seat.py", "%2e%2e/server.py", "%00", "%ff", "vendor", "x" * 3000, "view", "input", "main.js/x"))
         connection, status = await self._ask(f"{self._rng.choice(('GET', 'POST', 'PUT', 'HEAD'))} /{path}", {"Content-Length": "0"})
         connection.writer.close()
-        if not 400 <= status < 500:
+        if not 300 <= status < 500:
             raise RunError([f"/{path:.40} is answered {status}"], {})
         return f"/{path:.40}", (0, 1)
 
