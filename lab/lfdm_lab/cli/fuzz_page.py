@@ -110,7 +110,8 @@ def _attack_stack(seed: int) -> dict[str, Any]:
 
     def attack() -> None:
         try:
-            while (url := find_url(os.pread(1, os.fstat(1).st_size, 0).decode(errors="replace"))) is None:  # `attempt` has made it a file
+            # `attempt` has made the output a file. Commands are heard first: all of them are looked at.
+            while (url := find_url(os.pread(1, os.fstat(1).st_size, 0).decode(errors="replace"))) is None or not watch.seen:
                 time.sleep(0.05)
             page = PageAttack(url, Random(f"page {seed}"))
             asyncio.run(page.run(_ATTACKS))
