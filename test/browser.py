@@ -32,7 +32,7 @@ class Page:
     """The cockpit in a tab, and what went wrong there."""
 
     def __init__(self, browser: Any, url: str, *, query: str = "", script: str = "", **context: Any) -> None:
-        self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **context)
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, **context})
         self.context.set_default_timeout(1000.0 * PATIENCE)
         self.tab = self.context.new_page()
         self.faults: list[str] = []

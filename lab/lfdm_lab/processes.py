@@ -56,6 +56,11 @@ def resident(pid: int) -> float:
     return _read(pid, lambda process: _MB * process.memory_info().rss, 0.0)
 
 
+def descriptors(pid: int) -> tuple[int, int]:
+    """Returns the numbers of open files of all kinds, and of internet sockets among them."""
+    return _read(pid, lambda process: (process.num_fds(), len(process.net_connections())), (0, 0))
+
+
 def opened(pid: int, folder: Path) -> set[str]:
     """Returns the names of the files in a folder that a process has open."""
     return _in(folder, _read(pid, lambda process: [file.path for file in process.open_files()], []))

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,15 @@ GONE = 2**22 + 1  # beyond the largest number of a process
 def test_processes_that_have_ended_use_nothing() -> None:
     assert processes.descendants(GONE) == [] and processes.command(GONE) == [] and processes.scheduled([GONE]) == {}
     assert (processes.processor_time([GONE]), processes.resident(GONE), processes.mapped(GONE, Path("/"))) == (0.0, 0.0, set())
-    assert processes.opened(GONE, Path("/")) == set()
+    assert processes.opened(GONE, Path("/")) == set() and processes.descriptors(GONE) == (0, 0)
+
+
+def test_files_and_sockets_are_counted() -> None:
+    files, sockets = processes.descriptors(os.getpid())
+    with socket.socket() as one:
+        one.listen()
+        assert processes.descriptors(os.getpid()) == (files + 1, sockets + 1)
+    assert processes.descriptors(os.getpid()) == (files, sockets)
 
 
 def test_descendants_of_two_generations() -> None:

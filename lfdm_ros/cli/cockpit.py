@@ -25,6 +25,7 @@ EPILOG = """examples:
   lfdm cockpit --hidden 7                                   a vehicle with unknown tyres: record a drive, calibrate, drive again
   lfdm cockpit --attach --namespace car_2                   for one vehicle of several (`lfdm up --namespace car_1 --namespace car_2`)
   lfdm cockpit --bag drive                                  the same page plays a recording; no ROS needed
+  lfdm cockpit --bag drive_1 --bag drive_2                  two recordings, the second one as a ghost
   lfdm cockpit --set address=0.0.0.0 --set certificate=c.pem --set key=k.pem      for a tablet; or ssh -L"""
 
 _STACK = "shared_human"
@@ -40,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stack", nargs="?", default=_STACK, metavar="STACK.yaml",
                         help="stack file, or the name of one that ships with the package (default %(default)s)")
     parser.add_argument("--attach", action="store_true", help="only the page, for a stack that is running")
-    parser.add_argument("--bag", metavar="DIR", help="replay a recording instead")
+    parser.add_argument("--bag", action="append", metavar="DIR",
+                        help="replay a recording instead; a second one is laid over it: a ghost and dotted curves, from the start of both")
     parser.add_argument("--port", type=int, metavar="N",
                         help=f"port of the page (default: {_PORT}, or a free one if it is taken; 0: a free one); browsers keep by it what "
                              "devices were taught")
@@ -151,7 +153,7 @@ def _port(given: int | None) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     """Plays a bag on the page until Ctrl-C."""
-    from lfdm_ros.cockpit.replay import ReplayTracks, serve
+    from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
     from lfdm_ros.cockpit.seat import Seat
     from lfdm_ros.cockpit.server import CockpitServer
 
@@ -160,8 +162,10 @@ def _replay(args: argparse.Namespace) -> int:
                                       ("--hidden", args.hidden is not None)) if value]
     if given:
         raise InputError(f"--bag replays a recording: leave out {', '.join(given)}")
+    if len(args.bag) > 2:
+        raise InputError(f"--bag {args.bag[2]}: two recordings at most, one over the other")
     try:
-        serve(ReplayTracks(args.bag), lambda on_request: CockpitServer(Seat(), on_request, port=_port(args.port)),
+        serve(Player(*map(ReplayTracks, args.bag)), lambda on_request: CockpitServer(Seat(), on_request, port=_port(args.port)),
               announce=lambda url: print(f"open {url}   (Ctrl-C ends)", flush=True))
     except KeyboardInterrupt:
         return 130

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refusals, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer, OnRequest
-from lfdm_ros.cockpit.wire import IMAGE, pack, pack_json
+from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, SHARING, STATE, pack, pack_json, repack
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import TransformTree
 
@@ -48,13 +49,13 @@ class Track:
 
 
 class ReplayTracks:
-    """A bag as the page takes it: tracks by kind, and events (time [s], text)."""
+    """A bag as the page takes it: tracks by kind, and events (time [s], text). clock: stamp of a state at the begin of the bag [s]."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.tracks: dict[int | str, Track] = {}
         self.events: list[tuple[float, str]] = []
-        self.duration = 0.0
+        self.duration = self.clock = 0.0
         self._frames = TransformTree()
         self._before: dict[str, Any] = {}
 
@@ -87,6 +88,8 @@ class ReplayTracks:
     def _take(self, name: str, time: float, message: Any) -> None:
         if name == "tf_static":
             self._frames.hear(message, Refusals())
+        if name == "vehicle/state" and STATE not in self.tracks:
+            self.clock = page_messages.stamp_of(message) - time
         with suppress(InputError):  # a message that the live page would not show either
             for kind, packed in page_messages.packed(name, message, self._frames):
                 self.tracks.setdefault(kind, Track()).add(time, packed, _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD)
@@ -120,13 +123,38 @@ def _find(bag: Any, name: str) -> list[Any]:
 
 
 class Player:
-    """Plays a recording to the pages of a server: `advance` by a clock, requests from the pages."""
+    """Plays a recording to the pages of a server, and the motion of another one over it: `advance` by a clock, requests from the pages.
 
-    def __init__(self, recording: ReplayTracks) -> None:
-        self.recording = recording
+    Both begin at the same time; the one that is shorter stays at its end.
+    """
+
+    def __init__(self, recording: ReplayTracks, other: ReplayTracks | None = None) -> None:
+        self.recording, self.other = recording, other
         self.time, self.rate, self.playing = 0.0, 1.0, True
         self.loaded = 0.0  # share
         self._sought = True
+        self._shown = [recording] if other is None else [recording, other]
+        self._reading = [one.load() for one in self._shown]
+
+    @property
+    def duration(self) -> float:
+        """Duration of the longer one, as far as it is read [s]."""
+        return max(one.duration for one in self._shown)
+
+    @property
+    def events(self) -> list[tuple[float, str]]:
+        """Events of both in the order of time; those of the other one with its name."""
+        if self.other is None:
+            return self.recording.events
+        return sorted([*self.recording.events, *((time, f"{self.other.path.name}: {text}") for time, text in self.other.events)])
+
+    def read(self) -> None:
+        """Reads a piece of each.
+
+        Raises:
+            InputError: as `ReplayTracks.load`.
+        """
+        self.loaded = min(next(reading, 1.0) for reading in self._reading)
 
     def request(self, name: str, value: Any, page: str = "") -> None:
         """Takes a request of a page: seek [s], play, rate.
@@ -137,10 +165,10 @@ class Player:
         number = type(value) in (int, float) and abs(value) < 1e12  # false for NaN
         if name == "seek" and number:
             # Beyond what is read so far: `advance` waits for it.
-            most = self.recording.duration if self.loaded == 1.0 else math.inf
+            most = self.duration if self.loaded == 1.0 else math.inf
             self.time, self._sought = min(max(float(value), 0.0), most), True
         elif name == "play" and isinstance(value, bool):
-            if value and self.time >= self.recording.duration and self.loaded == 1.0:
+            if value and self.time >= self.duration and self.loaded == 1.0:
                 self.time, self._sought = 0.0, True
             self.playing = value
         elif name == "rate" and number and RATES[0] <= value <= RATES[1]:
@@ -153,29 +181,37 @@ class Player:
     def advance(self, seconds: float, publish: Callable[..., None]) -> None:
         """Moves on by the clock [s] and publishes the newest of each kind; after a seek all kinds."""
         before = self.time
-        if self.loaded == 1.0 or self.time <= self.recording.duration:
-            self.time = min(self.time + self.rate * seconds * self.playing, self.recording.duration)
-        if self.playing and self.loaded == 1.0 and self.time >= self.recording.duration:
+        if self.loaded == 1.0 or self.time <= self.duration:
+            self.time = min(self.time + self.rate * seconds * self.playing, self.duration)
+        if self.playing and self.loaded == 1.0 and self.time >= self.duration:
             self.playing = False
-        for kind, track in list(self.recording.tracks.items()):
+        for kind, track, convert in self._tracks():
             message = track.at(self.time)
             if self._sought or track.at(before) is not message:
                 # Before the first of its kind the page forgets what it has.
                 nothing = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
-                publish(kind, nothing if message is None else message, keep=True)
-        self._sought = self.loaded < 1.0 and self.time > self.recording.duration
+                publish(kind, nothing if message is None else convert(message), keep=True)
+        self._sought = self.loaded < 1.0 and self.time > self.duration
+
+    def _tracks(self) -> Iterator[tuple[int | str, Track, Callable[[Any], bytes | str]]]:
+        """Yields kind, track and conversion of all that is shown; what is of the other recording gets the stamps of the first."""
+        for kind, track in list(self.recording.tracks.items()):
+            yield kind, track, lambda message: message
+        if self.other is not None:
+            for kind, shown in ((STATE, OTHER_STATE), (SHARING, OTHER_SHARING)):
+                if kind in self.other.tracks:
+                    yield shown, self.other.tracks[kind], partial(repack, kind=shown, later=self.recording.clock - self.other.clock)
 
     @property
     def status(self) -> dict[str, Any]:
         """State of the replay, for the page."""
-        recording = self.recording
-        return {"time": round(self.time, 3), "duration": recording.duration, "playing": self.playing, "rate": self.rate,
-                "loaded": round(self.loaded, 3), "name": recording.path.name}
+        return {"time": round(self.time, 3), "duration": self.duration, "playing": self.playing, "rate": self.rate,
+                "loaded": round(self.loaded, 3), "name": self.recording.path.name, "other": self.other.path.name if self.other else ""}
 
 
-def serve(recording: ReplayTracks, server_of: Callable[[OnRequest], CockpitServer], *, announce: Callable[[str], None],
+def serve(player: Player, server_of: Callable[[OnRequest], CockpitServer], *, announce: Callable[[str], None],
           ended: Callable[[], bool] = lambda: False) -> None:
-    """Serves a recording until `ended` or an interrupt; reading goes on while the page plays.
+    """Serves what a player plays until `ended` or an interrupt; reading goes on while the page plays.
 
     Args:
         server_of: makes the server, given the function that takes its requests.
@@ -184,9 +220,7 @@ def serve(recording: ReplayTracks, server_of: Callable[[OnRequest], CockpitServe
     Raises:
         InputError: as `ReplayTracks.load`.
     """
-    player = Player(recording)
-    reading = recording.load()
-    player.loaded = next(reading)
+    player.read()
     server = server_of(player.request)
     server.start()
     try:
@@ -195,13 +229,13 @@ def serve(recording: ReplayTracks, server_of: Callable[[OnRequest], CockpitServe
         while not ended():
             end = time.monotonic() + TICK
             while player.loaded < 1.0 and time.monotonic() < end:
-                player.loaded = next(reading)
+                player.read()
             time.sleep(max(end - time.monotonic(), 0.0))
             before, now = now, time.monotonic()
             player.advance(now - before, server.publish)
             server.publish("replay", pack_json("replay", player.status), keep=True)
-            if (known := len(recording.events)) != events:
+            if (known := len(player.events)) != events:
                 events = known
-                server.publish("events", pack_json("events", {"events": recording.events}), keep=True)
+                server.publish("events", pack_json("events", {"events": player.events}), keep=True)
     finally:
         server.stop()

@@ -15,7 +15,7 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.teleop.hands_on import BRAKE, SILENT, Command
 
 MAX_INPUT = 400  # characters of an input
-MAX_INPUT_RATE = 200  # inputs a second of one client
+MAX_INPUT_RATE = 200  # inputs a second of one client, and as many requests
 _CLOCK_DRIFT = 2e-4  # [1] between the clocks of page and server, at most
 _KEYS = {"number", "time", "held", "steering", "throttle", "brake", "picture"}
 
@@ -88,6 +88,25 @@ class Intent:
         return not self.held and self.throttle == 0.0 and self.brake == 0.0
 
 
+class PageRate:
+    """Limit on the messages of a page."""
+
+    def __init__(self) -> None:
+        self._arrivals: deque[float] = deque()
+
+    def check(self, time: float) -> None:
+        """Counts a message that comes at a time [s].
+
+        Raises:
+            Refused: more than MAX_INPUT_RATE in the last second.
+        """
+        while self._arrivals and time - self._arrivals[0] > 1.0:
+            self._arrivals.popleft()
+        if len(self._arrivals) >= MAX_INPUT_RATE:
+            raise Refused(f"more than {MAX_INPUT_RATE} messages a second", TOO_MANY)
+        self._arrivals.append(time)
+
+
 @dataclass
 class _Client:
     name: str
@@ -95,7 +114,7 @@ class _Client:
     received_at: float = -math.inf
     armed: bool = False  # at rest since the last loss: from then on holding counts
     delay_offset: float = math.inf  # least difference of the clocks so far [s]: an input without delay has it
-    arrivals: deque[float] = field(default_factory=deque)
+    rate: PageRate = field(default_factory=PageRate)
 
 
 class Seat:
@@ -212,11 +231,7 @@ class Seat:
 
     def _check(self, own: _Client, time: float, intent: Intent) -> None:
         """Raises Refused for an input that comes out of order, late, or too often."""
-        while own.arrivals and time - own.arrivals[0] > 1.0:
-            own.arrivals.popleft()
-        if len(own.arrivals) >= MAX_INPUT_RATE:
-            raise Refused(f"more than {MAX_INPUT_RATE} inputs a second", TOO_MANY)
-        own.arrivals.append(time)
+        own.rate.check(time)
         if own.intent is not None and intent.number <= own.intent.number:
             own.armed = False
             self.reason = "an input was out of order; let go of everything first"

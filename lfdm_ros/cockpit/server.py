@@ -21,16 +21,15 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import tornado.httpserver
 import tornado.netutil
 import tornado.web
 import tornado.websocket
 
-from lfdm_ros.bounds import MALFORMED, OUT_OF_RANGE, Refused
-from lfdm_ros.cockpit.seat import Intent, Seat
-from lfdm_ros.cockpit.wire import Outbox, pack_json
+from lfdm_ros.bounds import MALFORMED, OUT_OF_RANGE, TOO_MANY, Refused
+from lfdm_ros.cockpit.seat import Intent, PageRate, Seat
+from lfdm_ros.cockpit.wire import CREDIT, Outbox, pack_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.teleop.hands_on import Command
 
@@ -347,12 +346,25 @@ class _Checked(tornado.web.RequestHandler):
         self.set_status(403)
         self.finish(f"refused: {text}\n")
 
+    def is_foreign(self) -> bool:
+        """Checks that a request comes from a page of another server, or of none."""
+        return self.request.headers.get("Origin", "") != f"{self.request.protocol}://{self.request.host}"
+
+    def deny_origin(self) -> None:
+        """Answers 403 to a foreign page, and counts it."""
+        self.deny(f"origin {self.request.headers.get('Origin', '')[:60]!r}")
+
     def has_session(self) -> bool:
         return hmac.compare_digest((self.get_cookie(self.cookie_name, "") or "").encode(), self.cockpit.session.encode())
 
 
 class _Page(_Checked, tornado.web.StaticFileHandler):
     """Files of the page, which hold no secret."""
+
+    def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
+        if "\0" in absolute_path:  # of which the operating system makes an error
+            raise tornado.web.HTTPError(404)
+        return super().validate_absolute_path(root, absolute_path)
 
     def set_extra_headers(self, path: str) -> None:
         self.set_default_headers()
@@ -362,8 +374,8 @@ class _Session(_Checked):
     """Exchanges the URL's token for a cookie that scripts cannot read."""
 
     def post(self) -> None:
-        if self.request.headers.get("Origin", "") != f"{self.request.protocol}://{self.request.host}":
-            self.deny(f"origin {self.request.headers.get('Origin', '')[:60]!r}")
+        if self.is_foreign():
+            self.deny_origin()
         elif self.has_session():
             self.set_status(204)
         elif not hmac.compare_digest(self.request.body, self.cockpit.token.encode()):
@@ -372,6 +384,26 @@ class _Session(_Checked):
             self.set_cookie(self.cookie_name, self.cockpit.session, httponly=True, samesite="Strict",
                             secure=self.request.protocol == "https")
             self.set_status(204)
+
+
+_TOO_BIG = 1009  # RFC 6455
+
+
+class _Protocol(tornado.websocket.WebSocketProtocol13):
+    """Counts what tornado ends a connection for without a word: frames that are none, messages that are too long."""
+
+    handler: _Socket
+
+    def _abort(self) -> None:
+        # A stream that is closed: the page has gone. One that waits: the page does not answer a close.
+        if self.stream is not None and not self.stream.closed() and not self.client_terminated and self._waiting is None:
+            self.handler.cockpit.refuse(Refused("a frame that is none: the connection ends", MALFORMED))
+        super()._abort()
+
+    def close(self, code: int | None = None, reason: str | None = None) -> None:
+        if code == _TOO_BIG and not self.client_terminated:
+            self.handler.cockpit.refuse(Refused(f"a message of more than {MAX_MESSAGE} bytes: the connection ends", TOO_MANY))
+        super().close(code, reason)
 
 
 class _Socket(_Checked, tornado.websocket.WebSocketHandler):
@@ -383,20 +415,24 @@ class _Socket(_Checked, tornado.websocket.WebSocketHandler):
 
     @property
     def page_name(self) -> str:
-        return self.cockpit.name_of(self.get_query_argument("page", "")[:40] or secrets.token_hex(8))
+        given = self.request.query_arguments.get("page", [b""])[0][:40].decode(errors="replace")
+        return self.cockpit.name_of(given or secrets.token_hex(8))
 
     def prepare(self) -> None:
         super().prepare()
-        if not self._finished and not self.has_session():
+        if not self._finished and self.is_foreign():
+            self.deny_origin()
+        elif not self._finished and not self.has_session():
             self.deny("no session")
         elif not self._finished and self.others() >= MAX_CLIENTS:
             self.deny("too many pages")
 
+    def get_websocket_protocol(self) -> tornado.websocket.WebSocketProtocol | None:
+        usual = super().get_websocket_protocol()
+        return _Protocol(self, False, usual.params) if isinstance(usual, tornado.websocket.WebSocketProtocol13) else usual
+
     def check_origin(self, origin: str) -> bool:
-        mine = urlsplit(origin).netloc == self.request.host
-        if not mine:
-            self.cockpit.refuse(Refused(f"a connection with origin {origin[:60]!r}", "access"))
-        return mine
+        return True  # `prepare` has
 
     def open(self) -> None:
         self.set_nodelay(True)
@@ -413,7 +449,7 @@ class _View(_Socket):
 
     def open(self) -> None:
         super().open()
-        self.name, self._outbox, self._writes = self.page_name, Outbox(), deque()
+        self.name, self._outbox, self._writes, self._rate = self.page_name, Outbox(), deque(), PageRate()
         self.cockpit.open_view(self)
 
     def offer(self, kind: int | str, message: bytes | str) -> None:
@@ -422,15 +458,20 @@ class _View(_Socket):
         self._send()
 
     def _send(self) -> None:
-        while (due := self._outbox.take()) is not None:
+        # No more than the credit is on the way either, if a page acknowledges what it has not read.
+        while self.unwritten() < CREDIT and (due := self._outbox.take()) is not None:
             try:
                 written = self.write_message(due[1], binary=isinstance(due[1], bytes))
             except tornado.websocket.WebSocketClosedError:
                 return
             # A page that goes meanwhile is heard of by `on_close`. A callback for each would cost a turn of the loop.
             self._writes.append(asyncio.ensure_future(written))
-            while self._writes and self._writes[0].done():
-                _settle(self._writes.popleft())
+
+    def unwritten(self) -> int:
+        """Returns the number of messages that the connection has not taken yet."""
+        while self._writes and self._writes[0].done():
+            _settle(self._writes.popleft())
+        return len(self._writes)
 
     def on_message(self, text: str | bytes) -> None:
         try:
@@ -439,6 +480,8 @@ class _View(_Socket):
                 self._outbox.acknowledge(value)
                 self._send()
             else:
+                if name != "stop":
+                    self._rate.check(time.monotonic())
                 self.cockpit.on_request(name, value, self.name)
         except Refused as error:
             self.cockpit.refuse(error)

@@ -15,6 +15,7 @@ import numpy as np
 
 # Kinds of binary messages; the values of each in the order given in `page/wire.js`.
 STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST, IMAGE = 1, 2, 3, 4, 5, 6, 7
+OTHER_STATE, OTHER_SHARING = 8, 9  # of a second recording, laid over the first
 GROUND, LEARNED = 20, 21
 CREDIT = 4  # messages that a page may have unacknowledged
 _HEADER = struct.Struct("<B3xId")
@@ -37,6 +38,12 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def repack(message: bytes, kind: int, later: float) -> bytes:
+    """Returns a binary message as one of another kind, with a stamp that is later [s]."""
+    _, number, stamp = _HEADER.unpack_from(message)
+    return _HEADER.pack(kind, number, stamp + later) + message[_HEADER.size:]
 
 
 class Outbox:

@@ -139,11 +139,23 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
     if path.suffix.lower() == ".mp4":
         _write_mp4(path, pictures, 2.0 / film.step)
         return
-    for skip, colours in ((1, 32), (1, 16), (2, 16), (3, 16), (5, 8)):
-        chosen = [picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE) for picture in pictures[::skip]]
+    write_gif(path, pictures, 1e3 * film.step / 2.0)
+
+
+def write_gif(path: Path, pictures: Sequence[Image.Image], milliseconds: float) -> None:
+    """Writes pictures of one size as a GIF, each shown for a time [ms]; over 1.5 MB with fewer frames and colours. Raises InputError: it
+    cannot be written."""
+    width, height = pictures[0].size
+    some = pictures[::max(1, len(pictures) // 8)]
+    together = Image.new("RGB", (width, height * len(some)))
+    for k, picture in enumerate(some):
+        together.paste(picture, (0, k * height))
+    for skip, colours in ((1, 256), (1, 64), (1, 32), (1, 16), (2, 16), (3, 16), (5, 8)):
+        palette = together.quantize(colours, Image.Quantize.MAXCOVERAGE)  # one for all: else colours flicker
+        chosen = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures[::skip]]
         written = io.BytesIO()
-        milliseconds = round(1e3 * film.step * skip / 2.0)
-        chosen[0].save(written, format="GIF", save_all=True, append_images=chosen[1:], duration=milliseconds, loop=0, optimize=True)
+        chosen[0].save(written, format="GIF", save_all=True, append_images=chosen[1:], duration=round(milliseconds * skip), loop=0,
+                       optimize=True)
         if written.tell() < LARGEST_GIF:
             break
     try:

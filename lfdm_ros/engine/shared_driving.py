@@ -18,13 +18,15 @@ PLAN = "plan"
 NEAR = 2.0  # [m] a vehicle that is nearer than this when the clock goes back has not moved
 PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
 _PLANS = 4
+_NEWS = 0.02  # change of the operator's steering or pedals [1] that does not wait for the next state
 _AHEAD_NS = 1_000_000_000  # largest lead of an answer over its state
 
 
 class SharedPilot:
     """Timing of an `AuthorityArbiter` and supply of its inputs, of which unusable ones are refused by name.
 
-    Free running, a command goes out with each state, and by `watch` where none came. In lockstep a state waits for its answers: the command
+    Free running, a command goes out with each state, between two states at once when the operator's changes, and by `watch` where no state
+    came. In lockstep a state waits for its answers: the command
     of each source that takes part in the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one
     decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages has no
     effect.
@@ -63,6 +65,7 @@ class SharedPilot:
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
         self._issued_ns: dict[str, int] = {}  # time of issue of its newest command
         self._decided: SharedDecision | None = None
+        self._hurried = False  # a decision for the operator's news has been made since the last state
         self._decisions.last_ns = None
 
     @property
@@ -124,6 +127,7 @@ class SharedPilot:
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
             self._first_autonomy_ns = None
+        self._hurried = False
         return self._decide_or_wait(now_ns)
 
     def _restart(self, interruption: Interruption | None, moved: bool = True) -> bool:
@@ -214,7 +218,7 @@ class SharedPilot:
     # ---- sources -------------------------------------------------------------------------------------------------------
 
     def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
-        """Takes the operator's command; returns the decision for a state that waited for it.
+        """Takes the operator's command; returns the decision for a state that waited for it, free running that for a changed command.
 
         Args:
             age: [s] by which it is older than its stamp, which in lockstep is that of the state; NaN: an answer, but no command yet.
@@ -237,8 +241,19 @@ class SharedPilot:
         else:
             if not age or issued_ns > self._issued_ns.get(name, -1):  # a link's repetition is not new
                 self._issued_ns[name] = issued_ns
-                hear(1e-9 * issued_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+                heard = hear(1e-9 * issued_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+                if heard and name == OPERATOR and self._is_news(inputs, now_ns):
+                    self._spoke(name, stamp_ns)
+                    self._hurried = True
+                    return self._decide(now_ns)
         return self._spoke(name, stamp_ns)
+
+    def _is_news(self, inputs: tuple[float, float, float], now_ns: int) -> bool:
+        """Checks, free running, for a change since the last decision; the first one after a state alone, as each costs a decision."""
+        before = self._decided.operator if self._decided is not None else None
+        if self._lockstep or self._hurried or before is None or now_ns < self.decided_ns:
+            return False
+        return max(abs(new - old) for new, old in zip(inputs, before.inputs)) > _NEWS
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> SharedDecision | None:
         """Takes autonomy's plan, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import astuple
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 
 from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import Refusals, Refused
+from lfdm_ros.cli.cockpit import add_arguments, run
 from lfdm_ros.cockpit import page_messages
-from lfdm_ros.cockpit.replay import Player, ReplayTracks
-from lfdm_ros.cockpit.wire import GROUND, IMAGE, SCAN, STATE
+from lfdm_ros.cockpit.replay import Player, ReplayTracks, Track
+from lfdm_ros.cockpit.wire import GROUND, IMAGE, OTHER_SHARING, OTHER_STATE, SCAN, SHARING, STATE, pack
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import Placed, TransformTree
 from lfdm_ros.stacks.compose import run_stack
@@ -60,6 +62,68 @@ def test_playing_sends_what_is_new_and_ends(recording: ReplayTracks) -> None:
     assert not player.playing and 100 < len(states) <= 152 and len(set(states)) == len(states)
     player.request("play", True)  # from the beginning
     assert player.time == 0.0 and player.playing
+
+
+def shifted(recording: ReplayTracks, seconds: float, metres: float) -> ReplayTracks:
+    """The motion of a recording, longer by a time, by a clock that is later by it, and to the side."""
+    other = ReplayTracks("other_drive")
+    other.duration, other.clock = recording.duration + seconds, recording.clock + seconds
+    for kind in (STATE, SHARING):
+        track = recording.tracks.get(kind) or Track([0.0, 1.0], [pack(SHARING, 0.0, [0.5] * 14), pack(SHARING, 1.0, [0.6] * 14)])
+        moved = [pack(kind, np.frombuffer(message[8:16], "<f8")[0] + seconds,
+                      np.frombuffer(message[16:], "<f4") + (metres if kind == STATE else 0.0), 7) for message in track.messages]
+        other.tracks[kind] = Track(list(track.times), moved)
+    other.events = [(0.5, "collision with tree")]
+    return other
+
+
+def test_a_second_recording_is_laid_over_the_first_from_the_start_of_both(recording: ReplayTracks) -> None:
+    player, sent = Player(recording, shifted(recording, 5.0, 3.0)), dict[Any, bytes]()
+    player.playing, player.loaded = False, 1.0
+
+    def show(time: float) -> None:
+        player.request("seek", time)
+        player.advance(0.0, lambda kind, message, keep: sent.update({kind: message}))
+
+    for time in (1.0, 2.5, 0.2):
+        show(time)
+        assert sent[OTHER_STATE][0] == OTHER_STATE and sent[STATE][0] == STATE
+        np.testing.assert_allclose(*(np.frombuffer(sent[kind][8:16], "<f8") for kind in (STATE, OTHER_STATE)), atol=1e-9)
+        one, other = (np.frombuffer(sent[kind][16:], "<f4") for kind in (STATE, OTHER_STATE))
+        np.testing.assert_allclose(other[:2], one[:2] + 3.0, rtol=1e-5)
+    assert np.frombuffer(sent[OTHER_SHARING][16:20], "<f4")[0] == np.float32(0.5)
+    assert player.duration == recording.duration + 5.0 == player.status["duration"] and player.status["other"] == "other_drive"
+    assert (0.5, "other_drive: collision with tree") in player.events and player.events == sorted(player.events)
+    show(player.duration)  # each stays at its end
+    assert sent[STATE] == recording.tracks[STATE].messages[-1]
+
+
+def test_of_two_recordings_the_page_forgets_what_has_not_begun(recording: ReplayTracks) -> None:
+    other, sent = shifted(recording, 0.0, 1.0), dict[Any, bytes]()
+    other.tracks[STATE].times = [time + 2.0 for time in other.tracks[STATE].times]
+    player = Player(recording, other)
+    player.loaded = 1.0
+    for time, begun in ((2.5, True), (1.0, False)):
+        player.request("seek", time)
+        player.advance(0.0, lambda kind, message, keep: sent.update({kind: message}))
+        assert (len(sent[OTHER_STATE]) > 16) == begun and len(sent[STATE]) > 16
+
+
+def test_both_bags_are_read_and_either_may_be_wrong(recording: ReplayTracks, tmp_path: Path) -> None:
+    player = Player(ReplayTracks(recording.path), ReplayTracks(recording.path))
+    while player.loaded < 1.0:
+        player.read()
+    assert player.other is not None and player.other.tracks[STATE].messages == recording.tracks[STATE].messages
+    with pytest.raises(InputError):
+        Player(ReplayTracks(recording.path), ReplayTracks(tmp_path)).read()
+    with pytest.raises(InputError, match="two recordings at most"):
+        run(parse("--bag", "a", "--bag", "b", "--bag", "c"))
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(words)
 
 
 @pytest.mark.parametrize("name, value", [

@@ -130,7 +130,7 @@ def test_an_old_number_and_a_flood_are_refused(seat: Seat) -> None:
         try:
             flood.send(1.0 + k / 1000.0)
         except Refused as error:
-            assert "inputs a second" in str(error)
+            assert "messages a second" in str(error)
             refused += 1
     assert refused == 1000 - MAX_INPUT_RATE
 

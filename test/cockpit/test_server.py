@@ -15,9 +15,9 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit import server as server_module
-from lfdm_ros.cockpit.seat import Seat, SeatSettings
+from lfdm_ros.cockpit.seat import MAX_INPUT_RATE, Seat, SeatSettings
 from lfdm_ros.cockpit.server import PAGE, CockpitServer
-from lfdm_ros.cockpit.wire import STATE, pack
+from lfdm_ros.cockpit.wire import CREDIT, STATE, pack
 from lfdm_ros.errors import InputError
 
 
@@ -80,8 +80,8 @@ def test_the_page_comes_with_headers_that_let_nothing_else_in(served: Served) ->
             assert response.code == 200 and kind in response.headers["Content-Type"]
             assert "default-src 'none'" in response.headers["Content-Security-Policy"]
             assert response.headers["Referrer-Policy"] == "no-referrer"
-        for path in ("../seat.py", "%2e%2e/seat.py", "vendor/../../seat.py"):
-            assert (await served.fetch(path)).code in (403, 404)
+        for path in ("../seat.py", "%2e%2e/seat.py", "vendor/../../seat.py", "%00", "%ff"):
+            assert (await served.fetch(path)).code in (400, 403, 404)
 
     asyncio.run(check())
 
@@ -93,7 +93,8 @@ def test_access_needs_token_host_and_origin(served: Served) -> None:
         assert (await served.fetch("", Host="evil.example")).code == 403  # a name of its own that resolves to this machine
         cookie = await served.cookie()
         for path in ("view", "input"):
-            for wrong in ({"Origin": "http://evil.example"}, {"Host": "evil.example", "Origin": "http://evil.example"}):
+            for wrong in ({"Origin": "http://evil.example"}, {"Host": "evil.example", "Origin": "http://evil.example"},
+                          {"Origin": "http://["}, {"Origin": f"https://{served.host}"}):
                 with pytest.raises(HTTPClientError, match="403"):
                     await served.socket(path, cookie, **wrong)
             with pytest.raises(HTTPClientError, match="403"):
@@ -101,7 +102,7 @@ def test_access_needs_token_host_and_origin(served: Served) -> None:
             with pytest.raises(HTTPClientError, match="403"):
                 await served.socket(path, f"lfdm_{served.host.rpartition(':')[2]}=gu\u00e9ss")
             (await served.socket(path, cookie)).close()
-        assert served.server.refused["access"] == 11
+        assert served.server.refused["access"] == 15
 
     asyncio.run(check())
 
@@ -149,6 +150,58 @@ def test_hostile_messages_are_refused_and_counted(served: Served) -> None:
         await served.until(lambda: not served.server.views)
         await socket.write_message(intent(3))
         assert served.server.command(time.monotonic()) == (0.0, 0.0, 0.4)
+
+    asyncio.run(check())
+
+
+def test_a_connection_that_ends_for_what_it_sent_is_counted(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        for ended, (content, reason) in enumerate(((b"\x81\xfe\x80\x00", "too_many"), (b"\xb1\x80" + bytes(4), "malformed"),
+                                                   (b"\x81\x81" + bytes(4) + b"\xff", "malformed")), 1):
+            for path in ("view", "input"):
+                host, port = served.host.split(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                lines = (f"GET /{path} HTTP/1.1", f"Host: {served.host}", f"Origin: {served.base}", f"Cookie: {cookie}",
+                         "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+                         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", "")
+                writer.write("\r\n".join(lines).encode() + content)
+                await asyncio.wait_for(reader.read(), 20.0)
+                writer.close()
+            assert sum(served.server.refused.values()) == 2 * ended and served.server.refused[reason] > 0
+        for path in ("view", "input?page=%ff", "view?page=%00"):  # as it should, the names of pages too
+            (await served.socket(path, cookie)).close()
+        await served.until(lambda: not served.server.views and not served.server.inputs)
+        assert sum(served.server.refused.values()) == 6
+
+    asyncio.run(check())
+
+
+def test_a_flood_of_requests_is_refused_and_a_stop_in_it_is_not(served: Served) -> None:
+    async def check() -> None:
+        view = await served.socket("view", await served.cookie())
+        for _ in range(MAX_INPUT_RATE + 300):  # within a second of the server's clock, or more are taken
+            view.write_message('{"pace": 1.0}')
+        await view.write_message('{"stop": true}')
+        await served.until(lambda: ("stop", True) in served.requests)
+        assert len(served.requests) + served.server.refused["too_many"] == MAX_INPUT_RATE + 301
+
+    asyncio.run(check())
+
+
+def test_a_page_that_acknowledges_what_it_has_not_read_gets_no_more(served: Served) -> None:
+    async def check() -> None:
+        cookie = await served.cookie()
+        view = await websocket_connect(HTTPRequest(
+            f"ws://{served.host}/view", headers={"Cookie": cookie, "Origin": served.base}), max_message_size=1 << 30)
+        view.protocol.stream.read_bytes = lambda *_: asyncio.Future()  # it never reads again
+        await served.until(lambda: served.server.views)
+        large = pack(STATE, 0.0, bytes(1 << 20))
+        for k in range(1, 100):
+            served.server.publish(STATE, large)
+            await view.write_message(json.dumps({"ack": k}))
+            await asyncio.sleep(0.01)
+        assert served.server.views[0].unwritten() <= CREDIT
 
     asyncio.run(check())
 

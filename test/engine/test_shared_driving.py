@@ -61,6 +61,20 @@ def test_free_running_each_state_has_a_command_and_silence_has_one_too():
     assert rig.pilot.watch(400 * MS).row.state == "stopping"
 
 
+def test_free_running_a_change_of_the_operators_command_does_not_wait_for_the_next_state():
+    rig = Rig(lockstep=False, mode="operator")
+    rig.state(10)
+    rig.operator(12)
+    before = rig.state(20)
+    assert rig.operator(22) is None  # as before
+    decided = rig.operator(24, steering=0.5)
+    assert decided.time == pytest.approx(0.024) and decided.command.inputs[0] > before.command.inputs[0]
+    assert rig.operator(26, steering=-0.5) is None  # one between two states: a flood costs no more
+    assert rig.state(30).operator.inputs[0] == -0.5 and rig.operator(32, steering=0.5) is not None
+    assert rig.operator(34, steering=math.nan) is None and rig.pilot.refusals.counts["operator"] == 1
+    assert rig.pilot.watch(45 * MS) is None and rig.pilot.watch(63 * MS) is not None
+
+
 def test_lockstep_gives_the_same_whatever_the_order():
     def answers(rig, ms):
         return {"state": lambda: rig.state(ms), "operator": lambda: rig.operator(ms, 0.1 + 0.001 * ms),

@@ -21,7 +21,7 @@ from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
 from rclpy.node import Node
 
 from lfdm_ros.bags import read_series
-from lfdm_ros.cockpit.replay import ReplayTracks, serve
+from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
 from lfdm_ros.cockpit.seat import Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.msg import DriverCommand, VehicleState
@@ -368,7 +368,7 @@ def test_a_recorded_drive_is_replayed(open_page: Callable[..., Page], browser: A
     ended = threading.Event()
     urls: list[str] = []
     replay = threading.Thread(target=lambda: serve(
-        ReplayTracks(cockpit.bag), lambda on_request: CockpitServer(Seat(), on_request), announce=urls.append, ended=ended.is_set))
+        Player(ReplayTracks(cockpit.bag)), lambda on_request: CockpitServer(Seat(), on_request), announce=urls.append, ended=ended.is_set))
     replay.start()
     try:
         cockpit.until(lambda: urls)

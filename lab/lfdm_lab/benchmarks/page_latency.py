@@ -5,9 +5,7 @@ the brake, and the processor that they take.
 """
 
 import asyncio
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,11 +18,9 @@ from typing import Any
 import numpy as np
 import psutil
 from rclpy.node import Node
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest
-from tornado.websocket import websocket_connect
 
 from lfdm_lab.cli.bench import Measurement
-from lfdm_ros.cockpit.wire import STATE
+from lfdm_lab.page_client import PageClient, find_url
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.ros import qos
@@ -32,54 +28,6 @@ from lfdm_ros.ros.runtime import Runtime
 
 STEPS, LOSSES, CPU_SECONDS = 60, 20, 10.0
 _START = 120.0  # [s]
-
-
-class Client:
-    """A page without a browser: acknowledges the view, sends inputs 50 times a second."""
-
-    def __init__(self, url: str) -> None:
-        self.base, self.token = url.split("/#token=")
-        self.state: tuple[float, np.ndarray] = (0.0, np.zeros(21))  # received at, values
-        self.number = self.picture = 0
-        self.intent = {"held": False, "steering": 0.0, "throttle": 0.0, "brake": 0.0}
-        self.silent = False
-
-    async def open(self) -> None:
-        answer = await AsyncHTTPClient().fetch(HTTPRequest(
-            f"{self.base}/session", method="POST", body=self.token, headers={"Origin": self.base}))
-        headers = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0], "Origin": self.base}
-        self.view, self.input = [await websocket_connect(HTTPRequest(
-            f"{self.base.replace('http', 'ws', 1)}/{path}", headers=headers)) for path in ("view", "input")]
-        self.tasks = [asyncio.ensure_future(task) for task in (self._read(), self._write())]
-
-    async def _read(self) -> None:
-        received = 0
-        while (message := await self.view.read_message()) is not None:
-            received += 1
-            if received % 2 == 0:  # as the page does
-                await self.view.write_message(f'{{"ack":{received}}}')
-            if isinstance(message, bytes) and message[0] == STATE:
-                self.picture = int.from_bytes(message[4:8], "little")
-                self.state = time.monotonic(), np.frombuffer(message[16:], "<f4")
-
-    async def _write(self) -> None:
-        while True:
-            if not self.silent:
-                await self.send()
-            await asyncio.sleep(0.02)
-
-    async def send(self, **intent: Any) -> None:
-        """Sends the intent, changed first, at once."""
-        self.intent.update(intent)
-        self.number += 1
-        content = {**self.intent, "number": self.number, "time": time.monotonic(), "picture": self.picture}
-        await self.input.write_message(json.dumps(content))
-
-    def close(self) -> None:
-        for task in self.tasks:
-            task.cancel()
-        self.view.close()
-        self.input.close()
 
 
 # A driver alone, each node in a process of its own: the page's own share. Then the shipped stack, where commands go through shared control.
@@ -140,15 +88,15 @@ async def _url(log: Path) -> str:
     end = time.monotonic() + _START
     while time.monotonic() < end:
         text = log.read_text()
-        if "all nodes are active" in text and (found := re.search(r"http://\S+", text)):
-            return found[0]
+        if "all nodes are active" in text and (found := find_url(text)):
+            return found
         await asyncio.sleep(0.1)
     raise InputError(f"the stack does not start: {log.read_text()[-500:]}")
 
 
 async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> dict[str, float]:
     out: dict[str, float] = {}
-    client = Client(url)
+    client = PageClient(url)
     await client.open()
     await asyncio.sleep(2.0)
     node = next(child for child in psutil.Process(pid).children(recursive=True) if "lfdm_ros.nodes.cockpit" in child.cmdline())
@@ -181,14 +129,14 @@ async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> 
             times.append(1e3 * (late[0] - lost) if late else float("inf"))
             client.silent = False
             if loss == "closed":
-                client = Client(url)
+                client = PageClient(url)
                 await client.open()
                 await asyncio.sleep(0.5)
         out |= {f"{loss}_to_brake_p50": float(np.percentile(times, 50)), f"{loss}_to_brake_max": max(times)}
     clients = [client]
     for count in (1, 4):
         while len(clients) < count:
-            clients.append(Client(url))
+            clients.append(PageClient(url))
             await clients[-1].open()
         node.cpu_percent()
         await asyncio.sleep(CPU_SECONDS)

@@ -23,13 +23,14 @@ EPILOG = """examples:
   lfdm fuzz files --seeds 500 --json files.json
   lfdm fuzz files --seed 17 --keep damaged
   lfdm fuzz graph --duration 3600
+  lfdm fuzz page --seeds 100
   lfdm fuzz copies drive --seeds 20 --out damaged
 
 Exit status 1: there were tracebacks, hangs or losses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands bags, nodes, files, graph and copies."""
+    """Adds the subcommands bags, nodes, files, graph, page and copies."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
 
     def add(name: str, summary: str, seeds: int) -> argparse.ArgumentParser:
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("--bag", type=Path, metavar="BAG", help="recording to damage (default: a second's drive with all that nodes hear)")
     files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
     graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
+    add("page", "the cockpit's sockets: hostile pages beside one that drives", 100)
     graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")
     files.add_argument("--of", action="append", default=[], metavar="KIND", help="only this kind of file; repeat")
     copies = kinds.add_parser("copies", help="write damaged copies of a bag, one for each seed, to try readers on",
@@ -94,6 +96,10 @@ def run(args: argparse.Namespace) -> int:
             from lfdm_lab.cli.fuzz_nodes import node_cases
 
             cases = node_cases(seeds, folder, totals, args.bag)
+        elif args.kind == "page":
+            from lfdm_lab.cli.fuzz_page import page_cases
+
+            cases = page_cases(seeds)
         elif args.kind == "graph":
             from lfdm_lab.cli.fuzz_graph import graph_cases
 

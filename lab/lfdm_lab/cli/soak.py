@@ -1,7 +1,7 @@
 """let all nodes drive for a long time, and see whether they grow or leave anything behind
 
-The run is `lfdm up` in processes of its own. Exit status 1: memory grew by more than 5 %, shared memory, processes or messages were lost,
-something was logged as an error, or the run did not end as it should."""
+The run is `lfdm up` in processes of its own, with --page `lfdm cockpit`. Exit status 1: memory grew by more than 5 %, shared memory,
+processes or messages were lost, something was logged as an error, the page lost its connection, or the run did not end as it should."""
 
 import argparse
 import json
@@ -16,17 +16,19 @@ from lfdm_ros.files import write_text
 EPILOG = """examples:
   lfdm soak                                     # an hour of simulated driving at 10 times real time
   lfdm soak --wall 360 --json soak.json         # six minutes, however far they reach
+  lfdm soak --page --wall 3600                  # the cockpit, with a page that reads and drives
   lfdm soak --stack autonomy --composed --duration 60 --speed 0"""
 _RECIPE = "recipe.yaml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm soak`."""
-    parser.add_argument("--stack", default="soak", metavar="STACK.yaml",
-                        help="stack with a simulator, by name or file (default: soak, which has all nodes)")
+    parser.add_argument("--stack", metavar="STACK.yaml",
+                        help="stack with a simulator, by name or file (default: soak, which has all nodes; with --page: shared_human)")
+    parser.add_argument("--page", action="store_true", help="run it by `lfdm cockpit`, with a page without a browser that reads and drives")
     parser.add_argument("--duration", type=float, default=3600.0, metavar="S", help="simulated seconds (default: %(default)g)")
-    parser.add_argument("--speed", type=float, default=10.0, metavar="F", help="simulated seconds a second; 0: as fast as possible "
-                                                                                "(default: %(default)g)")
+    parser.add_argument("--speed", type=float, metavar="F",
+                        help="simulated seconds a second; 0: as fast as possible (default: 10, with --page 1)")
     parser.add_argument("--wall", type=float, default=7200.0, metavar="S", help="end after so many seconds (default: %(default)g)")
     parser.add_argument("--composed", action="store_true", help="all nodes in one process, instead of one each")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides", help="as of lfdm up")
@@ -45,9 +47,14 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name} {getattr(args, name):g}: give more than 0 s")
     if args.json is not None and not args.json.resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no folder {args.json.parent}")
-    stack = load_stack(args.stack)
+    if args.page and args.composed:
+        raise InputError("--page: the processes are those of its stack; leave out --composed")
+    name, speed = args.stack or ("shared_human" if args.page else "soak"), args.speed
+    if speed is None:
+        speed = 1.0 if args.page else 10.0
+    stack = load_stack(name)
     if not stack.declares("stop_time"):
-        raise InputError(f"--stack {args.stack}: it has no simulator, whose time ends the run")
+        raise InputError(f"--stack {name}: it has no simulator, whose time ends the run")
     for text in args.overrides:
         stack.with_override(*parse_override(text), f"--set {text}")
     with tempfile.TemporaryDirectory(prefix="lfdm_soak_") as place:
@@ -58,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
             (folder / _RECIPE).write_text(RECIPE, encoding="utf-8")
             overrides = {"watch_directory": str(folder / "watched"), "recipe": str(folder / _RECIPE), "store": str(folder / "store"),
                          **overrides}
-        found = soak(args.stack, args.bag or folder / "bag", seconds=args.duration, speed=args.speed, wall=args.wall,
-                     composed=args.composed, overrides=overrides, tell=lambda line: print(line, file=sys.stderr, flush=True))
+        found = soak(name, args.bag or folder / "bag", seconds=args.duration, speed=speed, wall=args.wall,
+                     composed=args.composed, page=args.page, overrides=overrides,
+                     tell=lambda line: print(line, file=sys.stderr, flush=True))
     if args.json is not None:
         write_text(args.json, json.dumps(found.record(), indent=2) + "\n")
     print(_table(found))
@@ -71,9 +79,11 @@ def run(args: argparse.Namespace) -> int:
 def _table(found: Any) -> str:
     lines = [f"{found.stack}: simulated {found.simulated_seconds:.1f} s in {found.wall_seconds:.1f} s, {found.speed_factor:.2f} x real "
              f"time, {found.laps} times back to the start; exit status {found.exit_status}",
-             f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8} {'CPU s/s':>8}  95 % of MB/h"]
+             f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8} {'CPU s/s':>8}  "
+             f"{'95 % of MB/h':20} {'files':14} sockets"]
     for g in (*found.processes, *([found.total] if found.total else [])):
         lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f} {g.cost:8.3f}  "
-                     f"{g.low:.1f} to {g.high:.1f}")
+                     f"{f'{g.low:.1f} to {g.high:.1f}':20} {', '.join(map(str, g.files)):14} {', '.join(map(str, g.sockets))}")
+    lines.append("files, sockets: after the warm-up, at the end, at most")
     lines.append(f"shared memory: {found.segments_most} segments at most, {len(found.segments_left)} left; bag: {found.bag}")
     return "\n".join(lines)

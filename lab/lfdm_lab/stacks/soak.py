@@ -1,6 +1,7 @@
 """A long run of a stack, watched from outside for processes that grow, anything left behind, lost messages, and a run that does not end.
 
-The run is `lfdm up` in a process of its own. Where the vehicle has come to rest it is put back to the start, so that it goes on driving.
+The run is `lfdm up` in a process of its own, or `lfdm cockpit` with a page that drives now and then. Where the vehicle has come to rest it
+is put back to the start, so that it goes on driving.
 """
 
 import math
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from rosgraph_msgs.msg import Clock
 from scipy.stats import linregress, t
 
 from lfdm_lab import processes
+from lfdm_lab.page_client import DrivingPage
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
@@ -34,6 +37,7 @@ from lfdm_ros.stacks.inspection import ObserverNode
 MOST_GROWTH = 0.05
 _LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
 _SAMPLE = 2.0  # [s] between looks at the processes, which cost as much as a node; in the first minute each look at the clock is one
+_SERIES = 30.0  # [s] between two samples in the result
 _WARM_UP = 0.25  # of the run, in which caches fill
 _JUDGED = 120.0  # [s] of a run from which on its growth says something
 _BLOCKS = 12  # of samples, whose means are independent enough for an interval
@@ -48,7 +52,8 @@ _LOCK = "_el"  # Fast DDS: whoever has made the segment NAME keeps NAME_el open,
 @dataclass(frozen=True)
 class Growth:
     """The resident memory of a process [MB] after the warm-up and at the end, by a straight line; slope [MB/h] of the wall clock, with
-    its 95 % interval. cost: processor seconds that a simulated second takes after the warm-up."""
+    its 95 % interval. cost: processor seconds that a simulated second takes after the warm-up. files, sockets: open ones after the warm-up,
+    at the end, and at most."""
 
     name: str
     start: float
@@ -57,6 +62,8 @@ class Growth:
     low: float
     high: float
     cost: float = math.nan
+    files: tuple[int, int, int] = (0, 0, 0)
+    sockets: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def share(self) -> float:
@@ -81,17 +88,21 @@ def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -
     line = linregress(x, y)
     half = float(t.ppf(0.975, len(x) - 2)) * line.stderr
     first, last = (line.intercept + line.slope * at for at in (time_[kept][0], time_[-1]))
-    return Growth(name, float(first), float(last), *(3600.0 * float(value) for value in (line.slope, line.slope - half, line.slope + half)))
+    slope, low, high = (3600.0 * float(value) for value in (line.slope, line.slope - half, line.slope + half))
+    return Growth(name, float(first), float(last), slope, low, high)
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Sample of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
+    """Sample of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s], numbers of open
+    files and of sockets."""
 
     wall: float
     simulated: float
     resident: float
     used: float
+    files: int
+    sockets: int
 
 
 _Samples = dict[tuple[int, str], list[_Sample]]
@@ -104,9 +115,15 @@ def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
     return (used[-1] - used[first]) / span if span > 0.0 else math.nan
 
 
+def _spread(counts: Sequence[int]) -> tuple[int, int, int]:
+    """Returns the count after the warm-up, the last one, and the largest."""
+    return counts[int(_WARM_UP * (len(counts) - 1))], counts[-1], max(counts)
+
+
 @dataclass
 class SoakResult:
-    """Result of a run. failures: one line each, none: it is as it should be."""
+    """Result of a run. failures: one line each, none: it is as it should be. page: messages received, inputs sent. series: by process, each
+    30 s: wall time [s], resident memory [MB], open files, sockets."""
 
     stack: str
     simulated_seconds: float = 0.0
@@ -118,6 +135,8 @@ class SoakResult:
     segments_most: int = 0
     segments_left: list[str] = field(default_factory=list)
     bag: dict[str, Any] = field(default_factory=dict)
+    page: dict[str, int] = field(default_factory=dict)
+    series: dict[str, list[tuple[float, float, int, int]]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -186,7 +205,7 @@ class _Watcher(ObserverNode):
 
 
 def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, composed: bool = False,
-         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> SoakResult:
+         page: bool = False, overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> SoakResult:
     """Runs a stack and watches it.
 
     Args:
@@ -195,19 +214,31 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
         speed: simulated seconds a second, 0: as fast as possible.
         wall: of the wall clock [s] after which it is interrupted, counted from its first tick.
         composed: all nodes in one process, instead of one each.
+        page: by `lfdm cockpit`, with a page that reads and drives.
         tell: takes a line a minute.
 
     Raises:
         InputError: the stack does not start; says why.
     """
     found, before = SoakResult(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
-    command = [sys.executable, "-m", "lfdm_ros.cli", "up", stack, "--record", str(bag), "--duration", repr(seconds), "--speed", repr(speed),
-               *(part for item in (overrides or {}).items() for part in ("--set", "=".join(item))), *([] if composed else ["--processes"])]
+    overrides = dict(overrides or {})
+    if page:
+        how, more = ["cockpit", stack, "--port", "0"], []
+        overrides.setdefault("vehicle_simulator.speed_factor", repr(speed))
+    else:
+        how, more = ["up", stack, "--speed", repr(speed)], [] if composed else ["--processes"]
+    command = [sys.executable, "-m", "lfdm_ros.cli", *how, "--record", str(bag), "--duration", repr(seconds),
+               *(part for item in overrides.items() for part in ("--set", "=".join(item))), *more]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         watcher = _Watcher()
+        driving = DrivingPage(partial(_content, log.fileno())) if page else None
         try:
+            if driving is not None:
+                driving.start()
             samples, segments, pids = _watch(process, watcher, found, wall, tell)
+            if driving is not None:
+                _end_page(driving, found, process.poll() is None)
             _stop(process, found)
         finally:
             if process.poll() is None:
@@ -248,7 +279,8 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResul
             continue
         for pid, name in members.items():
             samples.setdefault((pid, name), []).append(
-                _Sample(now - begin, watcher.time - first, processes.resident(pid), processes.processor_time([pid], ended=False)))
+                _Sample(now - begin, watcher.time - first, processes.resident(pid), processes.processor_time([pid], ended=False),
+                        *processes.descriptors(pid)))
         if (now - begin) // 60.0 > told:
             told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
@@ -260,6 +292,23 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: SoakResul
     if begin < math.inf:
         found.simulated_seconds = watcher.time - first
     return samples, segments, pids
+
+
+def _content(file: int) -> str:
+    """Returns what a file holds; its position, which it shares with the process that writes it, stays."""
+    return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
+
+
+def _end_page(driving: DrivingPage, found: SoakResult, goes_on: bool) -> None:
+    """Closes the page; goes_on: the cockpit has not ended before it."""
+    lost = driving.lost
+    driving.end()
+    if driving.client is not None:
+        found.page = {"received": driving.client.received, "sent": driving.client.sent}
+    if goes_on and lost:
+        found.failures.append(f"the page lost its connection: {lost}")
+    if not found.page.get("received"):
+        found.failures.append("the page received nothing")
 
 
 def _stop(process: subprocess.Popen[bytes], found: SoakResult) -> None:
@@ -289,8 +338,12 @@ def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], p
         whole = {longest: samples[longest]}
     for (_, name), rows in sorted(whole.items(), key=lambda item: item[0][1]):
         there = [row for row in rows if row.resident]
+        found.series[name] = [(row.wall, row.resident, row.files, row.sockets) for before, row in pairwise([rows[0], *there])
+                              if row is there[0] or row.wall // _SERIES > before.wall // _SERIES]
         growth = growth_of(name, [row.wall for row in there], [row.resident for row in there])
-        found.processes.append(replace(growth, cost=cost_of([row.simulated for row in there], [row.used for row in there])))
+        found.processes.append(replace(
+            growth, cost=cost_of([row.simulated for row in there], [row.used for row in there]),
+            files=_spread([row.files for row in there]), sockets=_spread([row.sockets for row in there])))
     together: dict[float, list[float]] = {}
     for rows in whole.values():
         for row in rows:

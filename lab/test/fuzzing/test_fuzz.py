@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr
+from lfdm_lab.cli.fuzz_page import Watch
+from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr, pages
 from lfdm_lab.fuzzing.trees import mutated
 from lfdm_lab.stacks import attack
 from lfdm_ros.bags import bag_info
@@ -16,13 +17,13 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError, RunError
 
 
-@pytest.mark.parametrize("kind, seeds", [("bags", 40), ("files", 150)])
+@pytest.mark.parametrize("kind, seeds", [("bags", 40), ("files", 150), ("page", 8)])
 def test_nothing_but_answers_and_lines(tmp_path, capsys, kind, seeds):
     status = main(["fuzz", kind, "--seeds", str(seeds), "--limit", "300", "--json", str(tmp_path / "counts.json")])
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert status == 0, counts["failures"]
     assert (counts["kind"], counts["cases"], counts["answer"] + counts["refused"]) == (kind, seeds, seeds)
-    assert counts["answer"] and counts["refused"] and not counts["failures"]
+    assert counts["answer"] and bool(counts["refused"]) == (kind != "page") and not counts["failures"]
 
 
 def test_a_failure_is_exit_1_and_its_seed_repeats_it(tmp_path, capsys, monkeypatch):
@@ -125,6 +126,28 @@ def test_hostile_messages_are_messages_or_say_that_their_bytes_are_damaged(msgty
         if "; bytes " not in what:
             typestore().deserialize_cdr(cdr, msgtype)
         assert len(cdr) < 20_000_000
+
+
+def test_hostile_pages_repeat_by_seed_and_say_what_they_must_cause():
+    intent = {"number": 1, "time": 0.0, "held": True, "steering": 0.0, "throttle": 0.0, "brake": 0.0, "picture": 0}
+    for make, expected in ((lambda rng: pages.hostile_input(intent, rng), pages.refusals_of_input),
+                           (pages.hostile_request, pages.refusals_of_request)):
+        made = [make(Random(seed)) for seed in range(300)]
+        assert made == [make(Random(seed)) for seed in range(300)]
+        assert {expected(content) for content, _ in made} >= {(1, 1), (0, 1)}
+    assert pages.refusals_of_input(json.dumps(intent).encode()) == (0, 1)
+    assert pages.refusals_of_input(json.dumps({**intent, "steering": float("nan")}).encode()) == (1, 1)
+    assert pages.refusals_of_request(b'{"ack": 3}') == (0, 0) and pages.refusals_of_request(b'{"ack": true}') == (1, 1)
+    assert pages.ends_connection(b"\xff", pages.TEXT) and not pages.ends_connection(b"\xff", pages.BINARY)
+
+
+def test_a_command_that_is_not_the_drivers_fails_the_case():
+    watch = Watch()
+    for command in ((0.125, 0.25, 0.0), (0.0, 0.0, 0.4), (0.0, 0.0, 1.0)):
+        watch.take(command)
+    assert watch.seen == 3 and not watch.wrong
+    watch.take((float("nan"), 0.25, 0.0))
+    assert "nan" in watch.wrong
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])

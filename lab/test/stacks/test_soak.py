@@ -83,6 +83,24 @@ def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "x real time" in capsys.readouterr().out
 
 
+def test_a_short_run_of_the_cockpit_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
+    (tmp_path / "small.yaml").write_text("""
+nodes:
+  - executable: vehicle_simulator
+    parameters: {vehicle: hmmwv, model: eight_dof, scenario: yard}
+    remappings: {control/command: teleop/command}
+""")
+    status = main(["soak", "--page", "--stack", str(tmp_path / "small.yaml"), "--duration", "4", "--wall", "60",
+                   "--bag", str(tmp_path / "bag"), "--json", str(tmp_path / "soak.json")])
+    found = json.loads((tmp_path / "soak.json").read_text())
+    assert status == 0 and not found["failures"], found
+    assert found["page"]["received"] > 50 and found["page"]["sent"] > 50
+    (process,) = found["processes"]
+    assert process["files"][2] > process["sockets"][2] > 2
+    assert list(found["series"]) == ["lfdm cockpit"] and len(found["series"]["lfdm cockpit"][0]) == 4
+
+
 def test_the_stack_has_all_nodes() -> None:
     from lfdm_ros.stacks.stack import EXECUTABLES, load_stack
 
@@ -93,7 +111,7 @@ def test_the_stack_has_all_nodes() -> None:
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["--wall", "0"], "--wall 0"), (["--stack", "calibration"], "it has no simulator"), (["--json", "/no/such/x.json"], "no folder"),
-    (["--set", "ghost.x=1"], "has no node 'ghost'")])
+    (["--set", "ghost.x=1"], "has no node 'ghost'"), (["--page", "--composed"], "leave out --composed")])
 def test_bad_usage_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
     assert main(["soak", *arguments]) == 2
     error = capsys.readouterr().err

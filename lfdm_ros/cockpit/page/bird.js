@@ -67,10 +67,15 @@ export class Bird {
 
   #vehicle(model, state) {
     const c = this.context, d = model.dimensions;
-    c.translate(state.x, state.y);
-    c.rotate(state.yaw);
+    const [x, y, yaw] = model.scanned;
+    c.save();
+    c.translate(x, y);
+    c.rotate(yaw);
     c.fillStyle = "#f0e442";
     for (let i = 0; i < model.points.length; i += 2) c.fillRect(model.points[i] - 0.1, model.points[i + 1] - 0.1, 0.2, 0.2);
+    c.restore();
+    c.translate(state.x, state.y);
+    c.rotate(state.yaw);
     c.fillStyle = "#b9c2cc";
     c.fillRect(-d.outline_rear, -d.outline_half_width, d.outline_front + d.outline_rear, 2 * d.outline_half_width);
     c.fillStyle = "#222529";

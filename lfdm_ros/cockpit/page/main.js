@@ -95,6 +95,12 @@ async function start() {
       strips.add(1, stamp, [operator[0], autonomy[0], applied[0]]);
       strips.add(2, stamp, [k, threat]);
     }
+    if (kind === "other state" && model.other) strips.addGhost(0, model.other.stamp, [model.other.vx * UNITS[element("unit").value]]);
+    if (kind === "other sharing" && model.otherSharing) {
+      const {stamp, k, threat, applied} = model.otherSharing;
+      strips.addGhost(1, stamp, [applied[0]]);
+      strips.addGhost(2, stamp, [k, threat]);
+    }
   }, open => { trouble = open ? "" : "no connection to the server"; });
   const replay = new ReplayBar(element("replay"), (name, value) => viewLink.request(name, value));
   const choices = new Choices(document.querySelector("aside"), (name, value) => viewLink.request(name, value));

@@ -1,9 +1,10 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
 import {GroundMap} from "./ground.js";
-import {GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const LASTS = 1500;  // ms
+const POSES = 100;
 /** @type {number[][]} */
 const NONE = [];
 const NO_SHAPES = {discs: [], lines: []};
@@ -14,7 +15,10 @@ export class Model {
     this.state = null;
     this.receivedAt = -Infinity;  // of the state, ms of performance.now
     /** @type {Float32Array} */
-    this.points = new Float32Array();  // of the scan, in the vehicle's frame
+    this.points = new Float32Array();  // of the scan, in the frame of `scanned`
+    this.scanned = [0, 0, 0];  // x, y, yaw of the vehicle at the time of the scan
+    /** @type {number[][]} */
+    this.poses = [];  // stamp, x, y, yaw of the last states
     /** @type {number[][]} */
     this.plan = [];  // rows x, y, speed
     /** @type {number[][]} */
@@ -26,7 +30,11 @@ export class Model {
       controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null,
       choices: null, settings: null};
     /** @type {number[] | null} */
-    this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link
+    this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link; of a replay: of the other recording's
+    /** @type {import("./wire.js").State | null} */
+    this.other = null;  // of a second recording, with stamps of the first
+    /** @type {ReturnType<typeof readSharing> | null} */
+    this.otherSharing = null;
     /** @type {Uint8Array | null} */
     this.image = null;  // of the camera, JPEG
     /** @type {GroundMap | null} */
@@ -62,17 +70,31 @@ export class Model {
       if (step > 0 && step < 1) this.spin = this.spin.map((angle, i) => (angle + step * (state.wheelSpeeds[i] || 0)) % (2 * Math.PI));
       this.state = state;
       this.receivedAt = now;
+      if (step < 0) this.poses = [];
+      this.poses.push([state.stamp, state.x, state.y, state.yaw]);
+      if (this.poses.length > POSES) this.poses.shift();
       return "state";
     }
-    if (message.kind === SCAN) this.points = scanPoints(message);
+    if (message.kind === SCAN) [this.points, this.scanned] = [scanPoints(message), this.#poseAt(message.stamp)];
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
     if (message.kind === GHOST) this.ghost = Array.from(message.values);
+    if (message.kind === OTHER_STATE) {
+      this.other = none ? null : readState(message);
+      this.ghost = this.other && [this.other.x, this.other.y, this.other.yaw];
+    }
+    if (message.kind === OTHER_SHARING) this.otherSharing = none ? null : readSharing(message);
     if (message.kind === IMAGE) this.image = none ? null : message.values;
     if (message.kind === GROUND) this.ground = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === LEARNED) this.learned = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image", [OTHER_STATE]: "other state", [OTHER_SHARING]: "other sharing", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
+  }
+
+  /** Pose of the vehicle (x, y, yaw) nearest to a time [s]: points of a scan stand where they were seen, not where the vehicle has got to. */
+  #poseAt(stamp) {
+    const nearer = (one, other) => Math.abs(other[0] - stamp) < Math.abs(one[0] - stamp) ? other : one;
+    return this.poses.length ? this.poses.reduce(nearer).slice(1) : [0, 0, 0];
   }
 
   /**

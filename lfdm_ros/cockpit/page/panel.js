@@ -27,7 +27,7 @@ export function driver(model) {
   }
   if (!model.state) return "waits for a vehicle";
   if (seat?.drives) return `${seat.yours ? "you drive" : `${seat.driver} drives`}`;
-  if (replay) return `replay of ${replay.name}`;
+  if (replay) return `replay of ${replay.name}${replay.other ? `, ghost: ${replay.other}` : ""}`;
   return simulator?.no_command ? "nobody drives, the vehicle brakes" : "others drive";
 }
 
@@ -171,10 +171,11 @@ export class Panel {
   }
 
   #facts(model, seat) {
-    const {controller, simulator, sharing} = model.texts, state = model.state;
+    const {controller, simulator, sharing, replay} = model.texts, {state, other} = model;
     const slip = state && Math.abs(state.vx) > 1 ? 180 / Math.PI * Math.atan2(state.vy, Math.abs(state.vx)) : NaN;
     const facts = {
       ...(model.texts.recording ? {[model.texts.recording.records ? "records to" : "recorded"]: model.texts.recording.bag} : {}),
+      ...(state && other ? {[`ghost: ${replay?.other}`]: `${number(other.vx)} m/s, ${number(Math.hypot(other.x - state.x, other.y - state.y))} m away`} : {}),
       "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
       ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * (controller.cycle_time ?? NaN))} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
       ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),

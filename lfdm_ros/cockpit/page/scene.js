@@ -34,12 +34,14 @@ export class Scene {
     this.scene.add(this.terrain);
     this.vehicle = new THREE.Group();
     this.scene.add(this.vehicle);
-    this.plan = this.#line(COLOURS.plan, 4);
-    this.route = this.#line(COLOURS.route, 2);
-    this.points = new THREE.Points(new THREE.BufferGeometry(), new THREE.PointsMaterial({color: COLOURS.scan, size: 3, sizeAttenuation: false}));
+    this.plan = this.#band(COLOURS.plan);
+    this.route = this.#band(COLOURS.route);
+    // Over all else: half of them would be within what they lie on.
+    this.points = new THREE.Points(new THREE.BufferGeometry(),
+      new THREE.PointsMaterial({color: COLOURS.scan, size: 3 * Math.max(scale, 1), sizeAttenuation: false, depthTest: false, transparent: true}));
     this.points.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(3 * MAX_POINTS), 3));
     this.points.frustumCulled = false;
-    this.vehicle.add(this.points);
+    this.scene.add(this.points);
     this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
     this.scene.add(...Object.values(this.groups));
     this.ghost = new THREE.Mesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshBasicMaterial({color: 0xffffff, wireframe: true}));
@@ -66,11 +68,12 @@ export class Scene {
     return texture;
   }
 
-  #line(colour, width) {
-    const line = new THREE.Line(new THREE.BufferGeometry(), new THREE.LineBasicMaterial({color: colour, linewidth: width}));
-    line.frustumCulled = false;
-    this.scene.add(line);
-    return line;
+  /** A path on the ground, with a width: lines of WebGL have one pixel. */
+  #band(colour) {
+    const band = new THREE.Mesh(new THREE.BufferGeometry(), new THREE.MeshBasicMaterial({color: colour, side: THREE.DoubleSide}));
+    band.frustumCulled = false;
+    this.scene.add(band);
+    return band;
   }
 
   /** Resizes to the canvas' place on the page. */
@@ -114,10 +117,10 @@ export class Scene {
       this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), this.level);
       this.#aim(model, state, view, d, dt);
     }
-    this.#points(model.points);
+    this.#points(model);
     this.#showGhost(model);
-    this.#path(model, this.plan, model.plan, 0.15);
-    this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08);
+    this.#path(model, this.plan, model.plan, 0.15, 0.4);
+    this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08, 0.15);
     this.renderer.render(this.scene, this.camera);
   }
 
@@ -156,15 +159,24 @@ export class Scene {
     }
   }
 
-  #path(model, line, rows, height) {
-    const positions = new Float32Array(3 * rows.length);
-    rows.forEach(([x, y], i) => positions.set([x, y, model.height(x, y) + height], 3 * i));
-    line.geometry.dispose();
-    line.geometry = new THREE.BufferGeometry();
-    line.geometry.setAttribute("position", new THREE.BufferAttribute(positions, 3));
+  #path(model, band, rows, height, width) {
+    const positions = new Float32Array(6 * rows.length), corners = [];
+    rows.forEach(([x, y], i) => {
+      const [x0, y0] = rows[Math.max(i - 1, 0)], [x1, y1] = rows[Math.min(i + 1, rows.length - 1)];
+      const half = 0.5 * width / (Math.hypot(x1 - x0, y1 - y0) || 1), z = model.height(x, y) + height;
+      positions.set([x - half * (y1 - y0), y + half * (x1 - x0), z, x + half * (y1 - y0), y - half * (x1 - x0), z], 6 * i);
+      if (i) corners.push(2 * i - 2, 2 * i - 1, 2 * i, 2 * i, 2 * i - 1, 2 * i + 1);
+    });
+    band.geometry.dispose();
+    band.geometry = new THREE.BufferGeometry();
+    band.geometry.setAttribute("position", new THREE.BufferAttribute(positions, 3));
+    band.geometry.setIndex(corners);
   }
 
-  #points(flat) {
+  #points(model) {
+    const {points: flat, scanned: [x, y, yaw]} = model;
+    this.points.position.set(x, y, model.height(x, y));
+    this.points.rotation.z = yaw;
     const attribute = this.points.geometry.getAttribute("position"), count = Math.min(flat.length / 2, MAX_POINTS);
     for (let i = 0; i < count; i++) attribute.setXYZ(i, flat[2 * i], flat[2 * i + 1], 0.8);
     attribute.needsUpdate = true;
@@ -244,7 +256,7 @@ export class Scene {
   }
 
   #buildVehicle(d) {
-    for (const child of [...this.vehicle.children]) if (child !== this.points) this.vehicle.remove(child);
+    this.vehicle.clear();
     this.built.dimensions = d.vehicle;
     const length = d.outline_front + d.outline_rear, width = 2 * d.outline_half_width, middle = 0.5 * (d.outline_front - d.outline_rear);
     const box = (l, w, h, x, z, colour) => {
