@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the file and says what it holds."""
-    from lfdm_ros.exports.fmu import write_fmu
+    from lfdm_ros.exports.fmu_file import write_fmu
     from lfdm_ros.exports.library import own_platform, platforms_named
     from lfdm_ros.exports.parameter_sets import posterior_draws
     from lfdm_ros.exports.variables import TUNABLE, exported

@@ -9,7 +9,7 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.backends.portable import dependencies
-from lfdm_ros.exports.variables import INPUT, LOCAL, OUTPUT, PARAMETER, TUNABLE, Exported, Variable
+from lfdm_ros.exports.variables import INPUT, LOCAL, OUTPUT, PARAMETER, TUNABLE, Exported, ExportedVariable
 from lfdm_ros.units import unit_powers
 
 _BASE = {"kg": {"kg": 1}, "m": {"m": 1}, "s": {"s": 1}, "rad": {"rad": 1}, "N": {"kg": 1, "m": 1, "s": -2}}
@@ -95,7 +95,7 @@ def _units(parent: ElementTree.Element, units: Iterable[str]) -> None:
             ElementTree.SubElement(element, "DisplayUnit", name=name, factor=repr(factor))
 
 
-def _variable(parent: ElementTree.Element, v: Variable, export: Exported, version: int, numbers: dict[int, int]) -> None:
+def _variable(parent: ElementTree.Element, v: ExportedVariable, export: Exported, version: int, numbers: dict[int, int]) -> None:
     tunable = v.kind == TUNABLE
     about = {"name": v.name, "valueReference": str(v.reference), "causality": "parameter" if tunable else v.kind,
              "variability": {TUNABLE: "tunable", PARAMETER: "fixed"}.get(v.kind, "continuous")}

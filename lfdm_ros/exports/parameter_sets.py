@@ -1,4 +1,4 @@
-"""What a calibration knows of a vehicle, as files of other tools: parameter sets (SSV) and a system of vehicle and sets (SSD), SSP 1.0."""
+"""Draws of a calibration as files of other tools: parameter sets (SSV) and a system of vehicle and sets (SSD), SSP 1.0."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -16,7 +16,7 @@ _STEP = Field("step", "s", "longest step of the equations", lower=1e-6)
 
 
 @dataclass(frozen=True)
-class Variable:
+class ExportedVariable:
     """One number of an exported vehicle.
 
     reference: its value reference; field: unit, description and bounds, under the name that it has outside; kind: input, output, local,
@@ -45,7 +45,7 @@ class Exported:
     vehicle: Vehicle
     model: Model
     step: float
-    variables: Sequence[Variable]
+    variables: Sequence[ExportedVariable]
     rest: Sequence[float]
 
     def places(self, role: str) -> list[int]:
@@ -82,20 +82,20 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
         raise InputError(f"step {step:g} s: {chosen.name} takes steps above 0 and up to {chosen.largest_step:g} s")
     empty = Exported(vehicle, chosen, step, (), tuple(initial_state(chosen, vehicle)))
     first, p = empty.first, vehicle.vector(chosen)
-    found = [Variable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
-    found += [Variable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
+    found = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
+    found += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
     for i, (f, rest) in enumerate(zip(chosen.states, empty.rest)):
-        found.append(Variable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(rest)))
+        found.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(rest)))
     for i, f in enumerate(chosen.states):
         if f.role == "continuous":
             rate = replace(f, name=f"der(state.{f.name})", unit=_rate(f.unit), description=f"derivative of {f.description}")
-            found.append(Variable(first["dx"] + i, rate, LOCAL, of_state=first["x"] + i))
+            found.append(ExportedVariable(first["dx"] + i, rate, LOCAL, of_state=first["x"] + i))
     for i, (f, value) in enumerate(zip(chosen.parameters, p)):
         source = vehicle.sources.get(f.name)
         described = replace(f, description=f"{f.description} ({source})") if source else f
-        found.append(Variable(first["p"] + i, described, TUNABLE, float(value)))
-    found += [Variable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(_PLACES)]
-    found.append(Variable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
+        found.append(ExportedVariable(first["p"] + i, described, TUNABLE, float(value)))
+    found += [ExportedVariable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(_PLACES)]
+    found.append(ExportedVariable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
     return replace(empty, variables=tuple(found))
 
 

@@ -14,7 +14,7 @@ import pytest
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu import write_fmu
+from lfdm_ros.exports.fmu_file import write_fmu
 from lfdm_ros.exports.library import own_platform, platforms_named
 from lfdm_ros.exports.variables import TUNABLE, exported
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
