@@ -17,6 +17,8 @@ from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe,
 from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.exports.parameter_sets import posterior_draws
+from lfdm_ros.exports.variables import exported
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.libraries import arviz
 from lfdm_ros.vehicles import load_vehicle
@@ -44,6 +46,21 @@ def test_finds_the_parameters_that_drove(result, truth, bags):
     recorded = read_series(bags["turn"], "vehicle/state", ["vx"])
     speed = np.interp(0.5, recorded.time, recorded.values[:, 0])
     assert abs(rows["initial/vx"]["mean"] - speed) < 4.0 * rows["initial/vx"]["sd"]
+
+
+def test_draws_are_exported_as_parameter_sets(result):
+    directory, summary = result
+    export = exported(load_vehicle(directory / "vehicle.yaml"), "eight_dof")
+    draws = posterior_draws(directory / "vehicle.yaml", export, 100)
+    assert len(draws) == 100
+    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items() if "targets" in row}
+    for name, row in rows.items():
+        for target, factor in row["targets"].items():
+            found = np.array([draw.values[target] for draw in draws]) / factor
+            assert abs(found.mean() - row["mean"]) < 0.5 * row["sd"], name
+            assert found.std() == pytest.approx(row["sd"], rel=0.3), name
+    with pytest.raises(InputError, match=r"give 1 to 400"):
+        posterior_draws(directory / "vehicle.yaml", export, 401)
 
 
 def test_summary_has_what_the_contract_names(result, bags):

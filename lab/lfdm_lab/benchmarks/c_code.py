@@ -1,7 +1,7 @@
 """A vehicle's step as C: nanoseconds beside those of our own machine code, by options of the compiler.
 
 `lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the best of REPEATS runs of each in turn, so that
-all see the same machine. `vectors` are the wheels in vectors of gcc.
+all see the same machine. `vectors` are the wheels in vectors of gcc; `fmu` is one fmi2DoStep of the exported FMU.
 """
 
 import ctypes
@@ -17,9 +17,12 @@ import numpy as np
 
 from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.cli.bench import Measurement
+from lfdm_ros.backends.portable import PLACE
 from lfdm_ros.backends.tick_kernel import advance_text
 from lfdm_ros.compiler.c_source import c_source
 from lfdm_ros.errors import InputError
+from lfdm_ros.exports.library import library, own_platform
+from lfdm_ros.exports.variables import exported
 from lfdm_ros.simulation import Simulator
 
 SECONDS, STEP, SPEED = 3.0, 1e-3, 15.0
@@ -46,6 +49,7 @@ def measure(runs: int, only: str = "*") -> list[Measurement]:
             subject = subjects.of_chassis(model)
             calls = {"llvm": _native(subject)} | {name: _c(subject, compiler, Path(folder, f"{model}_{name}.c"), *variant)
                                                   for name, variant in VARIANTS.items()}
+            calls["fmu"] = _fmu(subject, Path(folder, f"{model}.so"))
             found = [_nanoseconds(calls) for _ in range(runs)]
             for name in calls:
                 records.append(Measurement.of(f"step_ns/{model}/{name}", [times[name] for times in found], "ns"))
@@ -95,5 +99,30 @@ def _c(subject: subjects.Subject, compiler: str, source: Path, vectors: bool, op
         x[:] = start
         if not functions.advance(*(a.ctypes.data for a in (x, q, BEFORE, AFTER)), steps, STEP, 1.0 / steps):
             raise ValueError(f"{source.stem}: the run diverged")
+
+    return call
+
+
+def _fmu(subject: subjects.Subject, path: Path) -> Callable[[], object]:
+    """Returns a run of the FMU's library: its state restored, inputs and their slopes, one step of all seconds."""
+    export = exported(subject.vehicle, subject.model.name)
+    path.write_bytes(library(export, own_platform(), "fmi2.c", "token"))
+    fmi, pointer, real, size = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
+    fmi.fmi2Instantiate.restype = pointer
+    fmi.fmi2Instantiate.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, pointer, ctypes.c_int, ctypes.c_int]
+    fmi.fmi2DoStep.argtypes = [pointer, real, real, ctypes.c_int]
+    vehicle, kept = pointer(fmi.fmi2Instantiate(b"vehicle", 1, b"token", None, None, 0, 0)), pointer()
+    speed = (ctypes.c_uint * 1)(export.first["place"] + PLACE.index("vx"))
+    fmi.fmi2SetReal(vehicle, speed, size(1), (real * 1)(SPEED))
+    fmi.fmi2ExitInitializationMode(vehicle)
+    inputs, orders = (ctypes.c_uint * 3)(0, 1, 2), (ctypes.c_int * 3)(1, 1, 1)
+    fmi.fmi2SetReal(vehicle, inputs, size(3), (real * 3)(*BEFORE))
+    fmi.fmi2SetRealInputDerivatives(vehicle, inputs, size(3), orders, (real * 3)(*((AFTER - BEFORE) / SECONDS)))
+    fmi.fmi2GetFMUstate(vehicle, ctypes.byref(kept))
+
+    def call() -> None:
+        fmi.fmi2SetFMUstate(vehicle, kept)
+        if fmi.fmi2DoStep(vehicle, 0.0, SECONDS, 0):
+            raise ValueError(f"{path.stem}: the run diverged")
 
     return call

@@ -1,0 +1,33 @@
+"""`lfdm drive` on the FMU of its own vehicle: the run of the vehicle itself."""
+
+import json
+import shutil
+
+import pytest
+
+from lfdm_ros.cli.main import main
+
+PLANT = """
+fmu: vehicle.fmu
+step: 1 ms
+start: {start.x: x, start.y: y, start.yaw: yaw, start.vx: vx}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+def test_every_figure_is_that_of_the_vehicle_itself(tmp_path, capfd):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "eighteen_dof", "--tyre", "tmeasy", "--out",
+                 str(tmp_path / "vehicle.fmu")]) == 0
+    plant = tmp_path / "plant.yaml"
+    plant.write_text(PLANT)
+    found = []
+    for plant_of_run in (["--model", "eighteen_dof", "--tyre", "tmeasy"], ["--plant", str(plant)]):
+        capfd.readouterr()
+        assert main(["drive", "nato_lane_change", "--vehicle", "hmmwv", *plant_of_run, "--json"]) == 0
+        found.append(json.loads(capfd.readouterr().out))
+        del found[-1]["cycle_ms"]  # of the wall clock
+    own, fmu = found
+    assert own.pop("largest_error") == pytest.approx(fmu.pop("largest_error"), rel=1e-6)
+    numbers = [key for key, value in own.items() if isinstance(value, float)]
+    assert {key: own.pop(key) for key in numbers} == pytest.approx({key: fmu.pop(key) for key in numbers}, rel=1e-6)
+    assert own == fmu
