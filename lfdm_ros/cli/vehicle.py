@@ -7,9 +7,11 @@ from pathlib import Path
 
 from lfdm_ros.cli import vehicle_check, vehicle_new
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
 from lfdm_ros.vehicles.body import RULE
+from lfdm_ros.vehicles.tir_file import tir_text
 
 EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
 (`conventions: lfdm`); its default tyre is the one that the tyre file is for.
@@ -18,6 +20,7 @@ example:
   lfdm vehicle new --mass 1500 --wheelbase 2.7 --out my_car.yaml
   lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
+  lfdm vehicle tir my_car.yaml --out tyre.tir
   lfdm vehicle show hmmwv
   lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --figure suspension.png"""
 
@@ -35,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importer.add_argument("suspension", metavar="SUSPENSION.json", type=Path, nargs="?", help="LFDM's suspension file, for 24 DOF")
     importer.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
     importer.set_defaults(run_action=_import)
+    tyre = actions.add_parser("tir", help="the vehicle's Magic Formula tyre as a .tir file", epilog=EPILOG,
+                              formatter_class=argparse.RawDescriptionHelpFormatter)
+    tyre.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
+    tyre.add_argument("--out", required=True, type=Path, help=".tir file to write")
+    tyre.set_defaults(run_action=_tir)
     shower = actions.add_parser("show", help="what a vehicle has, and which models it can be", epilog=EPILOG,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
@@ -60,6 +68,18 @@ def _import(args: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     print(f"{args.out}: {_summary(vehicle)}", file=sys.stderr)
     print(vehicle.assumed, file=sys.stderr)  # the library's files have no body
+    return 0
+
+
+def _tir(args: argparse.Namespace) -> int:
+    if args.out.suffix != ".tir":
+        raise InputError(f"--out {args.out}: give a name that ends in .tir")
+    vehicle = load_vehicle(args.vehicle)
+    text = tir_text(vehicle.parameters, vehicle.name)
+    try:
+        write_text(args.out, text)
+    except OSError as error:
+        raise InputError(f"--out {args.out}: {error.strerror}") from None
     return 0
 
 

@@ -83,7 +83,7 @@ RELAXATION = (
 DEFAULTS: dict[str, float | None] = {
     "VERSION": None, "FNOMIN": None, "UNLOADED_RADIUS": None, "PCX1": None, "PDX1": None, "PKX1": None, "PCY1": None, "PDY1": None,
     "PKY1": None, "PKY2": None, "TYRESIDE": 1.0, "VERTICAL_STIFFNESS": 2e5, "LONGVL": 16.7, "VXLOW": 1.0, "NOMPRES": 2e5, "INFLPRES": 2e5,
-    "FZMAX": 1e8, "KPUMIN": -1.5, "KPUMAX": 1.5, "ALPMIN": -1.5, "ALPMAX": 1.5, "CAMMIN": -0.7, "CAMMAX": 0.7, "PKY4": 2.0, "Q_RE0": 1.0,
+    "FZMAX": 1e7, "KPUMIN": -1.5, "KPUMAX": 1.5, "ALPMIN": -1.5, "ALPMAX": 1.5, "CAMMIN": -0.7, "CAMMAX": 0.7, "PKY4": 2.0, "Q_RE0": 1.0,
     "QSY7": 1.0, "LONGITUDINAL_STIFFNESS": 3e5, "LATERAL_STIFFNESS": 1e5,
 }
 # Coefficients that change sign on the other side of the vehicle.

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from lfdm_ros.documents import read_text
@@ -60,6 +61,40 @@ def read_tir(path: Path) -> dict[str, float]:
             raise InputError(f"{path}, line {number}: {key} = {value:g} is outside {field.lower:g} to {field.upper:g}")
         found[field.name] = value
     return found
+
+
+_HEADER = """[MDI_HEADER]
+FILE_TYPE = 'tir'
+[UNITS]
+LENGTH = 'meter'
+FORCE = 'newton'
+ANGLE = 'radians'
+MASS = 'kg'
+TIME = 'second'
+[MODEL]
+"""
+
+
+def tir_text(parameters: Mapping[str, float], name: str) -> str:
+    """Returns the .tir file of a vehicle's tyre, all coefficients in SI; `read_tir` reads them back to the last bit.
+
+    Args:
+        parameters: of the vehicle.
+        name: of the vehicle, for messages.
+
+    Raises:
+        InputError: the vehicle has no tyre of the Magic Formula.
+    """
+    known = [field for field in _FIELDS.values() if field.name in parameters]
+    if not {field.name for field in PARAMETERS} <= {field.name for field in known}:
+        raise InputError(f"vehicle '{name}' has no tyre of the Magic Formula (tyre: {{tir: FILE.tir}}); a .tir file holds no other")
+    lines = [f"FITTYP = {parameters['mf_version']:g}", f"TYRESIDE = '{_side(parameters['mf_tyreside'])}'"]
+    lines += [f"{field.symbol} = {parameters[field.name]!r}" for field in known if field.symbol not in ("VERSION", "TYRESIDE")]
+    return _HEADER + "\n".join(lines) + "\n"
+
+
+def _side(value: float) -> str:
+    return min(_SIDES, key=lambda side: abs(_SIDES[side] - value))
 
 
 def _number(text: str, where: str) -> float:
