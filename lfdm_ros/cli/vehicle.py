@@ -11,6 +11,7 @@ from lfdm_ros.files import write_text
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
 from lfdm_ros.vehicles.body import RULE
+from lfdm_ros.vehicles.commonroad import import_commonroad
 from lfdm_ros.vehicles.tir_file import tir_text
 
 EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
@@ -20,6 +21,7 @@ example:
   lfdm vehicle new --mass 1500 --wheelbase 2.7 --out my_car.yaml
   lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
+  lfdm vehicle commonroad parameters_vehicle2.yaml parameters_tire.yaml --out bmw.yaml
   lfdm vehicle tir my_car.yaml --out tyre.tir
   lfdm vehicle show hmmwv
   lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --figure suspension.png"""
@@ -38,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importer.add_argument("suspension", metavar="SUSPENSION.json", type=Path, nargs="?", help="LFDM's suspension file, for 24 DOF")
     importer.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
     importer.set_defaults(run_action=_import)
+    commonroad = actions.add_parser("commonroad", help="CommonRoad's parameter files to a vehicle file", epilog=EPILOG,
+                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    commonroad.add_argument("vehicle", metavar="PARAMETERS_VEHICLE.yaml", type=Path, help="CommonRoad's vehicle file")
+    commonroad.add_argument("tyre", metavar="PARAMETERS_TIRE.yaml", type=Path, nargs="?",
+                            help="CommonRoad's tyre file (default: typical tyres)")
+    commonroad.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
+    commonroad.set_defaults(run_action=_commonroad)
     tyre = actions.add_parser("tir", help="the vehicle's Magic Formula tyre as a .tir file", epilog=EPILOG,
                               formatter_class=argparse.RawDescriptionHelpFormatter)
     tyre.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
@@ -57,11 +66,24 @@ def run(args: argparse.Namespace) -> int:
     return int(args.run_action(args))
 
 
+def _check_out(out: Path) -> None:
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {out}: no folder {out.parent}")
+    if out.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--out {out}: give a name that ends in .yaml")
+
+
+def _commonroad(args: argparse.Namespace) -> int:
+    _check_out(args.out)
+    vehicle = import_commonroad(args.vehicle, args.tyre, name=args.out.stem)
+    save_vehicle(vehicle, args.out)
+    guessed = sum("typical" in source or "rule" in source for source in vehicle.sources.values())
+    print(f"{args.out}: {_summary(vehicle)}; {guessed} values are typical, not CommonRoad's (sources in the file)", file=sys.stderr)
+    return 0
+
+
 def _import(args: argparse.Namespace) -> int:
-    if not args.out.resolve().parent.is_dir():
-        raise InputError(f"--out {args.out}: no folder {args.out.parent}")
-    if args.out.suffix not in (".yaml", ".yml"):
-        raise InputError(f"--out {args.out}: give a name that ends in .yaml")
+    _check_out(args.out)
     vehicle, notes = import_lfdm(args.vehicle, args.tyre, args.suspension, name=args.out.stem)
     save_vehicle(vehicle, args.out)
     for line in notes:
