@@ -1,7 +1,6 @@
 """A vehicle as an FMU (FMI 2.0 or 3.0, co-simulation and, without discrete states, model exchange), or an SSP that holds one."""
 
 import hashlib
-import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.errors import InputError
+from lfdm_ros.exports.c_files import c_name
 from lfdm_ros.exports.library import PLATFORMS, library
 from lfdm_ros.exports.model_description import model_description
 from lfdm_ros.exports.parameter_sets import Draw, parameter_set, system_structure
@@ -33,7 +33,7 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
     Raises:
         InputError: the model cannot be exported, a platform has no linker, or the file cannot be written.
     """
-    identifier = re.sub(r"\W+", "_", f"{export.vehicle.name}_{export.model.name}")
+    identifier = c_name(export.vehicle, export.model)
     sets = {f"draws/{draw.name}.ssv": parameter_set(draw, export) for draw in draws}
     resources = {"vehicle.yaml": _vehicle_file(export), **sets, **({"summary.json": summary.read_bytes()} if summary else {})}
     token = _token(export, version)

@@ -130,7 +130,7 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
     members = "\n".join(f"  {result} (*{name})({arguments});" for name, (result, arguments) in _FUNCTIONS.items())
     tables = "\n".join(f"  static const Functions {level} = {{{_prefixed(level)}}};" for level in levels)
     chosen = "return here() ? &v3 : &base;" if len(levels) > 1 else f"return &{levels[0]};"
-    return f"""/* Written by lfdm_ros: {model.name} of the vehicle {export.vehicle.name}. */
+    return f"""/* Written by lfdm_ros: {model.name}. */
 #include <math.h>
 #include <stdint.h>
 #ifdef _WIN32

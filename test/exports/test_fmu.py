@@ -1,6 +1,7 @@
 """FMUs, driven by FMPy: every bit as `Simulator`, derivatives against CasADi, states saved, bad values refused."""
 
 import ctypes
+import dataclasses
 import itertools
 import re
 import shutil
@@ -294,6 +295,14 @@ def test_the_same_file_whenever_it_is_written(fmus, tmp_path):
     path, export = fmus("hmmwv", "linear_single_track", 3)
     write_fmu(export, tmp_path / "again.fmu", 3, [own_platform()])
     assert (tmp_path / "again.fmu").read_bytes() == path.read_bytes()
+
+
+def test_any_name_of_a_vehicle_gives_a_library_that_loads(tmp_path):
+    odd = dataclasses.replace(load_vehicle("hmmwv"), name='4x4 "Jörg" */', description="ein <Auto> & mehr")
+    write_fmu(exported(odd, "linear_single_track"), tmp_path / "a.fmu", 2, [own_platform()])
+    master = Master(tmp_path / "a.fmu", start__vx=10.0)
+    assert master.get(["vx"])[0] == 10.0
+    master.close()
 
 
 def test_every_parameter_is_tunable_with_unit_bounds_and_source(fmus):
