@@ -40,6 +40,11 @@ def c_name(vehicle: Vehicle, model: Model) -> str:
     return name if _NAME.fullmatch(name) else f"v_{name}"
 
 
+def _comment(text: str) -> str:
+    """Returns a text as a comment can hold it, in one line."""
+    return " ".join(text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").split())
+
+
 def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFiles:
     """Writes NAME.c and NAME.h.
 
@@ -76,7 +81,7 @@ def c_texts(vehicle: Vehicle, model: Model, name: str) -> tuple[str, str]:
 
     steps = {key: scalar[key] for key in _STEPPING}
     vectors = {key: packed[key] for key in _STEPPING} | {"batch": batch_function(model, LANES)}
-    title = f"{model.name} of the vehicle {vehicle.name}, written by lfdm_ros {__version__}"
+    title = f"{model.name} of the vehicle {_comment(vehicle.name)}, written by lfdm_ros {__version__}"
     source = "\n".join([
         f"/* {title}. Link with -lm. {VECTORS} chooses code in vectors, for gcc and clang. */",
         f'#include "{name}.h"', "#include <stddef.h>", "#include <stdint.h>", *common.before, common.functions,
@@ -132,12 +137,12 @@ void NAME_reverse(const double *x, const double *u, const double *p, double h, c
 
 def _header(vehicle: Vehicle, model: Model, name: str, numbers: int, title: str) -> str:
     def places(kind: str, fields: Sequence[Field], known: frozenset[str] | None = None) -> str:
-        lines = [f"  {name}_{kind}_{field.name} = {i},  /* [{field.unit}] {field.description}"
+        lines = [f"  {name}_{kind}_{field.name} = {i},  /* [{field.unit}] {_comment(field.description)}"
                  f"{'' if known is None or field.name in known else '; 0, the model has none'} */" for i, field in enumerate(fields)]
         return "\n".join(["enum {", *lines, f"  {name}_{kind}_count = {len(fields)}", "};", ""])
 
     guard = f"{name.upper()}_H"
-    return f"""/* {title}: {model.description}.
+    return f"""/* {title}: {_comment(model.description)}.
    SI units; axes of ISO 8855: x forward, y to the left, z up; steering is positive to the left. Steps of at most {model.largest_step:g} s.
    No function keeps anything between calls or allocates memory: several vehicles and threads do not disturb each other. */
 #ifndef {guard}
@@ -155,7 +160,7 @@ extern "C" {{
 /* Room for what {name}_prepare writes. */
 enum {{ {name}_q_count = {numbers} }};
 
-/* Parameters of {vehicle.name}, and its state at rest with them. */
+/* Parameters of {_comment(vehicle.name)}, and its state at rest with them. */
 extern const double {name}_parameters[{name}_p_count];
 extern const double {name}_rest[{name}_x_count];
 

@@ -1,6 +1,7 @@
 """A vehicle as C: it drives as the simulator does, in scalars and in vectors, and knows its derivatives."""
 
 import ctypes
+import dataclasses
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -179,6 +180,14 @@ def test_names(tmp_path):
         write_c(vehicle, vehicle.model("kinematic_bicycle"), tmp_path, "8dof")
     with pytest.raises(InputError, match="cannot be written"):
         write_c(vehicle, vehicle.model("kinematic_bicycle"), files.header, "v")
+
+
+@needs_cc
+def test_any_name_of_a_vehicle_is_compiled(tmp_path):
+    odd = dataclasses.replace(load_vehicle("hmmwv"), name='4x4 "Jörg" */ #error')
+    files = write_c(odd, odd.model("linear_single_track"), tmp_path)
+    strict = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+    subprocess.run(["cc", *strict, "-c", str(files.source), "-o", str(tmp_path / "a.o")], check=True)
 
 
 def test_arrays_are_refused(tmp_path):
