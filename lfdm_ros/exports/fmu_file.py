@@ -34,7 +34,7 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
         InputError: the model cannot be exported, a platform has no linker, or the file cannot be written.
     """
     identifier = c_name(export.vehicle, export.model)
-    sets = {f"draws/{draw.name}.ssv": parameter_set(draw, export) for draw in draws}
+    sets = {f"draws/{draw.name}.ssv": parameter_set(draw) for draw in draws}
     resources = {"vehicle.yaml": _vehicle_file(export), **sets, **({"summary.json": summary.read_bytes()} if summary else {})}
     token = _token(export, version)
     content = {"modelDescription.xml": model_description(export, version, identifier, token)}

@@ -119,7 +119,7 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
         if v.start is not None:
             start[v.reference] = v.start
         if v.kind in (PARAMETER, TUNABLE, "input"):
-            lower[v.reference], upper[v.reference] = (_number(bound) for bound in (v.field.lower, v.field.upper))
+            lower[v.reference], upper[v.reference] = (_number(bound) for bound in v.bounds)
         if first["x"] <= v.reference < first["dx"]:
             nominal[v.reference - first["x"]] = v.nominal
     states = [f.name for f in model.states]

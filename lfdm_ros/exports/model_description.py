@@ -1,6 +1,7 @@
 """modelDescription.xml of FMI 2.0 and 3.0, of one list of variables (FMI 2.0.4 chapter 2.2, FMI 3.0.1 chapter 2.4)."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ from lfdm_ros.backends.portable import dependencies
 from lfdm_ros.exports.variables import INPUT, LOCAL, OUTPUT, PARAMETER, TUNABLE, Exported, ExportedVariable
 from lfdm_ros.units import unit_powers
 
+_NO_CHARACTER = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # of XML 1.0
 _BASE = {"kg": {"kg": 1}, "m": {"m": 1}, "s": {"s": 1}, "rad": {"rad": 1}, "N": {"kg": 1, "m": 1, "s": -2}}
 _SHOWN = {"rad": ("deg", 180.0 / math.pi), "rad/s": ("deg/s", 180.0 / math.pi), "m/s": ("km/h", 3.6)}
 _LINEAR = ("linear_inputs", "inputs that are set belong to the end of the next step, linear from those of its start; else they are held")
@@ -62,6 +64,9 @@ def model_description(export: Exported, version: int, identifier: str, token: st
 
 def written(root: ElementTree.Element) -> bytes:
     """Writes a document as UTF-8, indented."""
+    for element in root.iter():
+        for key, text in element.attrib.items():
+            element.set(key, _NO_CHARACTER.sub("", text))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
@@ -86,7 +91,7 @@ def _units(parent: ElementTree.Element, units: Iterable[str]) -> None:
         element = ElementTree.SubElement(parent, "Unit", name=unit_name(unit))
         exponents: Counter[str] = Counter()
         for name, power in _powers(unit):
-            for base, of_base in _BASE[name].items():
+            for base, of_base in _BASE.get(name, {"": 0.5}).items():
                 exponents[base] += power * of_base  # type: ignore[assignment]
         if all(float(power).is_integer() for power in exponents.values()):
             ElementTree.SubElement(element, "BaseUnit", {base: f"{power:g}" for base, power in exponents.items() if power})
@@ -109,7 +114,7 @@ def _variable(parent: ElementTree.Element, v: ExportedVariable, export: Exported
     if v.field.unit in _SHOWN:
         number["displayUnit"] = _SHOWN[v.field.unit][0]
     if v.kind in (INPUT, TUNABLE, PARAMETER):
-        number |= {key: repr(bound) for key, bound in (("min", v.field.lower), ("max", v.field.upper)) if math.isfinite(bound)}
+        number |= {key: repr(bound) for key, bound in zip(("min", "max"), v.bounds) if math.isfinite(bound)}
     if v.nominal != 1.0:
         number["nominal"] = repr(v.nominal)
     if v.of_state is not None and export.exchange:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.model_description import unit_name, written
+from lfdm_ros.exports.model_description import written
 from lfdm_ros.exports.variables import INPUT, OUTPUT, TUNABLE, Exported
 
 _SSC, _SSV, _SSD = (f"http://ssp-standard.org/SSP1/{name}" for name in (
@@ -47,16 +47,15 @@ def posterior_draws(vehicle_file: Path, export: Exported, count: int) -> list[Dr
                                    for target, factor in source.unknowns[name]}) for k, i in enumerate(chosen, 1)]
 
 
-def parameter_set(draw: Draw, export: Exported) -> bytes:
+def parameter_set(draw: Draw) -> bytes:
     """Writes a draw as an SSV file."""
     for prefix, name in (("ssc", _SSC), ("ssv", _SSV)):
         ElementTree.register_namespace(prefix, name)
     root = ElementTree.Element(f"{{{_SSV}}}ParameterSet", version="1.0", name=draw.name)
     parameters = ElementTree.SubElement(root, f"{{{_SSV}}}Parameters")
-    units = {v.name: v.field.unit for v in export.variables if v.kind == TUNABLE}
     for name, value in draw.values.items():
         parameter = ElementTree.SubElement(parameters, f"{{{_SSV}}}Parameter", name=name)
-        ElementTree.SubElement(parameter, f"{{{_SSV}}}Real", value=repr(value), unit=unit_name(units[name]))
+        ElementTree.SubElement(parameter, f"{{{_SSV}}}Real", value=repr(value))  # in the unit that the FMU gives, SI
     return written(root)
 
 

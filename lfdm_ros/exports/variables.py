@@ -1,5 +1,6 @@
 """The variables of an exported vehicle, each once: number, name, unit, bounds, start value."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,12 @@ class ExportedVariable:
     def name(self) -> str:
         """The name outside."""
         return self.field.name
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and largest value."""
+        f = self.field
+        return (math.nextafter(f.lower, math.inf), math.nextafter(f.upper, -math.inf)) if f.strict else (f.lower, f.upper)
 
 
 @dataclass(frozen=True)
@@ -78,8 +85,8 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
         InputError: no such model, the vehicle lacks parameters or finds no rest, or the step is not one of the model.
     """
     chosen = vehicle.model(model, tyre)
-    if not 0.0 < step <= chosen.largest_step:
-        raise InputError(f"step {step:g} s: {chosen.name} takes steps above 0 and up to {chosen.largest_step:g} s")
+    if not _STEP.lower <= step <= chosen.largest_step:
+        raise InputError(f"step {step:g} s: {chosen.name} takes steps from {_STEP.lower:g} to {chosen.largest_step:g} s")
     empty = Exported(vehicle, chosen, step, (), tuple(initial_state(chosen, vehicle)))
     first, p = empty.first, vehicle.vector(chosen)
     found = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]

@@ -50,19 +50,19 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
         rolling, braked = _drive(plant, (0.0, 0.0, 0.0), 0.5), _drive(plant, (0.0, 0.0, 0.5), 1.0)
     except SimulationDiverged as error:
         raise InputError(str(error)) from None
-    index = plant.output_index
+    index, tick = plant.output_index, _tick(plant)
     place, (vx, vy, yaw, yaw_rate) = [index["x"], index["y"]], (index[name] for name in ("vx", "vy", "yaw", "yaw_rate"))
 
     gained = ahead[-1, vx] - ahead[0, vx]
     found.append(_judged(gained > 0.1, f"throttle 0.4: {gained:+.2f} m/s in {seconds:g} s", ", it should gain speed"))
     if ahead[-1, vx] < 1.0:
         return [*found, Finding(False, f"it comes to no speed: {ahead[-1, vx]:.2f} m/s; the rest was not checked")]
-    lost, rolled = ((rows[-1, vx] - rows[0, vx]) / (_TICK * (len(rows) - 1)) for rows in (braked, rolling))
+    lost, rolled = ((rows[-1, vx] - rows[0, vx]) / (tick * (len(rows) - 1)) for rows in (braked, rolling))
     found.append(_judged(lost < rolled - 0.2, f"brake 0.5: {lost:+.2f} m/s^2, {rolled:+.2f} without", ", it should lose speed"))
 
     driven = np.concatenate([ahead, turn[1:]])
     way = np.hypot(*np.diff(driven[:, place], axis=0).T).sum()
-    found.append(_compared("speed", _integral(np.hypot(driven[:, vx], driven[:, vy])), way, "m", "the distance driven"))
+    found.append(_compared("speed", _integral(np.hypot(driven[:, vx], driven[:, vy]), tick), way, "m", "the distance driven"))
 
     steps = np.diff(ahead[:, place], axis=0)
     courses = np.arctan2(steps[:, 1], steps[:, 0])[np.hypot(*steps.T) > 1e-6]
@@ -74,21 +74,23 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
     found.append(_judged(rate > 1e-3, f"steering 0.1 to the left: yaw rate {rate:+.3f} rad/s",
                          ", it should be positive: the sign of the steering or of yaw_rate"))
     turned = float(turn[-1, yaw] - turn[0, yaw])
-    found.append(_compared("yaw rate", _integral(turn[:, yaw_rate]), turned, "rad", "the change of yaw"))
+    found.append(_compared("yaw rate", _integral(turn[:, yaw_rate], tick), turned, "rad", "the change of yaw"))
     steps = np.diff(turn[:, place], axis=0)
     bent = float(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0]))[[0, -1]] @ (-1.0, 1.0))
     found.append(_judged(bent * turned > 0.0, f"the path bends to the {_side(bent)} and yaw to the {_side(turned)}",
                          ": y or yaw has the wrong sign"))
 
+    half = round(0.5 / tick)
     heading = 0.5 * (turn[1:, yaw] + turn[:-1, yaw])
-    across = (-steps[:, 0] * np.sin(heading) + steps[:, 1] * np.cos(heading))[-25:].mean() / _TICK
-    drift = float(turn[-25:, vy].mean())
+    across = (-steps[:, 0] * np.sin(heading) + steps[:, 1] * np.cos(heading))[-half:].mean() / tick
+    drift = float(turn[-half:, vy].mean())
     found.append(_judged(abs(across - drift) < _DRIFT, f"in the turn vy is {drift:+.3f} m/s and it moves {across:+.3f} m/s across",
                          ": vy has the wrong sign or unit, or is of another point than x, y"))
-    for name, expected in (("ax", np.gradient(ahead[:, vx], _TICK)), ("ay", turn[:, vx] * turn[:, yaw_rate])):
+    for name, expected in (("ax", np.gradient(ahead[:, vx], tick)), ("ay", turn[:, vx] * turn[:, yaw_rate])):
         rows = ahead if name == "ax" else turn
-        if name in plant.model.known and abs(float(expected[-25:].mean())) > 0.1:
-            found.append(_compared(name, float(rows[-25:, index[name]].mean()), float(expected[-25:].mean()), "m/s^2", "the motion", 0.3))
+        if name in plant.model.known and abs(float(expected[-half:].mean())) > 0.1:
+            says, moves = float(rows[-half:, index[name]].mean()), float(expected[-half:].mean())
+            found.append(_compared(name, says, moves, "m/s^2", "the motion", 0.3))
     return found
 
 
@@ -100,15 +102,20 @@ def warnings_of(source: str, vehicle: Vehicle) -> list[str]:
 
 def _drive(plant: PlantSimulator, command: tuple[float, float, float], seconds: float) -> np.ndarray:
     """Returns the outputs (n, ny), one a tick, the present ones first."""
-    rows, steps = [plant.outputs.copy()], max(1, round(_TICK / plant.dt))
-    for _ in range(round(seconds / _TICK)):
-        plant.advance(command, command, steps)
+    rows = [plant.outputs.copy()]
+    for _ in range(round(seconds / _tick(plant))):
+        plant.advance(command, command, round(_tick(plant) / plant.dt))
         rows.append(plant.outputs.copy())
     return np.array(rows)
 
 
-def _integral(values: np.ndarray) -> float:
-    return float(_TICK * (values.sum() - 0.5 * (values[0] + values[-1])))
+def _tick(plant: PlantSimulator) -> float:
+    """Returns the time between two rows [s]: about _TICK, in whole steps."""
+    return max(1, round(_TICK / plant.dt)) * plant.dt
+
+
+def _integral(values: np.ndarray, tick: float) -> float:
+    return float(tick * (values.sum() - 0.5 * (values[0] + values[-1])))
 
 
 def _side(angle: float) -> str:

@@ -128,9 +128,12 @@ class Fmu:
                 if not entry.filename.startswith(wanted) or entry.is_dir():
                     continue
                 target = folder / entry.filename
-                target.parent.mkdir(parents=True, exist_ok=True)
                 left -= len(data := _content(archive, entry, left, self.path))
-                target.write_bytes(data)
+                try:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(data)
+                except OSError as error:
+                    raise InputError(f"{self.path}: {quote(entry.filename)} cannot be unpacked: {reason(error)}") from None
         (folder / "resources").mkdir(exist_ok=True)
         if not (folder / library).is_file():
             raise InputError(f"{self.path}: no {library}, which its description names")

@@ -1,9 +1,9 @@
 """Process of an FMU: loads its library and steps it as the parent asks. Native code of others crashes or hangs here alone.
 
-    python -m lfdm_ros.plants.fmu_child DESCRIPTOR
+    python -m lfdm_ros.plants.fmu_child DESCRIPTOR TASK.json
 
-The standard library alone, so that it starts at once. The first message is a JSON object (`FmuProcess`), the others are `HEAD` and
-doubles; the answer is OK and the outputs, or FAILED and a text.
+The standard library alone, so that it starts at once. The task is that of `FmuProcess`, messages are `HEAD` and doubles; the answer is
+OK and the outputs, or FAILED and a text.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _NUMBERS: dict[str, Any] = {
     "UInt16": ctypes.c_uint16, "Int32": ctypes.c_int32, "UInt32": ctypes.c_uint32, "Int64": ctypes.c_int64, "UInt64": ctypes.c_uint64,
     "Boolean": c_bool}
 _OF_FMI_2: dict[str, tuple[str, Any]] = {"Float64": ("Real", c_double), "Int32": ("Integer", c_int), "Boolean": ("Boolean", c_int)}
-_LOG_2 = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p)
+_LOG_2 = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p, c_void_p)  # as printf; of more arguments the first
 _LOG_3 = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 
@@ -62,7 +62,10 @@ class Values:
     def set(self, numbers: Any) -> None:
         """Sets all, (n,); what is no real number is rounded."""
         for name, places, references, values, real in self._groups:
-            values[:] = [numbers[i] if real else round(numbers[i]) for i in places]
+            given = [numbers[i] for i in places]
+            if not real and not all(abs(number) < 2**31 for number in given):  # NaN is not, either
+                raise Failed(f"{next(n for n in given if not abs(n) < 2**31):g} for a whole number")
+            values[:] = given if real else [round(number) for number in given]
             self._instance.call(f"Set{name}", *self._arguments(references, values))
 
     def set_slopes(self, slopes: list[float]) -> None:
@@ -89,6 +92,7 @@ class Instance:
     def __init__(self, task: dict[str, Any]) -> None:
         self._task, self.version, self._said = task, int(task["version"]), ""
         self._slave: c_void_p | None = None
+        self._runs = False  # initialised, and no status since after which it must not be called
         try:
             self._library = ctypes.CDLL(task["library"], mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as error:
@@ -97,13 +101,17 @@ class Instance:
         self._functions: dict[str, Any] = {}
         if self.version == 2:
             libc = ctypes.CDLL(None)
-            self._log: Any = _LOG_2(lambda environment, name, status, category, text: self._hear(status, text))
+            self._log: Any = _LOG_2(self._hear_2)
             self._callbacks = _Callbacks(self._log, ctypes.cast(libc.calloc, c_void_p), ctypes.cast(libc.free, c_void_p), None, None)
         else:
             self._log = _LOG_3(lambda environment, status, category, text: self._hear(status, text))
         self._parameters, self._start, self._inputs, self._outputs = (
             Values(self, [(kind, number) for kind, number in task[name]]) for name in ("parameters", "start", "inputs", "outputs"))
         self._step, self._count = float(task["step"]), 0
+
+    def _hear_2(self, environment: Any, name: Any, status: int, category: Any, text: bytes | None, first: int | None) -> None:
+        bad = status not in _GOOD
+        self._hear(status, ctypes.string_at(first) if bad and text == b"%s" and first else text)
 
     def _hear(self, status: int, text: bytes | None) -> None:
         if status not in _GOOD and text:
@@ -123,6 +131,7 @@ class Instance:
         self._said = ""
         status = self._function(name)(self._slave, *arguments)
         if status not in _GOOD:
+            self._runs = False
             raise Failed(f"fmi{self.version}{name} at {self._count * self._step:g} s: {_STATUS.get(status, status)}"
                          + (f", {self._said}" if self._said else ""))
 
@@ -153,12 +162,15 @@ class Instance:
         else:
             self.call("EnterInitializationMode", c_bool(False), c_double(0.0), c_double(0.0), c_bool(False), c_double(0.0))
         self.call("ExitInitializationMode")
+        self._runs = True
 
     def free(self) -> None:
         """Ends the instance, if there is one."""
         if self._slave is not None:
             slave, self._slave = self._slave, None
-            self._function("Terminate")(slave)
+            if self._runs:
+                self._function("Terminate")(slave)
+            self._runs = False
             self._function("FreeInstance", None)(slave)
 
     def advance(self, steps: int, first: Any, last: Any) -> None:
@@ -193,10 +205,9 @@ class Instance:
         return self._outputs.get()
 
 
-def serve(parent: socket.socket) -> None:
+def serve(parent: socket.socket, task: dict[str, Any]) -> None:
     """Answers requests until the parent is gone."""
     instance: Instance | None = None
-    task = json.loads(parent.recv(LARGEST))
     while message := parent.recv(LARGEST):
         request, steps = HEAD.unpack_from(message)
         numbers = struct.unpack_from(f"<{(len(message) - HEAD.size) // 8}d", message, HEAD.size)
@@ -226,4 +237,6 @@ def end_with(parent: int) -> None:
 if __name__ == "__main__":
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     with contextlib.suppress(OSError):  # the parent is gone
-        serve(socket.socket(fileno=int(sys.argv[1])))
+        with open(sys.argv[2], encoding="utf-8") as file:
+            given = json.load(file)
+        serve(socket.socket(fileno=int(sys.argv[1])), given)

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,12 @@ _PLACE = {"x": "m", "y": "m", "yaw": "rad", "vx": "m/s"}
 _SAME_PLACE, _SAME_SPEED = 1e-9, 0.1  # [m, rad], [m/s]
 _DEFAULT_STEP, _LARGEST_DEFAULT_STEP, _TIMEOUT = 1e-3, 0.01, 10.0  # [s]
 
+_CONSTANTS = {"pi": math.pi, "nan": math.nan}
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne}
+
 _PLAIN: Scale = (1.0, 0.0, None)
 
 Dimensions = Mapping[str, Any]  # of the names in expressions; None: takes any
@@ -92,7 +100,7 @@ class _Formula:
         except ValueError as error:
             raise InputError(f"{where}: {error}") from None
         require_dimension(found, target, unit, where)
-        value: ast.expr = _Renamed(self._names, self._constants).visit(tree)
+        value: ast.expr = tree
         if found is None and bare[:2] != (1.0, 0.0):
             value = ast.BinOp(ast.BinOp(value, ast.Mult(), ast.Constant(bare[0])), ast.Add(), ast.Constant(bare[1]))
         if found is not None and target[:2] != (1.0, 0.0):
@@ -101,35 +109,40 @@ class _Formula:
 
     def compiled(self) -> Callable[..., tuple[float, ...]]:
         """Returns a function of the names' numbers, in their order."""
-        arguments = ast.arguments([], [ast.arg(f"_{i}") for i in range(len(self._names))], None, [], [], None, [])
-        tree = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, ast.Tuple(self._parts, ast.Load()))))
-        namespace: dict[str, Any] = {name: _of_numbers(function) for name, function in expressions.FUNCTIONS.items()}
-        # Of nothing but the nodes that `expressions.parse` lets pass.
-        made: Callable[..., tuple[float, ...]] = eval(compile(tree, "plant file", "eval"),
-                                                      {"__builtins__": {}, "nan": math.nan, "pi": math.pi, **namespace})
-        return made
+        parts = [self._of(part) for part in self._parts]
+        return lambda *numbers: tuple(part(numbers) for part in parts)
+
+    def _of(self, node: ast.expr) -> Callable[[Sequence[float]], float]:
+        """Returns an expression as a function of the numbers; of nothing but the nodes that `expressions.parse` lets pass."""
+        if isinstance(node, ast.Constant):
+            return _constant(node.value)  # type: ignore[arg-type]
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = ast.unparse(node)
+            if name in self._names:
+                return itemgetter(self._names.index(name))
+            return _constant(float(self._constants[name].values) if name in self._constants else _CONSTANTS[name])
+        if isinstance(node, ast.Call):
+            assert isinstance(node.func, ast.Name)
+            function, parts = _of_numbers(expressions.FUNCTIONS[node.func.id]), [self._of(argument) for argument in node.args]
+            return lambda numbers: function(*(part(numbers) for part in parts))
+        if isinstance(node, ast.BoolOp):
+            parts, every = [self._of(value) for value in node.values], all if isinstance(node.op, ast.And) else any
+            return lambda numbers: every(part(numbers) for part in parts)
+        if isinstance(node, ast.UnaryOp):
+            change, operand = _OPERATORS[type(node.op)], self._of(node.operand)
+            return lambda numbers: change(operand(numbers))
+        assert isinstance(node, ast.BinOp | ast.Compare)
+        kind, second = (node.ops[0], node.comparators[0]) if isinstance(node, ast.Compare) else (node.op, node.right)
+        combine, left, right = _OPERATORS[type(kind)], self._of(node.left), self._of(second)
+        return lambda numbers: combine(left(numbers), right(numbers))
+
+
+def _constant(value: float) -> Callable[[Sequence[float]], float]:
+    return lambda _numbers: value
 
 
 def _of_numbers(function: expressions.Function) -> Callable[..., float]:
     return lambda *values: float(function.apply(np.zeros(1), *map(Quantity, values)).values)
-
-
-class _Renamed(ast.NodeTransformer):
-    """Names become arguments by their place, constants numbers."""
-
-    def __init__(self, names: Sequence[str], constants: Mapping[str, Quantity]) -> None:
-        self._places, self._constants = {name: i for i, name in enumerate(names)}, constants
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._places:
-            return ast.Name(f"_{self._places[node.id]}", ast.Load())
-        return ast.Constant(float(self._constants[node.id].values)) if node.id in self._constants else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return ast.Name(f"_{self._places[ast.unparse(node)]}", ast.Load())
 
 
 class _Reader:

@@ -45,11 +45,13 @@ class FmuProcess:
         def listed(variables: Sequence[Variable]) -> list[tuple[str, int]]:
             return [(variable.type, variable.reference) for variable in variables]
 
-        self._task = json.dumps({
+        self._task = str(root / "task.json")
+        task = json.dumps({
             "library": str(library), "version": fmu.version[0], "token": fmu.token, "name": fmu.name or fmu.identifier,
             "resources": resources, "step": step, "slopes": fmu.input_derivatives, "whole": fmu.variable_step,
             "parameters": listed([variable for variable, _ in parameters]), "values": [value for _, value in parameters],
-            "start": listed(start), "inputs": listed(inputs), "outputs": listed(outputs)}).encode()
+            "start": listed(start), "inputs": listed(inputs), "outputs": listed(outputs)})
+        Path(self._task).write_text(task, encoding="utf-8")
         self._name, self._timeout, self._step, self._steps = fmu.path.name, timeout, step, 0
         self._child: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
@@ -75,14 +77,14 @@ class FmuProcess:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # messages stay whole
         # In a session of its own: Ctrl-C reaches the parent alone. What its code prints goes nowhere.
         self._child = subprocess.Popen(
-            [sys.executable, "-m", _CHILD, str(there.fileno())], pass_fds=[there.fileno()], start_new_session=True,
+            [sys.executable, "-m", _CHILD, str(there.fileno()), self._task], cwd=self._folder.name,
+            pass_fds=[there.fileno()], start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))})
         there.close()
         self._connection = here
         weakref.finalize(self, _end, self._child, here)
         here.settimeout(self._timeout)
-        here.send(self._task)
 
     def _ask(self, doing: str, message: bytes) -> tuple[float, ...]:
         """Sends a request; returns what is answered. Raises PlantFailed."""
@@ -97,6 +99,9 @@ class FmuProcess:
                               self._steps * self._step) from None
         except OSError:
             answer = b""
+        except BaseException:  # Ctrl-C: the answer to come must not be taken for that of the next request
+            self.close(0.0)
+            raise
         if not answer:
             status = self.close()
             how = signal.strsignal(-status) if status < 0 else f"status {status}"
@@ -116,5 +121,5 @@ def _end(child: subprocess.Popen[bytes], connection: socket.socket, grace: float
     try:
         return child.wait(grace)
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)  # its session, with what it has started
         return child.wait()

@@ -6,6 +6,10 @@ import shutil
 import pytest
 
 from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.plants.plant import PlantFailed
+from lfdm_ros.plants.plant_file import open_plant
+from lfdm_ros.vehicles import load_vehicle
 
 PLANT = """
 fmu: vehicle.fmu
@@ -31,3 +35,22 @@ def test_every_figure_is_that_of_the_vehicle_itself(tmp_path, capfd):
     numbers = [key for key, value in own.items() if isinstance(value, float)]
     assert {key: own.pop(key) for key in numbers} == pytest.approx({key: fmu.pop(key) for key in numbers}, rel=1e-6)
     assert own == fmu
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+def test_the_reason_of_a_refusal_comes_through(tmp_path):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
+    (tmp_path / "plant.yaml").write_text(PLANT + "inputs: {steering: steering, throttle: 3 * throttle, brake: brake}\n")
+    plant = open_plant(str(tmp_path / "plant.yaml"), load_vehicle("hmmwv"))
+    plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)
+    with pytest.raises(PlantFailed, match=r"throttle = 3 is outside \[-1, 1\]"):
+        plant.advance((0.0, 1.0, 0.0), (0.0, 1.0, 0.0), 10)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+def test_bounds_that_are_out_themselves_are_refused_as_in_vehicle_files(tmp_path):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
+    (tmp_path / "plant.yaml").write_text(PLANT + "parameters: {sprung_mass: 0 kg}\n")
+    plant = open_plant(str(tmp_path / "plant.yaml"), load_vehicle("hmmwv"))
+    with pytest.raises((InputError, PlantFailed), match="sprung_mass = 0 is outside"):
+        plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)

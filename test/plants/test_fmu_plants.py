@@ -4,7 +4,9 @@ import json
 import os
 import random
 import re
+import signal
 import tempfile
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -153,6 +155,35 @@ def test_a_wrong_mapping_is_one_line_with_file_and_key(tmp_path, written):
     path.write_text(text.replace(written, WRONG[written][0]))
     line = refusal(open_plant, str(path), HMMWV)
     assert str(tmp_path) in line and WRONG[written][1] in line and WRONG[written][2] in line, line
+
+
+@pytest.mark.parametrize("step", ("8 ms", "15 ms", "50 ms"))
+def test_the_check_is_content_at_any_step(tmp_path, step):
+    path = write_plant(tmp_path)
+    path.write_text(path.read_text().replace("step: 1 ms", f"step: {step}"))
+    assert f"step: {step}" in path.read_text()
+    wrong = [finding.text for finding in check_plant(open_plant(str(path), HMMWV)) if not finding.ok]
+    assert not wrong
+
+
+def test_an_answer_that_nobody_waited_for_is_not_that_of_the_next_request(tmp_path):
+    plant = open_plant(str(write_plant(tmp_path)), HMMWV)
+    plant.reset(x=0.0, y=0.0, yaw=0.0, vx=20.0)
+    interrupting = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        interrupting.start()
+        for _ in range(10_000):
+            plant.advance((0.1, 0.5, 0.0), (0.1, 0.5, 0.0), 5000)
+    plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)
+    assert dict(zip(plant.output_names, plant.outputs))["vx"] == pytest.approx(5.0)
+
+
+def test_no_code_of_the_present_folder_is_run(tmp_path, monkeypatch):
+    path = write_plant(tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    plant = open_plant(str(path), HMMWV)
+    plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)
 
 
 @pytest.mark.parametrize(("written", "instead", "seen"), (

@@ -34,8 +34,8 @@ FIELD = "obstacle_field_"
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # Sources that a drive depends on; a test holds lists like this against the imports.
-CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
-           "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "perception", "plants", "control",
+           "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
 SLOW = ("ipopt",)
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships

@@ -171,13 +171,13 @@ EXPORT fmi2Status fmi2SetTime(fmi2Component c, fmi2Real time) { V(c)->s.time = t
 EXPORT fmi2Status fmi2SetContinuousStates(fmi2Component c, const fmi2Real x[], size_t n) {
   if (n != NC) return refuse(c, "another number of states");
   for (int i = 0; i < NC; i++)
-    if (!set(V(c), X + CONTINUOUS[i], x[i])) return result(c, 0);
+    if (!set(V(c), X + CONTINUOUS[i], x[i])) return fmi2Discard; /* a trial of a solver: it takes a smaller step */
   return fmi2OK;
 }
 EXPORT fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real slopes[], size_t n) {
   if (n != NC) return refuse(c, "another number of states");
   for (int i = 0; i < NC; i++)
-    if (!get(V(c), D + CONTINUOUS[i], slopes + i)) return result(c, 0);
+    if (!get(V(c), D + CONTINUOUS[i], slopes + i) || !isfinite(slopes[i])) return fmi2Discard;
   return fmi2OK;
 }
 EXPORT fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real values[], size_t n) { (void)values; return NONE("event indicator"); }

@@ -234,13 +234,13 @@ EXPORT fmi3Status fmi3SetTime(fmi3Instance c, double time) { V(c)->s.time = time
 EXPORT fmi3Status fmi3SetContinuousStates(fmi3Instance c, const double x[], size_t n) {
   if (n != NC) return refuse(c, "another number of states");
   for (int i = 0; i < NC; i++)
-    if (!set(V(c), X + CONTINUOUS[i], x[i])) return result(c, 0);
+    if (!set(V(c), X + CONTINUOUS[i], x[i])) return fmi3Discard; /* a trial of a solver: it takes a smaller step */
   return fmi3OK;
 }
 EXPORT fmi3Status fmi3GetContinuousStateDerivatives(fmi3Instance c, double slopes[], size_t n) {
   if (n != NC) return refuse(c, "another number of states");
   for (int i = 0; i < NC; i++)
-    if (!get(V(c), D + CONTINUOUS[i], slopes + i)) return result(c, 0);
+    if (!get(V(c), D + CONTINUOUS[i], slopes + i) || !isfinite(slopes[i])) return fmi3Discard;
   return fmi3OK;
 }
 EXPORT fmi3Status fmi3GetEventIndicators(fmi3Instance c, double values[], size_t n) { (void)values; return NONE("event indicator"); }

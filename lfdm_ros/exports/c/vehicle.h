@@ -236,6 +236,7 @@ static int directional(Vehicle *c, size_t n, const uint32_t *unknowns, size_t m,
   if (!evaluate(c)) return 0;
   for (size_t j = 0; j < m; j++) {
     if (!known_place(c, knowns[j], &place, sx, su, sp)) return 0;
+    if (c->s.phase == BEFORE && knowns[j] >= Y) return fail(c, "before the start only derivatives by inputs are known");
     *place += seed[j];
   }
   c->f->forward(v + X, v + U, v + P, &h, sx, su, sp, dx, y);
@@ -274,7 +275,7 @@ static int adjoint(Vehicle *c, size_t n, const uint32_t *unknowns, size_t m, con
 /* Takes a state that was saved, unless it is none. */
 static int restore(Vehicle *c, const State *saved) {
   for (int i = 0; i < COUNT; i++)
-    if (!isfinite(saved->v[i])) return fail(c, "a saved state with a number that is not finite");
+    if (!((i >= Y && i < X) || (i >= D && i < P)) && !isfinite(saved->v[i])) return fail(c, "a saved state with a number that is not finite");
   c->s = *saved;
   c->changed = c->stale = 1;
   return 1;
