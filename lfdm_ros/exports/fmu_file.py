@@ -9,7 +9,7 @@ from pathlib import Path
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.exports.c_files import c_name
-from lfdm_ros.exports.library import PLATFORMS, library
+from lfdm_ros.exports.library import PLATFORMS, library, linker
 from lfdm_ros.exports.model_description import model_description
 from lfdm_ros.exports.parameter_sets import Draw, parameter_set, system_structure
 from lfdm_ros.exports.variables import Exported
@@ -33,6 +33,8 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
     Raises:
         InputError: the model cannot be exported, a platform has no linker, or the file cannot be written.
     """
+    for platform in platforms:
+        linker(platform)  # what is missing is said before the work
     identifier = c_name(export.vehicle, export.model)
     sets = {f"draws/{draw.name}.ssv": parameter_set(draw) for draw in draws}
     resources = {"vehicle.yaml": _vehicle_file(export), **sets, **({"summary.json": summary.read_bytes()} if summary else {})}

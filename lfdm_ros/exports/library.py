@@ -94,18 +94,20 @@ def _objects(export: Exported, target: CodeTarget, level: str, folder: Path) -> 
     return found
 
 
-def _link(platform: str, inputs: Sequence[Path], out: Path) -> None:
-    purpose = f"--platform {platform}: linking"
+def linker(platform: str) -> list[str]:
+    """Returns the command that links for a platform. Raises InputError: there is none."""
     own = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
     if own:
-        command = [own]
-    else:
-        here = " here without a C compiler (apt install gcc)" if platform == own_platform() else ""
-        command = [*zig(purpose + here), "cc", "-target", PLATFORMS[platform].zig]
+        return [own]
+    here = " here without a C compiler (apt install gcc)" if platform == own_platform() else ""
+    return [*zig(f"--platform {platform}: linking{here}"), "cc", "-target", PLATFORMS[platform].zig]
+
+
+def _link(platform: str, inputs: Sequence[Path], out: Path) -> None:
     options = ["-shared", "-O2", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
     if out.suffix == ".so":
         options += ["-lm", "-fPIC", "-Wl,-Bsymbolic"]
-    build([*command, "-o", out, *inputs, *options], purpose)
+    build([*linker(platform), "-o", out, *inputs, *options], f"--platform {platform}: linking")
 
 
 def _header(export: Exported, levels: Sequence[str], token: str) -> str:

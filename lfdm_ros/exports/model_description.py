@@ -45,7 +45,7 @@ def model_description(export: Exported, version: int, identifier: str, token: st
     ElementTree.SubElement(root, "CoSimulation", able | {"canHandleVariableCommunicationStepSize": "true"} | more)
     _units(ElementTree.SubElement(root, "UnitDefinitions"), (*(v.field.unit for v in export.variables), "s"))
     ElementTree.SubElement(ElementTree.SubElement(root, "LogCategories"), "Category", name="logStatusError")
-    ElementTree.SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize="0.01")
+    ElementTree.SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize=repr(export.step))
     variables = ElementTree.SubElement(root, "ModelVariables")
     numbers = {v.reference: i for i, v in enumerate(export.variables, 1)}
     for v in export.variables:

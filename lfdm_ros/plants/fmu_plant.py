@@ -274,13 +274,15 @@ class FmuPlant:
         if not inputs:
             raise InputError(f"{where}: inputs: none, so nothing drives it; {reader.fmu.path.name} has the inputs "
                              + (", ".join(v.name for v in reader.fmu.variables.values() if v.causality == "input") or "none"))
-        start, self._start = reader.targets("start", _PLACE, {}, ("parameter", "structuralParameter", "input", "local", "output"))
+        ours = {f"start.{name}": name for name in _PLACE if f"start.{name}" in reader.fmu.variables}
+        start, self._start = reader.targets("start", _PLACE, ours, ("parameter", "structuralParameter", "input", "local", "output"))
         self.output_names, read, self._convert = reader.outputs()
         self._scales = [(factor, offset) for _, (factor, offset, _) in read]
         set_values = reader.parameters()
         self.parameters: dict[str, float] = {
             **{v.name: float(v.start) for v in self.fmu.variables.values() if v.causality == "parameter" and _is_number(v.start)},
             **{variable.name: value for variable, value in set_values}}
+        self._starts = bool(start)
         self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
                                    [variable for variable, _ in read])
         self._pose = [self.output_names.index(name) for name in ("x", "y", "yaw", "vx")]
@@ -293,8 +295,9 @@ class FmuPlant:
         self._take(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
         there = self.outputs[self._pose]
         if abs(there[3] - vx) > _SAME_SPEED:
-            raise InputError(f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
-                             "name a start value of it that is made of vx")
+            cure = "look at the units of start and of vx" if self._starts else "name a start value of it that is made of vx"
+            raise InputError(f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are "
+                             f"asked for; {cure}")
         if np.abs(there[:3] - (x, y, yaw)).max() > _SAME_PLACE:
             turn = yaw - there[2]
             c, s = math.cos(turn), math.sin(turn)

@@ -134,6 +134,20 @@ def test_a_saved_state_is_driven_on_to_the_bit_also_as_bytes_and_beside_another_
         master.close()
 
 
+def test_a_damaged_state_is_refused_and_the_run_goes_on(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
+    master = Master(path, start__vx=5.0)
+    good = master.fmu.serializeFMUstate(master.fmu.getFMUstate())
+    before = master.get(states(export))
+    for place, bad in ((0, b"\xff"), (len(good) - 8, b"\xff"), (8, b"\xff"), (len(good) - 16, b"\x07")):
+        damaged = good[:place] + bad * 8 + good[place + 8:]
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            master.fmu.setFMUstate(master.fmu.deSerializeFMUstate(damaged))
+        np.testing.assert_array_equal(master.get(states(export)), before)
+    master.fmu.doStep(0.0, INTERVAL)
+    master.close()
+
+
 def test_a_parameter_that_is_tuned_drives_as_the_vehicle_with_it(fmus):
     path, export = fmus("hmmwv_multibody", "multibody_hmmwv", 2)
     names, rows = states(export), profile(2.0)

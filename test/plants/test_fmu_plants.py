@@ -190,7 +190,7 @@ def test_no_code_of_the_present_folder_is_run(tmp_path, monkeypatch):
     ("yaw: -psi", "yaw: psi", "the path bends to the left and yaw to the right"),
     ("vy: -v", "vy: v", "vy has the wrong sign"),
     ("-steering", "steering", "it should be positive"),
-    ('"Pedals[2]": brake', '"Pedals[2]": 0', "it should lose speed"),
+    ('"Pedals[2]": brake', '"Pedals[2]": 0', "it should lose at least 1 m/s^2 more"),
     ("x: east", "x: south", "another frame"),
     ("yaw_rate: -r", "yaw_rate: {variable: Chassis.YawVel, unit: rad/s}", "-57.3 times"),
 ))

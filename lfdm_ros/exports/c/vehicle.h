@@ -16,7 +16,7 @@ enum {
   LINEAR = COUNT, TIME
 };
 
-typedef enum { BEFORE, RUNNING, FAILED } Phase;
+typedef enum { BEFORE, RUNNING } Phase;
 
 /* All that a run depends on: what is saved and restored. */
 typedef struct {
@@ -276,6 +276,10 @@ static int adjoint(Vehicle *c, size_t n, const uint32_t *unknowns, size_t m, con
 static int restore(Vehicle *c, const State *saved) {
   for (int i = 0; i < COUNT; i++)
     if (!((i >= Y && i < X) || (i >= D && i < P)) && !isfinite(saved->v[i])) return fail(c, "a saved state with a number that is not finite");
+  for (int i = 0; i < NU; i++)
+    if (!isfinite(saved->slopes[i]) || !isfinite(saved->last[i])) return fail(c, "a saved state with a slope that is not finite");
+  if (!isfinite(saved->time) || (saved->phase != BEFORE && saved->phase != RUNNING) || (saved->linear != 0 && saved->linear != 1))
+    return fail(c, "the bytes are not a saved state of this model");
   c->s = *saved;
   c->changed = c->stale = 1;
   return 1;
