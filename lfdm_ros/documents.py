@@ -193,6 +193,15 @@ def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Itera
     return dict(node)
 
 
+def is_number(text: str) -> bool:
+    """Checks that a text is a number, of any form that float takes."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def number(value: Any, where: str) -> float:
     """Returns a finite number. Raises InputError: anything else, booleans too."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -sys.float_info.max <= value <= sys.float_info.max:

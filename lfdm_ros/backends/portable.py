@@ -13,7 +13,8 @@ from lfdm_ros.backends.steps import HALF_IMPLICIT, step_of
 from lfdm_ros.backends.tick_kernel import advance_functions
 from lfdm_ros.compiler.builder import FLAGS, Builder, module_text
 from lfdm_ros.compiler.emitter import Code
-from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
+from lfdm_ros.compiler.functions import evaluation
+from lfdm_ros.compiler.graph import TANGENT, graph_of
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
@@ -40,8 +41,8 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
     """
     _refuse_arrays(model)
     both = _slopes_and_outputs(model)
-    return {**advance_functions(model, packing=packing), "evaluate": _evaluate(both), "forward": _forward(both),
-            "reverse": _evaluate(_reverse(both)), "start": _evaluate(_start(model, parameters))}
+    return {**advance_functions(model, packing=packing), "evaluate": evaluation(both), "forward": _forward(both),
+            "reverse": evaluation(_reverse(both)), "start": evaluation(_start(model, parameters))}
 
 
 # Functions by the module that they are compiled in: advance alone as where it drives here, the same code for the same bits.
@@ -167,19 +168,6 @@ def _start(model: Model, parameters: Mapping[str, float]) -> ca.Function:
     return ca.Function("start", [p, place, rest], [ca.densify(state)], ["p", "place", "rest"], ["x"])
 
 
-def _evaluate(source: ca.Function) -> Code:
-    graph = graph_of(source)
-    code = Code(graph, dict.fromkeys([*(f"{name}_in" for name in source.name_in()), *source.name_out()], "ptr"))
-    for name, nodes in zip(source.name_in(), graph.inputs):
-        for element, node in enumerate(nodes):
-            code.bind(node, code.load(f"%{name}_in", element, code.value))
-    code.emit(graph.reachable(node for nodes in graph.outputs for node in nodes))
-    for name, nodes in zip(source.name_out(), graph.outputs):
-        for element, node in enumerate(nodes):
-            code.store(code.get(node, VALUE), f"%{name}", element, code.value)
-    return code
-
-
 def _forward(source: ca.Function) -> Code:
     graph = graph_of(source)
     names = source.name_in()
@@ -187,7 +175,7 @@ def _forward(source: ca.Function) -> Code:
     code = Code(graph, dict.fromkeys([*(f"{name}_in" for name in names), *directions, *source.name_out()], "ptr"))
     seeds: dict[int, int] = {}
     for i, (name, nodes) in enumerate(zip(names, graph.inputs)):
-        for element, node in enumerate(list(nodes)):
+        for element, node in enumerate(nodes):
             code.bind(node, code.load(f"%{name}_in", element, code.value))
             if i < len(directions):
                 seeds[node] = graph.input(len(names) + i, element, TANGENT)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lfdm_ros import documents
 from lfdm_ros.bags import formats
 from lfdm_ros.bags.bag_source import read_topic
 from lfdm_ros.bags.mapping import MappedSource
@@ -121,7 +122,7 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
         if not rows:
             raise InputError(f"{where} is empty")
         names = [cell.strip() for cell in rows[0]]
-        if not all(_is_number(name) for name in names if name):
+        if not all(documents.is_number(name) for name in names if name):
             rows, lines = rows[1:], lines[1:]
         elif len(header := _of_comment(comment)) == len(rows[0]):
             names = header
@@ -168,16 +169,8 @@ def _numbers(row: list[str], names: Sequence[str], where: str) -> list[float]:
     try:
         return list(map(float, row))
     except ValueError:
-        name, cell = next((n, c) for n, c in zip(names, row) if not _is_number(c))
+        name, cell = next((n, c) for n, c in zip(names, row) if not documents.is_number(c))
         raise InputError(f"{where}: column '{name}' is {'empty' if not cell.strip() else repr(cell.strip()) + ', not a number'}") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _read_npy(source: MappedSource, path: Path) -> SourceTable:

@@ -108,26 +108,30 @@ def _in_rows(count: int) -> str:
 def compiled(function: ca.Function) -> CompiledFunction:
     """Compiles an SX function with dense arguments, or loads it from the cache. Raises NotImplementedError: the function has an operation
     without code."""
-    def text() -> str:
-        graph = graph_of(function)
-        arguments, results = [f"a{i}" for i in range(function.n_in())], [f"r{i}" for i in range(function.n_out())]
-        code = Code(graph, dict.fromkeys(arguments + results, "ptr"))
-        for i, nodes in enumerate(graph.inputs):
-            rows, columns = function.size_in(i)
-            for element, node in enumerate(nodes):  # by columns
-                code.bind(node, code.load(f"%a{i}", element % rows * columns + element // rows, code.value))
-        code.emit(graph.reachable(node for nodes in graph.outputs for node in nodes))
-        for i, nodes in enumerate(graph.outputs):
-            columns = function.size2_out(i)
-            for node, row, column in zip(nodes, *function.sparsity_out(i).get_triplet()):
-                code.store(code.get(node, VALUE), f"%r{i}", row * columns + column, code.value)
-        return code.text("evaluate", TRIPLE)
-
     if not all(function.sparsity_in(i).is_dense() for i in range(function.n_in())):
         raise ValueError(f"{function.name()}: an argument is sparse; densify it")
     key = f"function {hashlib.sha256(function.serialize().encode()).hexdigest()}"
     return CompiledFunction(function.name(), key, [function.size_in(i) for i in range(function.n_in())],
-                            [function.size_out(i) for i in range(function.n_out())], text)
+                            [function.size_out(i) for i in range(function.n_out())],
+                            lambda: evaluation(function).text("evaluate", TRIPLE))
+
+
+def evaluation(function: ca.Function) -> Code:
+    """Returns the code of an SX function with dense arguments: their addresses, then those of the results, matrices by rows. Structural
+    zeros are not written."""
+    graph = graph_of(function)
+    arguments, results = [f"a{i}" for i in range(function.n_in())], [f"r{i}" for i in range(function.n_out())]
+    code = Code(graph, dict.fromkeys(arguments + results, "ptr"))
+    for i, nodes in enumerate(graph.inputs):
+        rows, columns = function.size_in(i)
+        for element, node in enumerate(nodes):  # by columns
+            code.bind(node, code.load(f"%a{i}", element % rows * columns + element // rows, code.value))
+    code.emit(graph.reachable(node for nodes in graph.outputs for node in nodes))
+    for i, nodes in enumerate(graph.outputs):
+        columns = function.size2_out(i)
+        for node, row, column in zip(nodes, *function.sparsity_out(i).get_triplet()):
+            code.store(code.get(node, VALUE), f"%r{i}", row * columns + column, code.value)
+    return code
 
 
 def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:

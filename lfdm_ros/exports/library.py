@@ -178,7 +178,7 @@ _FUNCTIONS = {
     "advance": ("int64_t", f"{_OUT}, {_IN}, {_IN}, {_IN}, int64_t, double, double"),
     "evaluate": ("void", ", ".join([_IN] * 4 + [_OUT] * 2)), "forward": ("void", ", ".join([_IN] * 7 + [_OUT] * 2)),
     "start": ("void", ", ".join([_IN] * 3 + [_OUT]))}
-# Whether processor and system have the vectors of x86-64-v3: AVX2, FMA, BMI2, and YMM registers that the system saves.
+# Checks that processor and system have the vectors of x86-64-v3: AVX2, FMA, BMI2, and YMM registers that the system saves.
 _PROCESSOR = """
 #include <cpuid.h>
 static int here(void) {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.plants.plant import PlantSimulator
+from lfdm_ros.plants.plant import PlantSimulator, WrongStart
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.simulation import SimulationDiverged
 from lfdm_ros.vehicles import Vehicle
@@ -44,8 +44,7 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
     except InputError as first:
         plant.reset(x=3.0, y=-2.0, yaw=_YAW)
         seconds = _FROM_REST
-        # Of start values that are given something is wrong; without any it is as it is.
-        found.append(Finding("name a start value" in str(first), f"begins at rest only: {first}"))
+        found.append(Finding(not isinstance(first, WrongStart), f"begins at rest only: {first}"))
     try:
         ahead, turn = _drive(plant, (0.0, 0.4, 0.0), seconds), _drive(plant, (0.1, 0.2, 0.0), 2.0)
         rolling, braked = _drive(plant, (0.0, 0.0, 0.0), 0.5), _drive(plant, (0.0, 0.0, 0.5), 1.0)

@@ -34,7 +34,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS
 from lfdm_ros.plants.fmu import Scale, Variable, read_fmu
 from lfdm_ros.plants.fmu_process import FmuProcess
-from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, require_outputs
+from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, WrongStart, require_outputs
 from lfdm_ros.units import unit_scale
 
 KEYS = (
@@ -280,7 +280,7 @@ class FmuPlant:
         self._scales = [(factor, offset) for _, (factor, offset, _) in read]
         set_values = reader.parameters()
         self.parameters: dict[str, float] = {
-            **{v.name: float(v.start) for v in self.fmu.variables.values() if v.causality == "parameter" and _is_number(v.start)},
+            **{v.name: float(v.start) for v in self.fmu.variables.values() if v.causality == "parameter" and documents.is_number(v.start)},
             **{variable.name: value for variable, value in set_values}}
         self._starts = bool(start)
         self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
@@ -295,9 +295,10 @@ class FmuPlant:
         self._take(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
         there = self.outputs[self._pose]
         if abs(there[3] - vx) > _SAME_SPEED:
-            cure = "look at the units of start and of vx" if self._starts else "name a start value of it that is made of vx"
-            raise InputError(f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are "
-                             f"asked for; {cure}")
+            said = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
+            if self._starts:
+                raise WrongStart(said + "look at the units of start and of vx")
+            raise InputError(said + "name a start value of it that is made of vx")
         if np.abs(there[:3] - (x, y, yaw)).max() > _SAME_PLACE:
             turn = yaw - there[2]
             c, s = math.cos(turn), math.sin(turn)
@@ -338,14 +339,6 @@ class FmuPlant:
         there = self.outputs[[i, j]]
         self.outputs[i], self.outputs[j] = x + c * there[0] - s * there[1], y + s * there[0] + c * there[1]
         self.outputs[k] += turn
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 FMU_PLANT = PlantType("fmu", "an FMU of FMI 2.0 or 3.0 by its variables", FmuPlant)

@@ -17,7 +17,7 @@ from lfdm_ros.plugins import Door
 from lfdm_ros.simulation import SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
-# What controller, monitor and messages cannot do without, of the models' outputs.
+# Outputs of the models that controller, monitor and messages cannot do without.
 REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
 _UNITS = {field.name: field.unit for field in OUTPUTS}
 _AT_REST = {"gear": 0.0, "lifted_wheels": 0.0}  # where a plant does not say; all others are NaN
@@ -56,6 +56,10 @@ class PlantFailed(SimulationDiverged):
     def __init__(self, message: str, time: float = math.nan, state: np.ndarray | None = None):
         RuntimeError.__init__(self, message)
         self.time, self.state = time, np.zeros(0) if state is None else state
+
+
+class WrongStart(InputError):
+    """A plant that is given start values begins otherwise than they should make it."""
 
 
 def require_outputs(names: Sequence[str], where: str) -> None:
@@ -153,7 +157,7 @@ class PlantSimulator:
             raise PlantFailed(f"{self.name}: {lost}: no finite number at {self.time:g} s", self.time, outputs.copy())
 
 
-# What is stepped, ours or not.
+# A vehicle that is stepped, ours or not.
 AnySimulator = Simulator | PlantSimulator
 
 

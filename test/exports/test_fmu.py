@@ -4,13 +4,13 @@ import ctypes
 import dataclasses
 import itertools
 import re
-import shutil
 import zipfile
 from pathlib import Path
 
 import casadi as ca
 import numpy as np
 import pytest
+from c_compiler import needs_cc
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.bags.grounds import find_ground
@@ -25,7 +25,7 @@ from lfdm_ros.vehicles import load_vehicle
 fmpy = pytest.importorskip("fmpy")
 from masters import Master  # noqa: E402
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+pytestmark = needs_cc
 
 INTERVAL = 0.01
 # One of each kind: held states, discrete ones, no wheels, linkages at rest, ground as inputs.

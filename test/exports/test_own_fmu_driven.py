@@ -1,9 +1,9 @@
 """`lfdm drive` on the FMU of its own vehicle: the run of the vehicle itself."""
 
 import json
-import shutil
 
 import pytest
+from c_compiler import needs_cc
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
@@ -18,7 +18,7 @@ start: {start.x: x, start.y: y, start.yaw: yaw, start.vx: vx}
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+@needs_cc
 def test_every_figure_is_that_of_the_vehicle_itself(tmp_path, capfd):
     assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "eighteen_dof", "--tyre", "tmeasy", "--out",
                  str(tmp_path / "vehicle.fmu")]) == 0
@@ -36,7 +36,7 @@ def test_every_figure_is_that_of_the_vehicle_itself(tmp_path, capfd):
     assert own == fmu
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+@needs_cc
 def test_the_reason_of_a_refusal_comes_through(tmp_path):
     assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
     (tmp_path / "plant.yaml").write_text(PLANT + "inputs: {steering: steering, throttle: 3 * throttle, brake: brake}\n")
@@ -46,7 +46,7 @@ def test_the_reason_of_a_refusal_comes_through(tmp_path):
         plant.advance((0.0, 1.0, 0.0), (0.0, 1.0, 0.0), 10)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+@needs_cc
 def test_bounds_that_are_out_themselves_are_refused_as_in_vehicle_files(tmp_path):
     assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
     (tmp_path / "plant.yaml").write_text(PLANT + "parameters: {sprung_mass: 0 kg}\n")

@@ -1,11 +1,11 @@
 """Draws of a posterior as SSV, an SSP of vehicle and draws; what is no calibration is refused."""
 
 import re
-import shutil
 import zipfile
 from xml.etree import ElementTree
 
 import pytest
+from c_compiler import needs_cc
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
@@ -26,7 +26,7 @@ def test_a_draw_is_a_set_of_parameters():
     assert parameter[0].attrib == {"value": "2100.5"}
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+@needs_cc
 def test_an_ssp_holds_the_vehicle_and_its_draws(tmp_path):
     export = exported(load_vehicle("hmmwv"), "linear_single_track")
     name = export.model.parameters[0].name

@@ -5,7 +5,6 @@ the brake, and the processor that they take.
 """
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -17,14 +16,11 @@ from typing import Any
 
 import numpy as np
 import psutil
-from rclpy.node import Node
 
 from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.page_client import PageClient, find_url
+from lfdm_lab.stacks.commands import hear_commands
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import DriverCommand
-from lfdm_ros.ros import qos
-from lfdm_ros.ros.runtime import Runtime
 
 STEPS, LOSSES, CPU_SECONDS = 60, 20, 10.0
 _START = 120.0  # [s]
@@ -75,13 +71,7 @@ def _listen(commands: list[tuple[float, float]], ended: threading.Event) -> None
     def on_command(message: Any) -> None:
         commands.append((time.monotonic(), message.brake))
 
-    with Runtime(domain_id=int(os.environ.get("ROS_DOMAIN_ID", "0"))) as runtime:
-        node = Node("listener", context=runtime.context)
-        node.create_subscription(DriverCommand, "teleop/command", on_command, qos.COMMAND)
-        runtime.executor.add_node(node)
-        while not ended.is_set():
-            runtime.spin_some(0.01)
-        node.destroy_node()
+    hear_commands(on_command, ended)
 
 
 async def _url(log: Path) -> str:

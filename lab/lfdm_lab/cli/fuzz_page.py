@@ -96,13 +96,9 @@ def _attack_server(seed: int) -> dict[str, Any]:
 
 def _attack_stack(seed: int) -> dict[str, Any]:
     """Attacks the node of a stack, in this process."""
-    from rclpy.node import Node
-
     from lfdm_lab.stacks.attack import alone
+    from lfdm_lab.stacks.commands import hear_commands
     from lfdm_lab.stacks.page_attack import PATIENT, PageAttack
-    from lfdm_ros.msg import DriverCommand
-    from lfdm_ros.ros import qos
-    from lfdm_ros.ros.runtime import Runtime
     from lfdm_ros.stacks.compose import run_stack
 
     alone()
@@ -124,16 +120,7 @@ def _attack_stack(seed: int) -> dict[str, Any]:
     def on_command(message: Any) -> None:
         watch.take((message.steering, message.throttle, message.brake))
 
-    def listen() -> None:
-        with Runtime() as runtime:
-            node = Node("listener", context=runtime.context)
-            node.create_subscription(DriverCommand, "teleop/command", on_command, qos.COMMAND)
-            runtime.executor.add_node(node)
-            while not ended.is_set():
-                runtime.spin_some(0.02)
-            node.destroy_node()
-
-    threads = [threading.Thread(target=target, daemon=True) for target in (attack, listen)]
+    threads = [threading.Thread(target=target, daemon=True) for target in (attack, partial(hear_commands, on_command, ended))]
     for thread in threads:
         thread.start()
     try:

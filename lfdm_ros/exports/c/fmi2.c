@@ -30,7 +30,8 @@ typedef struct {
 } Instance;
 
 static fmi2Status result(Instance *c, int done) {
-  if (done) return fmi2OK;
+  if (done > 0) return fmi2OK;
+  if (done < 0) return fmi2Discard;
   if (c->callbacks.logger)
     c->callbacks.logger(c->callbacks.componentEnvironment, c->name, fmi2Error, "logStatusError", "%s", c->vehicle->message);
   return fmi2Error;
@@ -120,9 +121,7 @@ EXPORT fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference r[], s
 EXPORT fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference r[], size_t n, const fmi2String v[]) { (void)r, (void)v; return NONE("String"); }
 
 EXPORT fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *state) {
-  if (!*state && !(*state = malloc(sizeof(State)))) return refuse(c, "out of memory");
-  memcpy(*state, &V(c)->s, sizeof(State));
-  return fmi2OK;
+  return result(c, save(V(c), state));
 }
 EXPORT fmi2Status fmi2SetFMUstate(fmi2Component c, fmi2FMUstate state) {
   return state ? result(c, restore(V(c), state)) : refuse(c, "no saved state");
@@ -138,15 +137,10 @@ EXPORT fmi2Status fmi2SerializedFMUstateSize(fmi2Component c, fmi2FMUstate state
   return fmi2OK;
 }
 EXPORT fmi2Status fmi2SerializeFMUstate(fmi2Component c, fmi2FMUstate state, fmi2Byte bytes[], size_t size) {
-  if (!state || size < sizeof(State)) return refuse(c, "no saved state, or no room for it");
-  memcpy(bytes, state, sizeof(State));
-  return fmi2OK;
+  return result(c, pack(V(c), state, bytes, size));
 }
 EXPORT fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size, fmi2FMUstate *state) {
-  if (size != sizeof(State)) return refuse(c, "the bytes are not a saved state of this model");
-  if (!*state && !(*state = malloc(sizeof(State)))) return refuse(c, "out of memory");
-  memcpy(*state, bytes, sizeof(State));
-  return fmi2OK;
+  return result(c, unpack(V(c), bytes, size, state));
 }
 
 EXPORT fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n,
@@ -169,28 +163,17 @@ EXPORT fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean keeps
 }
 EXPORT fmi2Status fmi2SetTime(fmi2Component c, fmi2Real time) { V(c)->s.time = time; return fmi2OK; }
 EXPORT fmi2Status fmi2SetContinuousStates(fmi2Component c, const fmi2Real x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!set(V(c), X + CONTINUOUS[i], x[i])) return fmi2Discard; /* a trial of a solver: it takes a smaller step */
-  return fmi2OK;
+  return result(c, set_states(V(c), x, n));
 }
 EXPORT fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real slopes[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!get(V(c), D + CONTINUOUS[i], slopes + i) || !isfinite(slopes[i])) return fmi2Discard;
-  return fmi2OK;
+  return result(c, get_slopes(V(c), slopes, n));
 }
 EXPORT fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real values[], size_t n) { (void)values; return NONE("event indicator"); }
 EXPORT fmi2Status fmi2GetContinuousStates(fmi2Component c, fmi2Real x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!get(V(c), X + CONTINUOUS[i], x + i)) return result(c, 0);
-  return fmi2OK;
+  return result(c, get_states(V(c), x, n));
 }
 EXPORT fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++) x[i] = NOMINAL[CONTINUOUS[i]];
-  return fmi2OK;
+  return result(c, get_nominals(V(c), x, n));
 }
 
 /* -- Co-simulation ----------------------------------------------------------------------------------------------------------------- */

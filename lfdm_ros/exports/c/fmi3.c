@@ -19,7 +19,8 @@ typedef struct {
 } Instance;
 
 static fmi3Status result(Instance *c, int done) {
-  if (done) return fmi3OK;
+  if (done > 0) return fmi3OK;
+  if (done < 0) return fmi3Discard;
   if (c->log) c->log(c->environment, fmi3Error, "logStatusError", c->vehicle->message);
   return fmi3Error;
 }
@@ -159,9 +160,7 @@ EXPORT fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference
 }
 
 EXPORT fmi3Status fmi3GetFMUState(fmi3Instance c, fmi3FMUState *state) {
-  if (!*state && !(*state = malloc(sizeof(State)))) return refuse(c, "out of memory");
-  memcpy(*state, &V(c)->s, sizeof(State));
-  return fmi3OK;
+  return result(c, save(V(c), state));
 }
 EXPORT fmi3Status fmi3SetFMUState(fmi3Instance c, fmi3FMUState state) {
   return state ? result(c, restore(V(c), state)) : refuse(c, "no saved state");
@@ -177,15 +176,10 @@ EXPORT fmi3Status fmi3SerializedFMUStateSize(fmi3Instance c, fmi3FMUState state,
   return fmi3OK;
 }
 EXPORT fmi3Status fmi3SerializeFMUState(fmi3Instance c, fmi3FMUState state, uint8_t bytes[], size_t size) {
-  if (!state || size < sizeof(State)) return refuse(c, "no saved state, or no room for it");
-  memcpy(bytes, state, sizeof(State));
-  return fmi3OK;
+  return result(c, pack(V(c), state, bytes, size));
 }
 EXPORT fmi3Status fmi3DeserializeFMUState(fmi3Instance c, const uint8_t bytes[], size_t size, fmi3FMUState *state) {
-  if (size != sizeof(State)) return refuse(c, "the bytes are not a saved state of this model");
-  if (!*state && !(*state = malloc(sizeof(State)))) return refuse(c, "out of memory");
-  memcpy(*state, bytes, sizeof(State));
-  return fmi3OK;
+  return result(c, unpack(V(c), bytes, size, state));
 }
 
 EXPORT fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueReference unknowns[], size_t n,
@@ -232,28 +226,17 @@ EXPORT fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean keeps,
 }
 EXPORT fmi3Status fmi3SetTime(fmi3Instance c, double time) { V(c)->s.time = time; return fmi3OK; }
 EXPORT fmi3Status fmi3SetContinuousStates(fmi3Instance c, const double x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!set(V(c), X + CONTINUOUS[i], x[i])) return fmi3Discard; /* a trial of a solver: it takes a smaller step */
-  return fmi3OK;
+  return result(c, set_states(V(c), x, n));
 }
 EXPORT fmi3Status fmi3GetContinuousStateDerivatives(fmi3Instance c, double slopes[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!get(V(c), D + CONTINUOUS[i], slopes + i) || !isfinite(slopes[i])) return fmi3Discard;
-  return fmi3OK;
+  return result(c, get_slopes(V(c), slopes, n));
 }
 EXPORT fmi3Status fmi3GetEventIndicators(fmi3Instance c, double values[], size_t n) { (void)values; return NONE("event indicator"); }
 EXPORT fmi3Status fmi3GetContinuousStates(fmi3Instance c, double x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++)
-    if (!get(V(c), X + CONTINUOUS[i], x + i)) return result(c, 0);
-  return fmi3OK;
+  return result(c, get_states(V(c), x, n));
 }
 EXPORT fmi3Status fmi3GetNominalsOfContinuousStates(fmi3Instance c, double x[], size_t n) {
-  if (n != NC) return refuse(c, "another number of states");
-  for (int i = 0; i < NC; i++) x[i] = NOMINAL[CONTINUOUS[i]];
-  return fmi3OK;
+  return result(c, get_nominals(V(c), x, n));
 }
 EXPORT fmi3Status fmi3GetNumberOfEventIndicators(fmi3Instance c, size_t *n) { (void)c; *n = 0; return fmi3OK; }
 EXPORT fmi3Status fmi3GetNumberOfContinuousStates(fmi3Instance c, size_t *n) { (void)c; *n = NC; return fmi3OK; }

@@ -284,3 +284,53 @@ static int restore(Vehicle *c, const State *saved) {
   c->changed = c->stale = 1;
   return 1;
 }
+
+/* Saves the state of a run at *state, where room is made if there is none. */
+static int save(Vehicle *c, void **state) {
+  if (!*state && !(*state = malloc(sizeof(State)))) return fail(c, "out of memory");
+  memcpy(*state, &c->s, sizeof(State));
+  return 1;
+}
+
+static int pack(Vehicle *c, const void *state, void *bytes, size_t size) {
+  if (!state || size < sizeof(State)) return fail(c, "no saved state, or no room for it");
+  memcpy(bytes, state, sizeof(State));
+  return 1;
+}
+
+static int unpack(Vehicle *c, const void *bytes, size_t size, void **state) {
+  if (size != sizeof(State)) return fail(c, "the bytes are not a saved state of this model");
+  if (!*state && !(*state = malloc(sizeof(State)))) return fail(c, "out of memory");
+  memcpy(*state, bytes, sizeof(State));
+  return 1;
+}
+
+/* Continuous states in model exchange; below 0: a trial that leads nowhere, for which a solver takes a smaller step. */
+static int all_states(Vehicle *c, size_t n) { return n == NC ? 1 : fail(c, "another number of states"); }
+
+static int set_states(Vehicle *c, const double *x, size_t n) {
+  if (!all_states(c, n)) return 0;
+  for (int i = 0; i < NC; i++)
+    if (!set(c, X + CONTINUOUS[i], x[i])) return -1;
+  return 1;
+}
+
+static int get_states(Vehicle *c, double *x, size_t n) {
+  if (!all_states(c, n)) return 0;
+  for (int i = 0; i < NC; i++)
+    if (!get(c, X + CONTINUOUS[i], x + i)) return 0;
+  return 1;
+}
+
+static int get_slopes(Vehicle *c, double *slopes, size_t n) {
+  if (!all_states(c, n)) return 0;
+  for (int i = 0; i < NC; i++)
+    if (!get(c, D + CONTINUOUS[i], slopes + i) || !isfinite(slopes[i])) return -1;
+  return 1;
+}
+
+static int get_nominals(Vehicle *c, double *x, size_t n) {
+  if (!all_states(c, n)) return 0;
+  for (int i = 0; i < NC; i++) x[i] = NOMINAL[CONTINUOUS[i]];
+  return 1;
+}
