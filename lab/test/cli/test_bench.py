@@ -208,6 +208,7 @@ def test_c_code_stands_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"SECONDS": 0.1, "REPEATS": 1, "VARIANTS": {"c99_o0": (False, ("-O0",))}}.items():
         monkeypatch.setattr(c_code, name, value)
     names = [record.name for record in c_code.measure(1, only="eight_dof")]
-    assert names == ["step_ns/eight_dof/llvm", "step_ns/eight_dof/c99_o0", "ratio/eight_dof/c99_o0"]
+    variants = [f"{kind}/eight_dof/{variant}" for variant in ("c99_o0", "fmu") for kind in ("step_ns", "ratio")]
+    assert names == ["step_ns/eight_dof/llvm", *variants]
     with pytest.raises(InputError, match="matches none of eight_dof"):
         c_code.measure(1, only="twelve_dof")
