@@ -212,7 +212,7 @@ class Controller:
         new = self.planner.trajectory.snapshot(ahead) if outcome.solved else None
         level, reason, command = self._fallback.level(outcome, new, late, CycleContext(
             ahead, x, self._measured.values, self._command, self._relevant.obstacles, task.goal is not None,
-            None if task.reference is None else task.reference.margin, began + (s.time_budget or math.inf)), s)
+            None if task.goal is not None or task.joining is not None else task.reference, began + (s.time_budget or math.inf)), s)
         pose, station = self._pose(x), self.planner.stages.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked

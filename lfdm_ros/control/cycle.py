@@ -11,6 +11,7 @@ import numpy as np
 from lfdm_ros.control.plan import Plan, PlanOutcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
@@ -87,8 +88,7 @@ class CycleContext:
     """Inputs of the choice of a fallback level in a cycle.
 
     ahead: time of the state x (nz,) that the command meets [s]; measured: values of the last state by name; command: the one before,
-    steering and pedal; sight: the route is to a goal, so that occluded places count; walls: distance that the path keeps from obstacles
-    [m], or None; until: when a decision should have been made, on the clock of `perf_counter` [s]."""
+    steering and pedal; sight: the route is to a goal, so that occluded places count; lane: the path that is followed, or None; until: when a decision should have been made, on the clock of `perf_counter` [s]."""
 
     ahead: float
     x: np.ndarray
@@ -96,7 +96,7 @@ class CycleContext:
     command: tuple[float, float]
     obstacles: Obstacles
     sight: bool
-    walls: float | None
+    lane: Reference | None
     until: float
 
 
@@ -144,7 +144,7 @@ class FallbackSelector:
         held = self.guard.held(plan.command_at(ahead + s.period), moment.x, moment.measured)
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
         driven, why, command = self.guard.decide(plan, held, moment.command, ahead, moment.x, moment.obstacles, sight=moment.sight,
-                                                 walls=moment.walls, until=moment.until)
+                                                 lane=moment.lane, until=moment.until)
         reason = "; ".join(filter(None, (reason, why)))
         if not driven:
             return CycleOutcome.BRAKING, reason, command

@@ -22,7 +22,8 @@ class Obstacles:
     """Circles, nearest to the vehicle first: centres (n, 2) [m] at `time` [s], radii (n,) [m], velocities (n, 2) [m/s], 0 if static.
 
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
-    excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; None: not known.
+    excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
+    [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; None: not known.
     """
 
     centres: np.ndarray
@@ -31,6 +32,7 @@ class Obstacles:
     time: float
     deviations: np.ndarray | None = None
     excess: np.ndarray | None = None
+    suspected: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
         """Returns them at `time` [s], at constant velocity."""
@@ -45,8 +47,23 @@ class Obstacles:
 
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
-        deviations, excess = (None if part is None else part[chosen] for part in (self.deviations, self.excess))
-        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, deviations, excess)
+        more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected))
+        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more)
+
+    @property
+    def may_move(self) -> np.ndarray:
+        """Mask of those that move or are suspected to (n,)."""
+        return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
+
+    def hypotheses(self, halting: float) -> Obstacles:
+        """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s] is there
+        a second time, standing where it is now."""
+        goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
+        speed = np.hypot(*goes_on.T)
+        halts = np.flatnonzero((speed > 0.0) & (speed < halting))
+        still = np.zeros((len(halts), 2))
+        return Obstacles(np.concatenate([self.centres, self.centres[halts]]), np.concatenate([self.radii, self.radii[halts]]),
+                         np.concatenate([goes_on, still]), self.time)
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
@@ -118,6 +135,10 @@ _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their b
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
+# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m]; before long
+# it counts as moving, or it stands.
+_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH = 0.6, 2.5, 0.2, 0.7
+_APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
 _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
 
@@ -198,6 +219,7 @@ class ObstacleTracker:
         new = np.ones(len(seen.x), bool)
         new[found] = False
         begun = _begin(seen, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
+        _inherit(begun, tracks)
         tracks = np.concatenate([tracks, begun], axis=1)
 
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
@@ -250,7 +272,7 @@ class ObstacleTracker:
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]))
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -263,6 +285,15 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
     if not np.isfinite(x + y + yaw):
         raise Refused(f"scan: the pose ({x}, {y}, {yaw}) is not finite; give x, y and yaw of the vehicle at the scan's stamp", NOT_FINITE)
     require_all({"x": x, "y": y, "yaw": yaw}, where="scan: the pose's ")
+
+
+def _suspected(t: np.ndarray) -> np.ndarray:
+    """Returns the velocities (n, 2) [m/s] of small static things of tracks t (_ROWS, n) that may move; 0 for all others."""
+    way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
+    least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
+    may = ((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (way > _SUSPECT_WAY)
+           & (np.hypot(t[_T.VX], t[_T.VY]) > least))
+    return np.asarray(np.where(may, t[_T.VX:_T.VY + 1], 0.0).T)
 
 
 # -- Steps of an update -----------------------------------------------------------------------------------------------------
@@ -569,3 +600,21 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
     of_body[3, things] = number + np.arange(len(things))
     t[_OF_BODY] = of_body[:, body]
     return t
+
+
+def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
+    """Gives new things (_ROWS, k) beside one that moves its velocity, in place: of a car, seen by ever other beams, rear and side come apart.
+
+    Where something else stood there, its next sightings show it.
+    """
+    movers = tracks[:, (tracks[_T.MOVING] > 0.0) & (tracks[_T.BODY] > 0.0)]
+    if not begun.shape[1] or not movers.shape[1]:
+        return
+    apart = np.hypot(begun[_T.CX][:, None] - movers[_T.X], begun[_T.CY][:, None] - movers[_T.Y]) - begun[_T.RADIUS][:, None] - movers[_T.REACH]
+    nearest = apart.argmin(axis=1)
+    part = (apart.min(axis=1) < _APART) & (begun[_T.MOVING] == 0.0) & (begun[_T.THING] > 0.0)
+    mover = movers[:, nearest[part]]
+    begun[_T.VX:_T.VY + 1, part], begun[_T.MOVING, part] = mover[_T.VX:_T.VY + 1], 1.0
+    p = _covariance(begun)
+    for axis in (2, 3):
+        p[axis, axis, part] = _mean_variance(mover, 2) + _PART_SPEED_SD**2

@@ -217,4 +217,4 @@ class RelevantObstacles:
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         left, right = reference.room_at(s)
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
-        self.obstacles = seen.where(seen.moving | inside)
+        self.obstacles = seen.where(seen.may_move | inside)

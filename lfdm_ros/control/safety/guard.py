@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import STANDING, PlanarState
-from lfdm_ros.control.safety.braking import STANDSTILL_SPEED
-from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.safety.braking import SPACING, STANDSTILL_SPEED
+from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops, curve_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
@@ -19,6 +21,14 @@ MARGIN_PER_SPEED, SPEEDUP_MARGIN = 0.01, 0.02  # [s] margin of the stop by speed
 SPIN_LIMITS = 0.1, 1.0
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 PASSING = "no room to stop: driving on along the plan, which passes"
+IN_LANE = "braking in the lane before something that moves"
+BESIDE = "no stop in the lane: stopping beside the way of something that moves"
+# What moves slower may halt at any time [m/s]; what is faster and meets a standing vehicle counts for so long after the stop [s].
+HALTING_SPEED, STANDING_TIME = 3.0, 6.0
+# A plan leaves the lane where a corner is so much farther out than now [m]; how far ahead that counts [s].
+LEAVING, LEAVING_TIME = 0.15, 2.5
+# Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
+MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
 
 
 class Guard:
@@ -40,7 +50,7 @@ class Guard:
         self._curve: Curve | None = None
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
-               obstacles: Obstacles, sight: bool, walls: float | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
+               obstacles: Obstacles, sight: bool, lane: Reference | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
         """Decides on a plan: True where it is driven, since there is a stop along it; a reason; steering and pedal, its own or the stop's.
 
         The faster the vehicle, the more room its stop has to have, since detections, and the vehicle's slide, are less certain; and while
@@ -48,16 +58,21 @@ class Guard:
 
         Args:
             command: the plan's steering and pedal; in_force: those now; x: state (nx,) at the time `ahead` [s].
-            sight: places behind obstacles do not count as free; walls: distance to keep from those of a corridor [m], None without.
+            sight: places behind obstacles do not count as free; lane: the path that is followed, where there is one.
             until: by time.perf_counter() [s], when to have decided.
         """
         if not len(obstacles.radii):
             self._curve = None
             return True, "", command
         s, at, stops, curve, vx = self._settings, self._at, self.stops, self._leads(plan), float(x[self._place["vx"]])
+        walls = None if lane is None else lane.margin
         least = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
         margin = least + MARGIN_PER_SPEED * max(vx, 0.0) if walls is None else least
         eased = command[0], min(command[1], 0.0)
+        if lane is not None and walls is not None and obstacles.may_move.any():
+            braked = self._brake_in_lane(plan, command, in_force, ahead, x, obstacles, lane, least)
+            if braked is not None:
+                return False, *braked
         # Before moving off, check the full path ahead.
         if vx >= STANDSTILL_SPEED or stops.passes(plan, at, ahead, obstacles, margin):
             stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
@@ -75,6 +90,73 @@ class Guard:
                 return True, PASSING, eased
         self._curve = last.curve
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
+
+    def _brake_in_lane(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
+                       obstacles: Obstacles, lane: Reference, margin: float) -> tuple[str, tuple[float, float]] | None:
+        """Returns the reason and the command of full braking in the lane, as an emergency brake would; None: it is not due.
+
+        It is due where a period of the plan leaves no such stop any more, unless the plan stays in the lane and passes what moves, and where
+        the plan leaves the lane although there is one. Where none is left, the vehicle stops beside the way of what comes, if the corridor
+        has room for it. Arguments as in `decide`; margin: to keep [m].
+        """
+        stops, may = self.stops, obstacles.hypotheses(HALTING_SPEED)
+        curve, room = self._in_lane(lane, x, plan)
+        after = self._stop_before(curve, x, in_force, command, ahead, may, margin)
+        leaves = self._excursion(lane, plan, ahead) > LEAVING
+        if not leaves and (after.free or stops.passes(plan, self._at, ahead, may, margin)):
+            return None
+        now = self._stop_before(curve, x, in_force, None, ahead, may, margin)
+        if now.free:
+            self._curve = curve
+            steering, pedal = stops.command(curve, x, NOMINAL)
+            # With time to spare it need not be full braking.
+            return IN_LANE, (steering, max(pedal, -self._settings.sight_braking / stops.braked.full_brake) if after.free else pedal)
+        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._place["vx"]]), SHIFT_TIME_AND_LENGTH[1])
+        for side in LATERAL_SHIFTS:
+            if side and -room[1] < side < room[0]:
+                beside = curve.shifted(side, 0.0, length)
+                if self._stop_before(beside, x, in_force, None, ahead, may, margin).free:
+                    self._curve = beside
+                    return BESIDE, stops.command(beside, x, NOMINAL)
+        if now.speed < after.speed:
+            self._curve = curve
+            return IN_LANE, stops.command(curve, x, NOMINAL)
+        return None
+
+    def _stop_before(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
+                     obstacles: Obstacles, margin: float) -> Stop:
+        """Evaluates full braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as
+        in `Stops.evaluate`."""
+        stop = self.stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, sight=False, trust=NOMINAL)
+        fast = np.hypot(*obstacles.velocities.T) > HALTING_SPEED
+        if not stop.free or not fast.any():
+            return stop
+        times, poses, _ = self.stops.driven(curve, x, in_force, first, trust=NOMINAL)
+        later = times[-1] + np.arange(0.0, STANDING_TIME, 0.1)
+        stands = np.broadcast_to(poses[-1], (len(later), 3))
+        touched = self.stops.distances(stands, later, ahead, obstacles.where(fast)).min() <= 0.0
+        return replace(stop, free=False) if touched else stop
+
+    def _in_lane(self, lane: Reference, x: np.ndarray, plan: Plan) -> tuple[Curve, tuple[float, float]]:
+        """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, and the room for the vehicle's
+        sides to the left and to the right of it [m]."""
+        (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
+        left, right = (float(room[0]) - self._half_width - LANE_EDGE for room in lane.room_at(np.array([station])))
+        aside = min(max(float(aside), -max(right, 0.0)), max(left, 0.0))
+        length = float(x[self._place["vx"]]) ** 2 / (2.0 * MIN_FULL_BRAKING) + LANE_MORE
+        px, py, course, curvature = lane.path.at(station + SPACING * np.arange(math.ceil(length / SPACING)))
+        return Curve(np.column_stack([px - aside * np.sin(course), py + aside * np.cos(course), course,
+                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)])), (left - aside, right + aside)
+
+    def _excursion(self, lane: Reference, plan: Plan, ahead: float) -> float:
+        """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
+        soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
+        px, py, yaw = plan.states[soon][:, self._at].T
+        front = self.stops.outline.front
+        s, aside = lane.path.project(px + front * np.cos(yaw), py + front * np.sin(yaw))
+        left, right = lane.room_at(s)
+        out = np.maximum(np.maximum(aside - left, -aside - right) + self._half_width, 0.0)
+        return float(out.max() - out[0])
 
     def held(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
         """Limits a plan's steering and pedal: no harder on the brakes than the rear axle holds, and less throttle, or none, while a

@@ -1,0 +1,397 @@
+"""Study of the autonomy among things that move and things that are hidden, beside an automatic emergency brake on the same obstacles.
+
+Ten scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and the same noise for all. The
+clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes fully then or later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVING
+from lfdm_lab.studies.driving import failure, make_driver
+from lfdm_lab.studies.radar import box
+from lfdm_ros.cache_key import cache_key
+from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
+from lfdm_ros.engine.run_report import summarise_run
+from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.reports import Table
+from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
+from lfdm_ros.simulation import Goal, Scenario
+from lfdm_ros.simulation.courses import curve
+from lfdm_ros.simulation.world import Circle, Polygon, Pose, World
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
+CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
+DRIVERS = AUTONOMY, BRAKE = "autonomy", "brake"
+PATIENCE = 8.0  # [s] of standing after which a run ends
+LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight road
+BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
+HALF_BRAKE = 0.5  # of the brakes: with more the rear wheels lock
+STANDS = 20.0  # [s] after the contact that is to be avoided, until when the clairvoyant driver must not be hit either
+IMPACT = 1.0  # [m/s] by which an impact has to be faster to be a worse one
+CAR = (4.4, 1.8)  # [m] length and width
+
+Obstacle = Circle | Polygon
+
+
+def _straight(name: str, speed: float, obstacles: Sequence[Obstacle], left: float = LANE, right: float = LANE) -> Scenario:
+    """Returns a straight road along x, with room to the left and right of the middle of the lane [m]."""
+    path = np.column_stack([np.linspace(0.0, LENGTH, 281), np.zeros(281)])
+    corridor = np.array([[0.0, left, right], [LENGTH, left, right]])
+    return Scenario(name, Pose(speed=speed), None, LENGTH / speed + 25.0, World(tuple(obstacles)), None, path, speed, corridor)
+
+
+def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 0.0, vy: float = 0.0) -> Obstacle:
+    """Returns what is at (x, y) [m], its middle, when the front of a vehicle that holds `speed` [m/s] is `front` [m] along the road."""
+    time = (front - load_vehicle(VEHICLE).footprint.front) / speed
+    x, y = x - time * vx, y - time * vy
+    if kind == "car":
+        long, wide = CAR if abs(vx) > abs(vy) else CAR[::-1]
+        return box(x - 0.5 * long, x + 0.5 * long, y - 0.5 * wide, y + 0.5 * wide, vx=vx, vy=vy, name=kind, kind=kind)
+    return Circle(x, y, 0.3, vx=vx, vy=vy, name=kind, kind=kind)
+
+
+def pedestrian_van(rng: np.random.Generator) -> Scenario:
+    """A pedestrian walks out from behind a van that is parked at the right."""
+    speed, x = rng.uniform(8.0, 10.0), 50.5 + rng.uniform(0.2, 0.8)
+    walker = _met(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
+    return _straight("pedestrian_van", speed, [walker, box(44.5, 50.0, -4.0, -1.9, name="van", kind="van")], BESIDE)
+
+
+def pedestrian_late(rng: np.random.Generator) -> Scenario:
+    """A pedestrian in sight steps into the lane when the vehicle is near."""
+    speed, x = rng.uniform(11.0, 13.0), rng.uniform(60.0, 70.0)
+    walker = _met(x, rng.uniform(-1.2, 0.5), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 2.0))
+    return _straight("pedestrian_late", speed, [walker], BESIDE)
+
+
+def crossing(rng: np.random.Generator) -> Scenario:
+    """Cars cross from both sides; a house hides the one from the right."""
+    speed, x = rng.uniform(11.0, 13.0), 70.0
+    first = _met(x, rng.uniform(-2.0, 2.0), speed, "car", x - 0.9, vy=rng.uniform(7.0, 11.0))
+    second = _met(x + 8.0, rng.uniform(3.0, 12.0), speed, "car", x - 0.9, vy=-rng.uniform(7.0, 11.0))
+    return _straight("crossing", speed, [first, second, box(42.0, 64.0, -20.0, -7.0, name="house", kind="wall")], LANE, LANE)
+
+
+def cut_in(rng: np.random.Generator) -> Scenario:
+    """A slower car in the lane to the left drifts through the vehicle's."""
+    speed, vx, vy = rng.uniform(15.0, 17.0), rng.uniform(9.0, 12.0), -rng.uniform(0.8, 1.4)
+    front = 50.0
+    # Its side crosses the edge of the lane as the vehicle's front is so far behind its rear.
+    car = _met(front + rng.uniform(9.0, 16.0) + 0.5 * CAR[0], LANE + 0.5 * CAR[1], speed, "car", front, vx, vy)
+    return _straight("cut_in", speed, [car])
+
+
+def oncoming(rng: np.random.Generator) -> Scenario:
+    """A car comes towards the vehicle in its lane; a verge is free."""
+    speed, x = rng.uniform(9.0, 11.0), 70.0
+    return _straight("oncoming", speed, [_met(x, rng.uniform(0.2, 1.0), speed, "car", x, vx=-rng.uniform(6.0, 10.0))], LANE, LANE + 2.5)
+
+
+def truck_bend(rng: np.random.Generator) -> Scenario:
+    """A truck stands in the lane round a bend whose inside is walled; the lane beside it is free."""
+    radius, where = rng.uniform(30.0, 40.0), rng.uniform(0.55, 0.8)
+    course = curve(rng.uniform(9.0, 11.0), radius, 0.5 * math.pi, 2.0 * LANE, 50.0)
+    assert course.path is not None and course.corridor is not None
+    path = Path(course.path)
+    bend = 0.5 * math.pi * radius / 0.75
+    x, y, yaw, _ = path.at(np.linspace(50.0 + 0.1 * bend, 50.0 + 0.9 * bend, 15))
+    wall = np.concatenate([np.column_stack([x - d * np.sin(yaw), y + d * np.cos(yaw)])[::order] for d, order in ((6.5, 1), (7.5, -1))])
+    (tx,), (ty,), (turn,), _ = path.at(np.array([50.0 + where * bend]))
+    along, aside = np.array([math.cos(turn), math.sin(turn)]), np.array([-math.sin(turn), math.cos(turn)])
+    truck = np.array([tx, ty]) + np.array([[-4.0, -1.25], [4.0, -1.25], [4.0, 1.25], [-4.0, 1.25]]) @ np.array([along, aside])
+    corridor = course.corridor.copy()
+    corridor[:, 1] = BESIDE
+    return Scenario("truck_bend", course.initial, None, 45.0, World((Polygon(truck, name="truck", kind="van"), Polygon(wall, name="wall", kind="wall"))),
+                    None, course.path, course.speed, corridor)
+
+
+def roadworks(rng: np.random.Generator) -> Scenario:
+    """Cones and a barrier close the right half of the lane."""
+    edge, x = rng.uniform(-0.4, 0.3), 48.0 + rng.uniform(0.0, 6.0)
+    taper = [Circle(x + 3.0 * k, -LANE + (edge + LANE) * k / 6.0, 0.15, name=f"cone {k + 1}", kind="cone") for k in range(7)]
+    row = [Circle(x + 18.0 + 4.0 * k, edge, 0.15, name=f"cone {k + 8}", kind="cone") for k in range(6)]
+    return _straight("roadworks", rng.uniform(8.0, 11.0), [*taper, *row, box(x + 22.0, x + 36.0, -1.6, edge - 0.3, name="barrier", kind="wall")], BESIDE)
+
+
+def narrow_gap(rng: np.random.Generator) -> Scenario:
+    """Vans stand on both sides, 3 to 3.6 m apart."""
+    gap, middle, x = rng.uniform(3.0, 3.6), rng.uniform(-0.3, 0.3), rng.uniform(55.0, 65.0)
+    low, high = middle - 0.5 * gap, middle + 0.5 * gap
+    return _straight("narrow_gap", rng.uniform(8.0, 11.0), [box(x, x + 6.0, high, high + 2.1, name="van left", kind="van"),
+                                                            box(x + 1.0, x + 7.0, low - 2.1, low, name="van right", kind="van")])
+
+
+def slippery_wall(rng: np.random.Generator) -> Scenario:
+    """A wall closes a slippery road."""
+    x = rng.uniform(75.0, 85.0)
+    return _straight("slippery_wall", rng.uniform(11.0, 14.0), [box(x, x + 1.0, -15.0, 15.0, name="wall", kind="wall")])
+
+
+def parked(rng: np.random.Generator) -> Scenario:
+    """Cars are parked along both sides of the road; nothing moves."""
+    cars: list[Obstacle] = []
+    for k in range(5):
+        right, left = -2.0 - rng.uniform(0.0, 0.4), 5.3 + rng.uniform(0.0, 0.4)
+        cars += [box(30.0 + 15.0 * k, 34.4 + 15.0 * k, right - 1.8, right, name=f"car right {k + 1}", kind="car"),
+                 box(36.0 + 15.0 * k, 40.4 + 15.0 * k, left, left + 1.8, name=f"car left {k + 1}", kind="car")]
+    return _straight("parked", rng.uniform(9.0, 12.0), cars, BESIDE)
+
+
+SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
+    scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
+                                        slippery_wall, parked)}
+NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
+CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
+
+
+@dataclass(frozen=True)
+class Drive:
+    """One run: a scenario by name, who drives, the seed of scene and noise, and the autonomy's settings."""
+
+    scenario: str
+    driver: str
+    seed: int
+    settings: Settings = Settings(time_budget=0.0)
+
+
+def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS)) -> list[Drive]:
+    """Returns all drivers on seeds 1 to `seeds` of each scenario. Raises InputError: no such scenario."""
+    for name in scenarios:
+        if name not in SCENARIOS:
+            raise InputError(f"there is no scenario '{name}'{suggest(name, SCENARIOS, 'choose from: ')}")
+    return [Drive(name, driver, seed, settings) for seed in range(1, seeds + 1) for name in scenarios for driver in DRIVERS]
+
+
+def scenario_of(name: str, seed: int) -> Scenario:
+    """Returns a scenario of a seed."""
+    return SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)]))
+
+
+# -- Yardsticks ---------------------------------------------------------------------------------------------------------------
+
+
+def decelerations(vehicle: Vehicle) -> tuple[float, float]:
+    """Returns the hardest deceleration at which no wheel locks, at most that of half the brakes, and this [m/s^2]."""
+    p = vehicle.parameters
+    brakes = 2.0 * HALF_BRAKE * (p["brake_torque_front"] + p["brake_torque_rear"]) / (p["wheel_radius"] * (
+        p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]))
+    return min(brakes, 0.7 * GRAVITY * p["friction_max"] * p["friction_scale"]), brakes
+
+
+@dataclass(frozen=True)
+class BrakeSettings:
+    """Settings of the emergency brake. period: of its cycles; hold: goes on for so long before it brakes, the time to the next decision with
+    some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep beside the vehicle [m]; preview: of its steering [s]."""
+
+    period: float = 0.02
+    hold: float = 0.2
+    ramp: float = 0.125
+    ahead: float = 4.0
+    margin: float = 0.3
+    preview: float = 0.5
+
+
+class EmergencyBrake:
+    """A driver that holds lane and speed, and brakes fully where it would touch something otherwise and, a moment later, could not avoid it.
+
+    Everything goes on at its velocity. It does not steer round anything, and does not slow down for bends.
+    """
+
+    def __init__(self, vehicle: Vehicle):
+        self.settings = BrakeSettings()
+        self._vehicle, (self._slows, self._full) = vehicle, decelerations(vehicle)
+        self._obstacles, self._brakes, self._command = NOTHING, False, (0.0, 0.0)
+        self._path, self._speed, self._along, self._length = Path(np.array([[0.0, 0.0], [1.0, 0.0]])), 0.0, 0.0, 0.0
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """Follows a path at a speed [m/s]; the corridor is for others."""
+        self._path, self._speed, self._length = path.extended(100.0), float(np.max(speed)), path.length
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """Raises InputError: it follows paths only."""
+        raise InputError("the emergency brake follows a path; give one")
+
+    def update_obstacles(self, obstacles: Obstacles) -> None:
+        """Takes the obstacles of the last scan."""
+        self._obstacles = obstacles
+
+    def poll(self, now: float) -> None:
+        """Does nothing: it plans no route."""
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        """Returns the command of a cycle."""
+        assert measured is not None
+        value = measured.values
+        vx, st = max(value["vx"], 0.0), self.settings
+        (self._along,), (offset,) = (a.tolist() for a in self._path.project(np.array([value["x"]]), np.array([value["y"]]),
+                                                                           np.array([self._along])))
+        # It lets go once driving on at the asked speed is free.
+        self._brakes = (self.hits(now, self._speed, offset, math.inf) if self._brakes
+                        else self.hits(now, vx, offset, math.inf) and self.hits(now, vx, offset, st.hold))
+        pedal = min(max(0.5 * (self._speed - vx), -0.3), 0.3)
+        if self._brakes:
+            pedal = -HALF_BRAKE * self._slows / self._full
+        rate = st.period * HALF_BRAKE / st.ramp
+        pedal = max(pedal, self._command[1] - rate)
+        self._command = self._steering(value, vx), pedal
+        return Cycle((self._command[0], max(pedal, 0.0), max(-pedal, 0.0)), CycleOutcome.BRAKING if self._brakes else CycleOutcome.SOLVED,
+                     done=self._along >= self._length - 1.0)
+
+    def hits(self, now: float, vx: float, offset: float, hold: float) -> bool:
+        """Checks whether the vehicle at `offset` [m] from the path touches something if it brakes fully after `hold` [s]."""
+        seen, st, o = self._obstacles.at(now), self.settings, self._vehicle.footprint
+        if not len(seen.radii):
+            return False
+        times = np.arange(0.0, max(st.ahead, vx / self._slows + 1.0), 0.05)
+        x, y, yaw, _ = self._path.at(self._along + travelled(vx, self._slows, times, hold + 0.5 * st.ramp))
+        x, y = x - offset * np.sin(yaw), y + offset * np.cos(yaw)
+        dx = seen.centres[:, 0] + times[:, None] * seen.velocities[:, 0] - x[:, None]
+        dy = seen.centres[:, 1] + times[:, None] * seen.velocities[:, 1] - y[:, None]
+        c, s = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
+        along, aside = c * dx + s * dy, np.abs(c * dy - s * dx)
+        beyond = np.maximum(np.maximum(along - o.front, -along - o.rear), 0.0)
+        touched = np.hypot(beyond, np.maximum(aside - o.half_width, 0.0)) < seen.radii + st.margin
+        # Beside the vehicle nothing is hit by braking later.
+        return bool((touched & ~((aside > o.half_width + seen.radii) & (seen.velocities == 0.0).all(axis=1))).any())
+
+    def _steering(self, value: Any, vx: float) -> float:
+        p, ahead = self._vehicle.parameters, max(self.settings.preview * vx, 4.0)
+        (x,), (y,), *_ = (a.tolist() for a in self._path.at(np.array([self._along + ahead])))
+        turn = math.remainder(math.atan2(y - value["y"], x - value["x"]) - value["yaw"], 2.0 * math.pi)
+        bend = 2.0 * math.sin(turn) / math.hypot(x - value["x"], y - value["y"])
+        wheelbase = p["cg_to_front_axle"] + p["cg_to_rear_axle"]
+        return min(max((math.atan(wheelbase * bend) + 0.0027 * vx * vx * bend) / p["max_road_wheel_angle"], -1.0), 1.0)
+
+
+def travelled(speed: float, slows: float, times: np.ndarray, begin: float) -> np.ndarray:
+    """Returns the distances [m] at `times` (n,) [s] of a vehicle that brakes at `slows` [m/s^2] from `begin` [s] on, inf for never."""
+    braked = np.clip(times - begin, 0.0, speed / slows)
+    return speed * np.minimum(times, begin) + speed * braked - 0.5 * slows * braked**2
+
+
+def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
+    """Returns the closing speed of the impact [m/s] that full braking in the lane, begun at the best moment after first sight, leaves; 0:
+    none."""
+    path, speed, world = Path(scenario.path), scenario.initial.speed, scenario.world
+    slows, times = decelerations(vehicle)[0], np.arange(0.0, scenario.duration, 0.1)
+    assert scenario.path is not None
+
+    def impact(begin: float) -> tuple[float, float, int]:
+        """Returns speed and time of the contact, inf without one, and the number of what is met."""
+        for time, moved in zip(times, travelled(speed, slows, times, begin)):
+            (x,), (y,), (yaw,), _ = path.at(np.array([moved]))
+            near = world.clearances(time, x, y, yaw, vehicle.footprint)
+            if near.min() <= 0.0:
+                met = world.obstacles[int(near.argmin())]
+                own = max(speed - slows * max(time - begin, 0.0), 0.0)
+                return math.hypot(own * math.cos(yaw) - met.vx, own * math.sin(yaw) - met.vy), float(time), int(near.argmin())
+            if moved >= path.length or (time > contact + STANDS):
+                break
+        return 0.0, math.inf, -1
+
+    contact = math.inf
+    worst, contact, met = impact(math.inf)
+    if met < 0:
+        return 0.0
+    seen = first_sight(scenario, vehicle, met, contact)
+    return min([worst, *(impact(begin)[0] for begin in np.arange(seen, contact, 0.2))])
+
+
+def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) -> float:
+    """Returns the time [s] of the first scan in which an obstacle is met by a beam, driven at constant speed along the path."""
+    path, obstacles, lidar = Path(scenario.path), scenario.world.obstacles, LidarSettings()
+    worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != which))
+    for time in np.arange(0.0, until, 1.0 / lidar.rate):
+        (x,), (y,), (yaw,), _ = (a.tolist() for a in path.at(np.array([scenario.initial.speed * time])))
+        with_it, without = (Lidar(world, lidar, 1, vehicle.lidar).measure(VehicleView(time, x, y, yaw)).ranges for world in worlds)
+        if not np.array_equal(with_it, without, equal_nan=True):
+            return float(time)
+    return until
+
+
+# -- A run --------------------------------------------------------------------------------------------------------------------
+
+
+def work(item: Drive) -> dict[str, Any]:
+    """Drives; returns the result as JSON: figures of the run, its failure, `impact`: the closing speed of a collision [m/s], and
+    `unavoidable`: that of the clairvoyant bound."""
+    vehicle, asked = load_vehicle(VEHICLE, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
+    plant = PlantSettings(model=CHASSIS, seed=item.seed)
+    driver: Driver = make_driver("mpc", vehicle, item.settings, plant.tyre) if item.driver == AUTONOMY else EmergencyBrake(vehicle)
+    run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
+    found = summarise_run(asked, run)
+    return {"scenario": item.scenario, "driver": item.driver, "seed": item.seed, **found, "failure": judged(item, found),
+            "impact": impact_of(asked, run), "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
+
+
+def judged(item: Drive, found: dict[str, Any]) -> str:
+    """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
+    why = failure(found)
+    return "" if why == "does not arrive" and found["stands"] and (item.driver == BRAKE or item.scenario in NO_WAY) else why
+
+
+def impact_of(scenario: Scenario, run: Run) -> float:
+    """Returns the closing speed of a collision [m/s]; 0 without one."""
+    if not run.collisions:
+        return 0.0
+    met = next(o for o in scenario.world.obstacles if o.name == run.collisions[0])
+    vx, vy, yaw = (float(run.column(name)[-1]) for name in ("vx", "vy", "yaw"))
+    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - met.vx, vx * math.sin(yaw) + vy * math.cos(yaw) - met.vy)
+
+
+def key(item: Drive) -> str:
+    """Hashes all that a result depends on."""
+    return cache_key({"item": asdict(item), "vehicle": load_vehicle(VEHICLE).identity}, CACHE_DEPENDENCIES)
+
+
+def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
+    """Checks whether the autonomy did worse than the brake alone on a seed: it fails otherwise than by standing and the brake does not, or it
+    hits faster."""
+    harmed = bool(autonomy["failure"]) and autonomy["failure"] != "does not arrive"
+    return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT))
+
+
+def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a row for each scenario: seeds of failures of both drivers, of the autonomy's that only do not arrive, of runs in which it is
+    worse than the brake, and of those in which the clairvoyant bound hits something too."""
+    rows = []
+    for name in dict.fromkeys(run["scenario"] for run in runs):
+        of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
+        both = sorted(of[AUTONOMY].keys() & of[BRAKE].keys())
+        row: dict[str, Any] = {"scenario": name, "runs": len(of[AUTONOMY])}
+        for driver in DRIVERS:
+            row[driver] = {str(seed): run["failure"] for seed, run in sorted(of[driver].items()) if run["failure"]}
+        row["worse"] = [seed for seed in both if worse(of[AUTONOMY][seed], of[BRAKE][seed])]
+        row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
+        rows.append(row)
+    return rows
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Returns one line for each scenario and one for all, seeds in brackets."""
+    def cell(seeds: Sequence[Any]) -> str:
+        return f"{len(seeds)} ({', '.join(map(str, seeds))})" if seeds else "0"
+
+    lines = [[row["scenario"], str(row["runs"]), cell([*row[AUTONOMY]]),
+              cell([seed for seed, why in row[AUTONOMY].items() if why == "does not arrive"]), cell([*row[BRAKE]]), cell(row["worse"]),
+              cell(row["unavoidable"])] for row in rows]
+    total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(seeds) for seeds in column)) for column in (
+        [row[AUTONOMY] for row in rows], [[w for w in row[AUTONOMY].values() if w == "does not arrive"] for row in rows],
+        [row[BRAKE] for row in rows], [row["worse"] for row in rows], [row["unavoidable"] for row in rows]))]
+    return ["scenario", "runs", "autonomy fails (seeds)", "of these stands only", "emergency brake fails", "autonomy worse than the brake",
+            "unavoidable by braking from first sight"], [*lines, total]
