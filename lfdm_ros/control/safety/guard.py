@@ -9,7 +9,7 @@ import numpy as np
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.routing.routes import Reference
-from lfdm_ros.control.safety.braking import SPACING, STANDSTILL_SPEED
+from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, SPACING, STANDSTILL_SPEED
 from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops, curve_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
@@ -25,6 +25,9 @@ IN_LANE = "braking in the lane before something that moves"
 BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 # What moves slower may halt at any time [m/s]; what is faster and meets a standing vehicle counts for so long after the stop [s].
 HALTING_SPEED, STANDING_TIME = 3.0, 6.0
+# Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
+# to go on as at its end [s].
+RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 3.0
 # A plan leaves the lane where a corner is so much farther out than now [m]; how far ahead that counts [s].
 LEAVING, LEAVING_TIME = 0.15, 2.5
 # Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
@@ -100,16 +103,17 @@ class Guard:
         has room for it. Arguments as in `decide`; margin: to keep [m].
         """
         stops, may = self.stops, obstacles.hypotheses(HALTING_SPEED)
-        curve, room = self._in_lane(lane, x, plan)
-        after = self._stop_before(curve, x, in_force, command, ahead, may, margin)
+        moves = may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii))
+        curve, room = self._in_lane(lane, x)
+        # With less than full braking, and more room: the last moment is not waited for.
+        after = self._stop_before(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking)
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        if not leaves and (after.free or stops.passes(plan, self._at, ahead, may, margin)):
+        if not leaves and (after.free or self._passes(plan, ahead, may.where(moves))):
             return None
         now = self._stop_before(curve, x, in_force, None, ahead, may, margin)
         if now.free:
             self._curve = curve
             steering, pedal = stops.command(curve, x, NOMINAL)
-            # With time to spare it need not be full braking.
             return IN_LANE, (steering, max(pedal, -self._settings.sight_braking / stops.braked.full_brake) if after.free else pedal)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._place["vx"]]), SHIFT_TIME_AND_LENGTH[1])
         for side in LATERAL_SHIFTS:
@@ -124,20 +128,32 @@ class Guard:
         return None
 
     def _stop_before(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
-                     obstacles: Obstacles, margin: float) -> Stop:
-        """Evaluates full braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as
-        in `Stops.evaluate`."""
-        stop = self.stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, sight=False, trust=NOMINAL)
+                     obstacles: Obstacles, margin: float, max_braking: float = math.inf) -> Stop:
+        """Evaluates braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as in
+        `Stops.evaluate`."""
+        stop = self.stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         fast = np.hypot(*obstacles.velocities.T) > HALTING_SPEED
         if not stop.free or not fast.any():
             return stop
-        times, poses, _ = self.stops.driven(curve, x, in_force, first, trust=NOMINAL)
+        times, poses, _ = self.stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
         later = times[-1] + np.arange(0.0, STANDING_TIME, 0.1)
         stands = np.broadcast_to(poses[-1], (len(later), 3))
         touched = self.stops.distances(stands, later, ahead, obstacles.where(fast)).min() <= 0.0
         return replace(stop, free=False) if touched else stop
 
-    def _in_lane(self, lane: Reference, x: np.ndarray, plan: Plan) -> tuple[Curve, tuple[float, float]]:
+    def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
+        """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""
+        left = plan.times >= ahead - 1e-9
+        times, poses = plan.times[left] - ahead, plan.states[left][:, self._at]
+        beyond = np.arange(0.2, GOING_ON, 0.2)
+        onward = plan.states[-1, self._place["vx"]] * beyond
+        yaw = np.full(len(beyond), poses[-1, 2])
+        poses = np.concatenate([poses, np.column_stack([poses[-1, 0] + onward * np.cos(yaw), poses[-1, 1] + onward * np.sin(yaw), yaw])])
+        times = np.concatenate([times, times[-1] + beyond])
+        distance = self.stops.distances(poses, times, ahead, obstacles)
+        return bool((distance.min(axis=0) >= np.minimum(PASSING_MARGIN, distance[0] - APPROACH_TOLERANCE)).all())
+
+    def _in_lane(self, lane: Reference, x: np.ndarray) -> tuple[Curve, tuple[float, float]]:
         """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, and the room for the vehicle's
         sides to the left and to the right of it [m]."""
         (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
