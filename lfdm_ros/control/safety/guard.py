@@ -23,11 +23,12 @@ NO_STOP = "no room to stop along the new plan: stopping along the last one that 
 PASSING = "no room to stop: driving on along the plan, which passes"
 IN_LANE = "braking in the lane before something that moves"
 BESIDE = "no stop in the lane: stopping beside the way of something that moves"
-# What moves slower may halt at any time [m/s]; what is faster and meets a standing vehicle counts for so long after the stop [s].
-HALTING_SPEED, STANDING_TIME = 3.0, 6.0
+# What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
+# towards it, with so large a share of its speed, for longer [s].
+HALTING_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 4.0, 12.0, -0.95, 0.2
 # Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
 # to go on as at its end [s].
-RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 3.0
+RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
 # A plan leaves the lane where a corner is so much farther out than now [m]; how far ahead that counts [s].
 LEAVING, LEAVING_TIME = 0.15, 2.5
 # Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
@@ -115,13 +116,16 @@ class Guard:
             self._curve = curve
             steering, pedal = stops.command(curve, x, NOMINAL)
             return IN_LANE, (steering, max(pedal, -self._settings.sight_braking / stops.braked.full_brake) if after.free else pedal)
-        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._place["vx"]]), SHIFT_TIME_AND_LENGTH[1])
+        vx = float(x[self._place["vx"]])
+        length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
+        gentle = vx**2 / (2.0 * length)  # by which the vehicle gets there
         for side in LATERAL_SHIFTS:
             if side and -room[1] < side < room[0]:
                 beside = curve.shifted(side, 0.0, length)
-                if self._stop_before(beside, x, in_force, None, ahead, may, margin).free:
+                if self._stop_before(beside, x, in_force, None, ahead, may, margin, gentle).free:
                     self._curve = beside
-                    return BESIDE, stops.command(beside, x, NOMINAL)
+                    steering, pedal = stops.command(beside, x, NOMINAL)
+                    return BESIDE, (steering, max(pedal, -gentle / stops.braked.full_brake))
         if now.speed < after.speed:
             self._curve = curve
             return IN_LANE, stops.command(curve, x, NOMINAL)
@@ -132,13 +136,18 @@ class Guard:
         """Evaluates braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as in
         `Stops.evaluate`."""
         stop = self.stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
-        fast = np.hypot(*obstacles.velocities.T) > HALTING_SPEED
-        if not stop.free or not fast.any():
+        speed = np.hypot(*obstacles.velocities.T)
+        fast = obstacles.where(speed > HALTING_SPEED)
+        if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self.stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
-        later = times[-1] + np.arange(0.0, STANDING_TIME, 0.1)
+        later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         stands = np.broadcast_to(poses[-1], (len(later), 3))
-        touched = self.stops.distances(stands, later, ahead, obstacles.where(fast)).min() <= 0.0
+        towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
+        until = np.where(towards < ONCOMING_SHARE * speed[speed > HALTING_SPEED], ONCOMING_TIME, STANDING_TIME)
+        # Over so long a time the margin does not grow.
+        distance = self.stops.distances(stands, later, ahead, fast) + self._settings.obstacle_growth * later[:, None]
+        touched = bool((distance[later[:, None] <= until] <= margin).any())
         return replace(stop, free=False) if touched else stop
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
