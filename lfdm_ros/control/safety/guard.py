@@ -52,6 +52,7 @@ class Guard:
     def forget(self) -> None:
         """Forgets the curve of the last stop."""
         self._curve: Curve | None = None
+        self._beside: Curve | None = None
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, sight: bool, lane: Reference | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
@@ -108,6 +109,21 @@ class Guard:
         curve, room = self._in_lane(lane, x)
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop_before(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking)
+        vx = float(x[self._place["vx"]])
+        length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
+        gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the lane's middle
+
+        def aside(beside: Curve) -> tuple[str, tuple[float, float]] | None:
+            if not self._stop_before(beside, x, in_force, None, ahead, may, margin, gentle).free:
+                return None
+            self._curve = self._beside = beside
+            steering, pedal = stops.command(beside, x, NOMINAL)
+            return BESIDE, (steering, max(pedal, -gentle / stops.braked.full_brake))
+
+        # A place beside the way that was chosen is kept to until a stop in the lane is free.
+        begun, self._beside = self._beside, None
+        if begun is not None and not after.free and (found := aside(begun)) is not None:
+            return found
         leaves = self._excursion(lane, plan, ahead) > LEAVING
         if not leaves and (after.free or self._passes(plan, ahead, may.where(moves))):
             return None
@@ -116,16 +132,9 @@ class Guard:
             self._curve = curve
             steering, pedal = stops.command(curve, x, NOMINAL)
             return IN_LANE, (steering, max(pedal, -self._settings.sight_braking / stops.braked.full_brake) if after.free else pedal)
-        vx = float(x[self._place["vx"]])
-        length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
-        gentle = vx**2 / (2.0 * length)  # by which the vehicle gets there
         for side in LATERAL_SHIFTS:
-            if side and -room[1] < side < room[0]:
-                beside = curve.shifted(side, 0.0, length)
-                if self._stop_before(beside, x, in_force, None, ahead, may, margin, gentle).free:
-                    self._curve = beside
-                    steering, pedal = stops.command(beside, x, NOMINAL)
-                    return BESIDE, (steering, max(pedal, -gentle / stops.braked.full_brake))
+            if side and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
+                return found
         if now.speed < after.speed:
             self._curve = curve
             return IN_LANE, stops.command(curve, x, NOMINAL)
