@@ -281,22 +281,28 @@ class Controller:
     # -- The way ------------------------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> None:
-        """Searches the route to the goal where that is due. Meant for the time after a command has gone out; a cycle without a route
+        """Searches the route to the goal, or looks for what may come out beside the path, where that is due. Meant for the time after a command has gone out; a cycle without a route
         searches by itself."""
         task = self._task
-        if task is None or self._measured is None or task.goal is None or now - task.routed < self.settings.route_period - 1e-9:
+        hides = task is not None and task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
+        if task is None or self._measured is None or not (hides or task.goal) or now - task.routed < self.settings.route_period - 1e-9:
             return
         if now - self._measured.time <= self.settings.state_timeout:
             x = self._prediction.at(self._measured, now)[0]
             try:
-                self._find(task, now, x)
+                if hides:
+                    pose = self._pose(x)
+                    self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
+                                              self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
+                else:
+                    self._find(task, now, x)
             except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
                 task.routed = now
 
     def _reference(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
         """Returns the reference of the plan now, and how often the route has changed."""
         joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, lambda: self._relevant.obstacles.at(now))
-        return joining or task.reference or self._find(task, now, x), task.route_version
+        return joining or task.slowed or task.reference or self._find(task, now, x), task.route_version
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
-DRIVERS = AUTONOMY, BRAKE = "autonomy", "brake"
+DRIVERS = AUTONOMY, CAREFUL, BRAKE = "autonomy", "careful", "brake"
 PATIENCE = 8.0  # [s] of standing after which a run ends
 LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight road
 BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
@@ -155,6 +155,8 @@ def parked(rng: np.random.Generator) -> Scenario:
 SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
     scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
                                         slippery_wall, parked)}
+HIDDEN = {"crossing": 8.0}  # [m/s] assumed speed of hidden traffic of the careful autonomy, who walks elsewhere
+WALKING = 1.5
 NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
 CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
 
@@ -287,9 +289,9 @@ def travelled(speed: float, slows: float, times: np.ndarray, begin: float) -> np
 def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
     """Returns the closing speed of the impact [m/s] that full braking in the lane, begun at the best moment after first sight, leaves; 0:
     none."""
+    assert scenario.path is not None
     path, speed, world = Path(scenario.path), scenario.initial.speed, scenario.world
     slows, times = decelerations(vehicle)[0], np.arange(0.0, scenario.duration, 0.1)
-    assert scenario.path is not None
 
     def impact(begin: float) -> tuple[float, float, int]:
         """Returns speed and time of the contact, inf without one, and the number of what is met."""
@@ -314,6 +316,7 @@ def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
 
 def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) -> float:
     """Returns the time [s] of the first scan in which an obstacle is met by a beam, driven at constant speed along the path."""
+    assert scenario.path is not None
     path, obstacles, lidar = Path(scenario.path), scenario.world.obstacles, LidarSettings()
     worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != which))
     for time in np.arange(0.0, until, 1.0 / lidar.rate):
@@ -332,7 +335,8 @@ def work(item: Drive) -> dict[str, Any]:
     `unavoidable`: that of the clairvoyant bound."""
     vehicle, asked = load_vehicle(VEHICLE, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings(model=CHASSIS, seed=item.seed)
-    driver: Driver = make_driver("mpc", vehicle, item.settings, plant.tyre) if item.driver == AUTONOMY else EmergencyBrake(vehicle)
+    settings = replace(item.settings, hidden_speed=HIDDEN.get(item.scenario, WALKING)) if item.driver == CAREFUL else item.settings
+    driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, settings, plant.tyre)
     run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
     found = summarise_run(asked, run)
     return {"scenario": item.scenario, "driver": item.driver, "seed": item.seed, **found, "failure": judged(item, found),
@@ -367,31 +371,35 @@ def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
 
 
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a row for each scenario: seeds of failures of both drivers, of the autonomy's that only do not arrive, of runs in which it is
-    worse than the brake, and of those in which the clairvoyant bound hits something too."""
+    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, seeds on which it is
+    worse than the brake, and on which the clairvoyant bound hits something too; longer: the careful autonomy's time by the other's, median
+    of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
-        both = sorted(of[AUTONOMY].keys() & of[BRAKE].keys())
-        row: dict[str, Any] = {"scenario": name, "runs": len(of[AUTONOMY])}
+        row: dict[str, Any] = {"scenario": name, "runs": max(map(len, of.values()))}
         for driver in DRIVERS:
             row[driver] = {str(seed): run["failure"] for seed, run in sorted(of[driver].items()) if run["failure"]}
-        row["worse"] = [seed for seed in both if worse(of[AUTONOMY][seed], of[BRAKE][seed])]
+        row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == "does not arrive"]
+        row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and worse(run, of[BRAKE][seed])]
         row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
+        times = [of[CAREFUL][seed]["reached"] / run["reached"] for seed, run in of[AUTONOMY].items()
+                 if seed in of[CAREFUL] and run["reached"] and of[CAREFUL][seed]["reached"]]
+        row["longer"] = float(np.median(times)) if times else None
         rows.append(row)
     return rows
 
 
+COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only stands": "stands", "emergency brake fails": BRAKE,
+           "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "careful fails": CAREFUL}
+
+
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Returns one line for each scenario and one for all, seeds in brackets."""
+    """Returns one line for each scenario and one for all."""
     def cell(seeds: Sequence[Any]) -> str:
         return f"{len(seeds)} ({', '.join(map(str, seeds))})" if seeds else "0"
 
-    lines = [[row["scenario"], str(row["runs"]), cell([*row[AUTONOMY]]),
-              cell([seed for seed, why in row[AUTONOMY].items() if why == "does not arrive"]), cell([*row[BRAKE]]), cell(row["worse"]),
-              cell(row["unavoidable"])] for row in rows]
-    total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(seeds) for seeds in column)) for column in (
-        [row[AUTONOMY] for row in rows], [[w for w in row[AUTONOMY].values() if w == "does not arrive"] for row in rows],
-        [row[BRAKE] for row in rows], [row["worse"] for row in rows], [row["unavoidable"] for row in rows]))]
-    return ["scenario", "runs", "autonomy fails (seeds)", "of these stands only", "emergency brake fails", "autonomy worse than the brake",
-            "unavoidable by braking from first sight"], [*lines, total]
+    lines = [[row["scenario"], str(row["runs"]), *(cell([*row[column]]) for column in COLUMNS.values()),
+              "-" if row["longer"] is None else f"{row['longer']:.2f}"] for row in rows]
+    total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(row[column]) for row in rows)) for column in COLUMNS.values()), ""]
+    return ["scenario", "runs", *COLUMNS, "its time by the autonomy's"], [*lines, total]

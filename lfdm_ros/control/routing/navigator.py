@@ -10,6 +10,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.control.prediction import STANDING, PlanarState
+from lfdm_ros.control.routing.hidden_traffic import hidden_traffic_speeds
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.path import Path, speed_profile
@@ -85,6 +86,7 @@ class Assignment:
     routed: float = -math.inf  # when the route was made
     route_version: int = 0  # counts changes of the route
     blocked_since: float = math.inf
+    slowed: Reference | None = None  # the path's, slower where something may come out
     joining: Reference | None = None  # the way back to a path that leads the other way
     station: float = 0.0  # the place on the path next to the vehicle then [m]
     meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
@@ -169,6 +171,20 @@ class Navigator:
         task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, time_weight=time_weight, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
+
+    def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, known: Obstacles) -> None:
+        """Limits the speeds on a path, along which the vehicle is at `station` [m], for what may come out of where an obstacle hides it from
+        the sensor at `sensor` (2,) [m]."""
+        s, reference = self._settings, task.reference
+        task.routed, task.slowed = now, None
+        if reference is None or task.done:
+            return
+        path = reference.path
+        highest = hidden_traffic_speeds(path, station, max(vx, 0.0), sensor, known, self._outline, s.hidden_speed, s.sight_braking)
+        if np.isfinite(highest).any():
+            speeds = np.minimum(reference.speeds, highest)
+            task.slowed = replace(reference, speeds=speed_profile(path, speeds, s.path_lateral_acceleration, s.path_acceleration,
+                                                                  s.path_braking, float(speeds[-1])))
 
     def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
         """Returns a route back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.

@@ -187,14 +187,14 @@ CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or
 
 
 class RelevantObstacles:
-    """The obstacles detected last. `obstacles`: those that count."""
+    """The obstacles detected last: `seen`, all of them; `obstacles`, those that count."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Forgets all obstacles."""
-        self.obstacles = self._seen = NOTHING
+        self.obstacles = self.seen = NOTHING
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
         """Takes the obstacles detected now, and a reference. Raises InputError: shapes that do not fit, a number that is not finite, or a
@@ -205,12 +205,12 @@ class RelevantObstacles:
         if n and not (math.isfinite(o.time) and np.isfinite(o.centres).all() and np.isfinite(o.velocities).all()
                       and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
             raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
-        self._seen = obstacles
+        self.seen = obstacles
         self.choose(reference)
 
     def choose(self, reference: Reference | None) -> None:
         """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others."""
-        seen = self._seen
+        seen = self.seen
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return

@@ -1,0 +1,54 @@
+"""Speeds along a path from which the vehicle can stop for what may come out of where nothing was seen.
+
+Beside the path, each place that an obstacle hides from the sensor may hold somebody who sets out for the path now, at an assumed speed: the
+set that hidden traffic reaches (Koschi & Althoff 2021, "Set-based prediction of traffic participants considering occlusions and traffic
+rules"). A place on the path that they can reach before the vehicle has passed it is one to be able to stop before. The assumed speed is the
+reasonably foreseeable one of IEEE 2846-2022 for who is about: walking, cycling or driving.
+"""
+
+import math
+
+import numpy as np
+
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.safety.stops import occluded
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.vehicles import Footprint
+
+HORIZON = 4.0  # [s] so far ahead the path is looked along
+STRIDE, MAX_ACROSS, ACROSS_STEPS = 1.0, 30.0, 24  # [m] between two places on the path; how far beside it, and in how many steps
+BODY = 0.3  # [m] half the width of who is hidden
+REACTION = 0.3  # [s] from the first sight to the brake
+MIN_SPEED = 2.0  # [m/s] as slow as this the vehicle goes past anything hidden
+
+
+def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndarray, obstacles: Obstacles, outline: Footprint,
+                          assumed: float, braking: float) -> np.ndarray:
+    """Returns the highest speeds (n,) [m/s] at the points of `path.s`, inf where nothing hidden counts.
+
+    Args:
+        station: of the vehicle on the path [m]; vx: its speed [m/s]; sensor: place of the sensor (2,) [m].
+        obstacles: as they are now; assumed: speed of hidden traffic [m/s]; braking: of the vehicle's stop [m/s^2].
+    """
+    highest = np.full(len(path.s), math.inf)
+    if not len(obstacles.radii):
+        return highest
+    ahead = np.arange(outline.front, outline.front + max(vx * HORIZON, 4.0 * STRIDE), STRIDE)
+    px, py, yaw, _ = path.at(station + ahead)
+    across = np.linspace(0.0, min(assumed * HORIZON, MAX_ACROSS), ACROSS_STEPS)  # from the strip that the vehicle sweeps
+    for side in (1.0, -1.0):
+        e = side * (outline.half_width + BODY + across)
+        places = np.stack([px[:, None] - e * np.sin(yaw)[:, None], py[:, None] + e * np.cos(yaw)[:, None]], axis=-1)
+        solid = (np.hypot(*np.moveaxis(places[:, :, None] - obstacles.centres, -1, 0)) < obstacles.radii).any(axis=2)
+        # What was seen bars the way out, whatever hides behind it.
+        barred = np.logical_or.accumulate(solid, axis=1)
+        hidden = occluded((places - sensor).reshape(-1, 2), obstacles.centres - sensor, obstacles.radii).reshape(solid.shape) & ~barred
+        reached = np.where(hidden, across / assumed, math.inf).min(axis=1)  # [s] when the strip may be, at each place ahead
+        for distance, time in zip(ahead - outline.front, reached.tolist()):
+            if vx * time < distance + outline.front + outline.rear:  # not passed before
+                left = np.maximum(station + distance - path.s, 0.0)
+                lost = braking * REACTION
+                limit = np.maximum(np.sqrt(lost**2 + 2.0 * braking * left) - lost, MIN_SPEED)
+                highest = np.where(path.s <= station + distance, np.minimum(highest, limit), highest)
+                break  # what comes later on the path allows more until here
+    return highest

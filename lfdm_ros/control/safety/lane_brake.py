@@ -1,0 +1,158 @@
+"""Emergency braking in the lane before what moves: the last stop of a vehicle that follows a path, verified against where things may go.
+
+What moves goes on at its velocity, as does what is only suspected to move; what is slow may halt at any time. As long as a period of the plan
+leaves a stop in the lane that is free of both, or the plan passes in the lane, the plan is driven; the moment before there is none, the vehicle
+brakes. So it brakes no later than an emergency brake that sees the same, and it does not leave the lane where braking in it is enough. The
+assumptions are those of responsibility-sensitive safety for longitudinal conflicts (Shalev-Shwartz, Shammah & Shashua 2017, "On a formal
+model of safe and scalable self-driving cars", definition 1) with full braking in place of a comfortable one.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, SPACING
+from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.perception.obstacles import Obstacles
+
+IN_LANE = "braking in the lane before something that moves"
+BESIDE = "no stop in the lane: stopping beside the way of something that moves"
+# What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
+# towards it, with so large a share of its speed, for longer [s].
+HALTING_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 4.0, 12.0, -0.95, 0.2
+# Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
+# to go on as at its end [s].
+RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
+# A plan leaves the lane where its front is so much farther out than now [m]; how far ahead that counts [s].
+LEAVING, LEAVING_TIME = 0.15, 2.5
+# Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
+MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
+
+
+class Lane(Protocol):
+    """A path with a corridor: `lfdm_ros.control.routing.routes.Reference` is one. margin: to keep from obstacles [m], None without a
+    corridor."""
+
+    @property
+    def path(self) -> Any: ...
+    @property
+    def margin(self) -> float | None: ...
+    def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LaneStop:
+    """Braking that is due: why, steering and pedal, and the curve along which the vehicle stops."""
+
+    reason: str
+    command: tuple[float, float]
+    curve: Curve
+
+
+class LaneBrake:
+    """Decides whether braking in the lane is due. Keeps the place beside the way that it has chosen."""
+
+    def __init__(self, settings: Settings, stops: Stops, place: Mapping[str, int]):
+        """place: of the predicting model's states, by name."""
+        self._settings, self._stops, self._vx = settings, stops, place["vx"]
+        self._at = [place[name] for name in ("x", "y", "yaw")]
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets the place beside the way."""
+        self._beside: Curve | None = None
+
+    def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
+               obstacles: Obstacles, lane: Lane, margin: float) -> LaneStop | None:
+        """Returns the braking that is due, or None.
+
+        It is due where a period of the plan leaves no free stop in the lane, unless the plan stays in the lane and passes what moves, and
+        where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
+        corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
+        """
+        stops, may, vx = self._stops, obstacles.hypotheses(HALTING_SPEED), float(x[self._vx])
+        curve, room = self._in_lane(lane, x)
+        # With less than full braking, and more room: the last moment is not waited for.
+        after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking)
+        length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
+        gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
+
+        def aside(beside: Curve) -> LaneStop | None:
+            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle).free:
+                return None
+            self._beside = beside
+            return self._along(BESIDE, beside, x, gentle)
+
+        # A place beside the way is kept to until a stop in the lane is free.
+        begun, self._beside = self._beside, None
+        if begun is not None and not after.free and (found := aside(begun)) is not None:
+            return found
+        leaves = self._excursion(lane, plan, ahead) > LEAVING
+        halts = np.arange(len(may.radii)) >= len(obstacles.radii)
+        if not leaves and (after.free or self._passes(plan, ahead, may.where(may.moving | halts))):
+            return None
+        now = self._stop(curve, x, in_force, None, ahead, may, margin)
+        if now.free:
+            return self._along(IN_LANE, curve, x, self._settings.sight_braking if after.free else math.inf)
+        for side in LATERAL_SHIFTS:
+            if side and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
+                return found
+        return self._along(IN_LANE, curve, x) if now.speed < after.speed else None
+
+    def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
+        steering, pedal = self._stops.command(curve, x, NOMINAL)
+        return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
+
+    def _stop(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
+              obstacles: Obstacles, margin: float, max_braking: float = math.inf) -> Stop:
+        """Evaluates braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as in
+        `Stops.evaluate`."""
+        stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
+        speed = np.hypot(*obstacles.velocities.T)
+        fast = obstacles.where(speed > HALTING_SPEED)
+        if not stop.free or not len(fast.radii):
+            return stop
+        times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
+        later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
+        stands = np.broadcast_to(poses[-1], (len(later), 3))
+        towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
+        until = np.where(towards < ONCOMING_SHARE * speed[speed > HALTING_SPEED], ONCOMING_TIME, STANDING_TIME)
+        # Over so long a time the margin does not grow.
+        distance = self._stops.distances(stands, later, ahead, fast) + self._settings.obstacle_growth * later[:, None]
+        return replace(stop, free=False) if (distance[later[:, None] <= until] <= margin).any() else stop
+
+    def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
+        """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""
+        left = plan.times >= ahead - 1e-9
+        times, poses = plan.times[left] - ahead, plan.states[left][:, self._at]
+        beyond = np.arange(0.2, GOING_ON, 0.2)
+        (x, y, yaw), onward = poses[-1], plan.states[-1, self._vx] * beyond
+        more = np.column_stack([x + onward * math.cos(yaw), y + onward * math.sin(yaw), np.full(len(beyond), yaw)])
+        distance = self._stops.distances(np.concatenate([poses, more]), np.concatenate([times, times[-1] + beyond]), ahead, obstacles)
+        return bool((distance.min(axis=0) >= np.minimum(PASSING_MARGIN, distance[0] - APPROACH_TOLERANCE)).all())
+
+    def _in_lane(self, lane: Lane, x: np.ndarray) -> tuple[Curve, tuple[float, float]]:
+        """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, and the room for the vehicle's
+        sides to the left and to the right of it [m]."""
+        (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
+        left, right = (float(room[0]) - self._stops.outline.half_width - LANE_EDGE for room in lane.room_at(np.array([station])))
+        aside = min(max(float(aside), -max(right, 0.0)), max(left, 0.0))
+        length = float(x[self._vx]) ** 2 / (2.0 * MIN_FULL_BRAKING) + LANE_MORE
+        px, py, course, curvature = lane.path.at(station + SPACING * np.arange(math.ceil(length / SPACING)))
+        return Curve(np.column_stack([px - aside * np.sin(course), py + aside * np.cos(course), course,
+                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)])), (left - aside, right + aside)
+
+    def _excursion(self, lane: Lane, plan: Plan, ahead: float) -> float:
+        """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
+        soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
+        px, py, yaw = plan.states[soon][:, self._at].T
+        front, half_width = self._stops.outline.front, self._stops.outline.half_width
+        s, aside = lane.path.project(px + front * np.cos(yaw), py + front * np.sin(yaw))
+        left, right = lane.room_at(s)
+        out = np.maximum(np.maximum(aside - left, -aside - right) + half_width, 0.0)
+        return float(out.max() - out[0])
