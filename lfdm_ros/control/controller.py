@@ -212,7 +212,7 @@ class Controller:
         new = self.planner.trajectory.snapshot(ahead) if outcome.solved else None
         level, reason, command = self._fallback.level(outcome, new, late, CycleContext(
             ahead, x, self._measured.values, self._command, self._relevant.obstacles, task.goal is not None,
-            None if task.goal is not None or task.joining is not None else task.reference, began + (s.time_budget or math.inf)), s)
+            task.lane, began + (s.time_budget or math.inf)), s)
         pose, station = self._pose(x), self.planner.stages.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
@@ -281,8 +281,8 @@ class Controller:
     # -- The way ------------------------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> None:
-        """Searches the route to the goal, or looks for what may come out beside the path, where that is due. Meant for the time after a command has gone out; a cycle without a route
-        searches by itself."""
+        """Searches the route to the goal, or looks for what hides traffic beside the path, where that is due. Meant for the time after a
+        command has gone out; a cycle without a route searches by itself."""
         task = self._task
         hides = task is not None and task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
         if task is None or self._measured is None or not (hides or task.goal) or now - task.routed < self.settings.route_period - 1e-9:

@@ -603,14 +603,15 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
 
 
 def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
-    """Gives new things (_ROWS, k) beside one that moves its velocity, in place: of a car, seen by ever other beams, rear and side come apart.
+    """Gives new things (_ROWS, k) beside one that moves its velocity, in place: rear and side of a car come apart where few beams meet it.
 
-    Where something else stood there, its next sightings show it.
+    The next sightings correct it where the new thing stands.
     """
     movers = tracks[:, (tracks[_T.MOVING] > 0.0) & (tracks[_T.BODY] > 0.0)]
     if not begun.shape[1] or not movers.shape[1]:
         return
-    apart = np.hypot(begun[_T.CX][:, None] - movers[_T.X], begun[_T.CY][:, None] - movers[_T.Y]) - begun[_T.RADIUS][:, None] - movers[_T.REACH]
+    apart = np.hypot(begun[_T.CX][:, None] - movers[_T.X], begun[_T.CY][:, None] - movers[_T.Y])
+    apart -= begun[_T.RADIUS][:, None] + movers[_T.REACH]
     nearest = apart.argmin(axis=1)
     part = (apart.min(axis=1) < _APART) & (begun[_T.MOVING] == 0.0) & (begun[_T.THING] > 0.0)
     mover = movers[:, nearest[part]]

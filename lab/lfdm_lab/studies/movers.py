@@ -1,6 +1,6 @@
 """Study of the autonomy among things that move and things that are hidden, beside an automatic emergency brake on the same obstacles.
 
-Ten scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and the same noise for all. The
+Ten scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and noise for all. The
 clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes fully then or later.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,21 +66,21 @@ def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 
 
 
 def pedestrian_van(rng: np.random.Generator) -> Scenario:
-    """A pedestrian walks out from behind a van that is parked at the right."""
+    """Has a pedestrian walk out from behind a van that is parked at the right."""
     speed, x = rng.uniform(8.0, 10.0), 50.5 + rng.uniform(0.2, 0.8)
     walker = _met(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
     return _straight("pedestrian_van", speed, [walker, box(44.5, 50.0, -4.0, -1.9, name="van", kind="van")], BESIDE)
 
 
 def pedestrian_late(rng: np.random.Generator) -> Scenario:
-    """A pedestrian in sight steps into the lane when the vehicle is near."""
+    """Has a pedestrian, in sight all the time, step into the lane when the vehicle is near."""
     speed, x = rng.uniform(11.0, 13.0), rng.uniform(60.0, 70.0)
     walker = _met(x, rng.uniform(-1.2, 0.5), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 2.0))
     return _straight("pedestrian_late", speed, [walker], BESIDE)
 
 
 def crossing(rng: np.random.Generator) -> Scenario:
-    """Cars cross from both sides; a house hides the one from the right."""
+    """Has cars cross from both sides; a house hides the one from the right."""
     speed, x = rng.uniform(11.0, 13.0), 70.0
     first = _met(x, rng.uniform(-2.0, 2.0), speed, "car", x - 0.9, vy=rng.uniform(7.0, 11.0))
     second = _met(x + 8.0, rng.uniform(3.0, 12.0), speed, "car", x - 0.9, vy=-rng.uniform(7.0, 11.0))
@@ -88,7 +88,7 @@ def crossing(rng: np.random.Generator) -> Scenario:
 
 
 def cut_in(rng: np.random.Generator) -> Scenario:
-    """A slower car in the lane to the left drifts through the vehicle's."""
+    """Has a slower car in the lane to the left drift through the vehicle's."""
     speed, vx, vy = rng.uniform(15.0, 17.0), rng.uniform(9.0, 12.0), -rng.uniform(0.8, 1.4)
     front = 50.0
     # Its side crosses the edge of the lane as the vehicle's front is so far behind its rear.
@@ -97,13 +97,13 @@ def cut_in(rng: np.random.Generator) -> Scenario:
 
 
 def oncoming(rng: np.random.Generator) -> Scenario:
-    """A car comes towards the vehicle in its lane; a verge is free."""
+    """Has a car come towards the vehicle in its lane; a verge is free."""
     speed, x = rng.uniform(9.0, 11.0), 70.0
     return _straight("oncoming", speed, [_met(x, rng.uniform(0.2, 1.0), speed, "car", x, vx=-rng.uniform(6.0, 10.0))], LANE, LANE + 2.5)
 
 
 def truck_bend(rng: np.random.Generator) -> Scenario:
-    """A truck stands in the lane round a bend whose inside is walled; the lane beside it is free."""
+    """Puts a truck in the lane round a bend whose inside is walled; the lane beside it is free."""
     radius, where = rng.uniform(30.0, 40.0), rng.uniform(0.55, 0.8)
     course = curve(rng.uniform(9.0, 11.0), radius, 0.5 * math.pi, 2.0 * LANE, 50.0)
     assert course.path is not None and course.corridor is not None
@@ -116,20 +116,22 @@ def truck_bend(rng: np.random.Generator) -> Scenario:
     truck = np.array([tx, ty]) + np.array([[-4.0, -1.25], [4.0, -1.25], [4.0, 1.25], [-4.0, 1.25]]) @ np.array([along, aside])
     corridor = course.corridor.copy()
     corridor[:, 1] = BESIDE
-    return Scenario("truck_bend", course.initial, None, 45.0, World((Polygon(truck, name="truck", kind="van"), Polygon(wall, name="wall", kind="wall"))),
+    world = World((Polygon(truck, name="truck", kind="van"), Polygon(wall, name="wall", kind="wall")))
+    return Scenario("truck_bend", course.initial, None, 45.0, world,
                     None, course.path, course.speed, corridor)
 
 
 def roadworks(rng: np.random.Generator) -> Scenario:
-    """Cones and a barrier close the right half of the lane."""
+    """Closes the right half of the lane by cones and a barrier."""
     edge, x = rng.uniform(-0.4, 0.3), 48.0 + rng.uniform(0.0, 6.0)
     taper = [Circle(x + 3.0 * k, -LANE + (edge + LANE) * k / 6.0, 0.15, name=f"cone {k + 1}", kind="cone") for k in range(7)]
     row = [Circle(x + 18.0 + 4.0 * k, edge, 0.15, name=f"cone {k + 8}", kind="cone") for k in range(6)]
-    return _straight("roadworks", rng.uniform(8.0, 11.0), [*taper, *row, box(x + 22.0, x + 36.0, -1.6, edge - 0.3, name="barrier", kind="wall")], BESIDE)
+    barrier = box(x + 22.0, x + 36.0, -1.6, edge - 0.3, name="barrier", kind="wall")
+    return _straight("roadworks", rng.uniform(8.0, 11.0), [*taper, *row, barrier], BESIDE)
 
 
 def narrow_gap(rng: np.random.Generator) -> Scenario:
-    """Vans stand on both sides, 3 to 3.6 m apart."""
+    """Parks vans on both sides, 3 to 3.6 m apart."""
     gap, middle, x = rng.uniform(3.0, 3.6), rng.uniform(-0.3, 0.3), rng.uniform(55.0, 65.0)
     low, high = middle - 0.5 * gap, middle + 0.5 * gap
     return _straight("narrow_gap", rng.uniform(8.0, 11.0), [box(x, x + 6.0, high, high + 2.1, name="van left", kind="van"),
@@ -137,13 +139,13 @@ def narrow_gap(rng: np.random.Generator) -> Scenario:
 
 
 def slippery_wall(rng: np.random.Generator) -> Scenario:
-    """A wall closes a slippery road."""
+    """Closes a slippery road by a wall."""
     x = rng.uniform(75.0, 85.0)
     return _straight("slippery_wall", rng.uniform(11.0, 14.0), [box(x, x + 1.0, -15.0, 15.0, name="wall", kind="wall")])
 
 
 def parked(rng: np.random.Generator) -> Scenario:
-    """Cars are parked along both sides of the road; nothing moves."""
+    """Parks cars along both sides of the road; nothing moves."""
     cars: list[Obstacle] = []
     for k in range(5):
         right, left = -2.0 - rng.uniform(0.0, 0.4), 5.3 + rng.uniform(0.0, 0.4)
@@ -155,7 +157,7 @@ def parked(rng: np.random.Generator) -> Scenario:
 SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
     scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
                                         slippery_wall, parked)}
-HIDDEN = {"crossing": 8.0}  # [m/s] assumed speed of hidden traffic of the careful autonomy, who walks elsewhere
+HIDDEN = {"crossing": 8.0}  # [m/s] speed of hidden traffic that the careful autonomy assumes; elsewhere that of pedestrians
 WALKING = 1.5
 NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
 CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
@@ -163,12 +165,12 @@ CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known t
 
 @dataclass(frozen=True)
 class Drive:
-    """One run: a scenario by name, who drives, the seed of scene and noise, and the autonomy's settings."""
+    """One run: scenario and driver by name, the seed of scene and noise, and the autonomy's settings."""
 
     scenario: str
     driver: str
     seed: int
-    settings: Settings = Settings(time_budget=0.0)
+    settings: Settings = field(default_factory=lambda: Settings(time_budget=0.0))
 
 
 def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS)) -> list[Drive]:
@@ -197,8 +199,8 @@ def decelerations(vehicle: Vehicle) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class BrakeSettings:
-    """Settings of the emergency brake. period: of its cycles; hold: goes on for so long before it brakes, the time to the next decision with
-    some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep beside the vehicle [m]; preview: of its steering [s]."""
+    """Settings of the emergency brake. period: of its cycles; hold: it goes on for so long before it brakes, the time to its next look
+    with some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep beside the vehicle [m]; preview: of its steering [s]."""
 
     period: float = 0.02
     hold: float = 0.2
@@ -209,7 +211,7 @@ class BrakeSettings:
 
 
 class EmergencyBrake:
-    """A driver that holds lane and speed, and brakes fully where it would touch something otherwise and, a moment later, could not avoid it.
+    """A driver that holds lane and speed, and brakes fully where it would touch something and, a moment later, could not avoid it.
 
     Everything goes on at its velocity. It does not steer round anything, and does not slow down for bends.
     """
@@ -364,7 +366,7 @@ def key(item: Drive) -> str:
 
 
 def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
-    """Checks whether the autonomy did worse than the brake alone on a seed: it fails otherwise than by standing and the brake does not, or it
+    """Checks whether the autonomy did worse than the brake alone on a seed: it fails, not only by standing, and the brake does not, or it
     hits faster."""
     harmed = bool(autonomy["failure"]) and autonomy["failure"] != "does not arrive"
     return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT))

@@ -1,9 +1,9 @@
 """Speeds along a path from which the vehicle can stop for what may come out of where nothing was seen.
 
-Beside the path, each place that an obstacle hides from the sensor may hold somebody who sets out for the path now, at an assumed speed: the
+Beside the path, each place that an obstacle hides from the sensor may hold traffic that sets out for the path now, at an assumed speed: the
 set that hidden traffic reaches (Koschi & Althoff 2021, "Set-based prediction of traffic participants considering occlusions and traffic
-rules"). A place on the path that they can reach before the vehicle has passed it is one to be able to stop before. The assumed speed is the
-reasonably foreseeable one of IEEE 2846-2022 for who is about: walking, cycling or driving.
+rules"). The vehicle has to be able to stop before each place on the path that this traffic reaches before the vehicle has passed it. IEEE
+2846-2022 calls such a speed a reasonably foreseeable assumption; it depends on the traffic of the place: walking, cycling or driving.
 """
 
 import math
@@ -17,7 +17,7 @@ from lfdm_ros.vehicles import Footprint
 
 HORIZON = 4.0  # [s] so far ahead the path is looked along
 STRIDE, MAX_ACROSS, ACROSS_STEPS = 1.0, 30.0, 24  # [m] between two places on the path; how far beside it, and in how many steps
-BODY = 0.3  # [m] half the width of who is hidden
+BODY = 0.3  # [m] half the width of a hidden road user
 REACTION = 0.3  # [s] from the first sight to the brake
 MIN_SPEED = 2.0  # [m/s] as slow as this the vehicle goes past anything hidden
 

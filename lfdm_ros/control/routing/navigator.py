@@ -68,6 +68,9 @@ GOAL_APPROACH = 10.0  # [m] at this distance the way to a goal counts as a path 
 REJOIN_LIMITS = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
 REJOIN_DISTANCE = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
 REJOINED_LIMITS = 2.0, 0.5  # [m], [rad] from the path: there that way ends
+CREEPING, CREEPING_PATIENCE = 0.5, 0.5  # of the speed, [s]: who is slower for longer before something in the lane looks for a way round it
+BLOCKING_DISTANCE = 20.0  # [m] before the front end in which that stands
+EDGE_SPACING = 1.0  # [m] between two of the row of obstacles that stands for an edge
 MIN_GOAL_SPEED = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 
 
@@ -89,6 +92,8 @@ class Assignment:
     slowed: Reference | None = None  # the path's, slower where something may come out
     joining: Reference | None = None  # the way back to a path that leads the other way
     station: float = 0.0  # the place on the path next to the vehicle then [m]
+    detour: bool = False  # that way leads round what blocks the lane
+    crept_since: float = math.inf  # when the vehicle became so slow that one may be needed
     meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
     done: bool = False
 
@@ -109,6 +114,11 @@ class Assignment:
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
         require("speed", speed, "speed to a goal")
         return Assignment(speed, goal.stop, goal)
+
+    @property
+    def lane(self) -> Reference | None:
+        """The path with its corridor, while the vehicle is on it or on a detour within; None on the way to a goal, or back to the path."""
+        return None if self.goal is not None or (self.joining is not None and not self.detour) else self.reference
 
     def anew(self) -> Assignment:
         """Returns the same task, at its beginning."""
@@ -173,8 +183,8 @@ class Navigator:
         return task.reference
 
     def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, known: Obstacles) -> None:
-        """Limits the speeds on a path, along which the vehicle is at `station` [m], for what may come out of where an obstacle hides it from
-        the sensor at `sensor` (2,) [m]."""
+        """Limits the speeds on a path, along which the vehicle is at `station` [m], for traffic that obstacles may hide from the sensor at
+        `sensor` (2,) [m]."""
         s, reference = self._settings, task.reference
         task.routed, task.slowed = now, None
         if reference is None or task.done:
@@ -191,15 +201,23 @@ class Navigator:
 
         The optimisation is local: on the path or near it, it does not find the detour that turning round takes.
         """
-        if task.goal is not None or task.reference is None or task.done or not (begins or task.joining is not None):
+        if task.goal is not None or task.reference is None or task.done:
+            return None
+        task.crept_since = min(task.crept_since, now) if abs(pose.vx) < CREEPING * task.speed else math.inf
+        if task.joining is None and now - task.crept_since > CREEPING_PATIENCE and self._is_lane_blocked(task, pose, known()):
+            task.detour, task.crept_since = True, now
+        if not (begins or task.joining is not None or task.detour):
             return None
         s, path = self._settings, task.reference.path
         (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([pose.x]), np.array([pose.y])))
         turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - pose.yaw, 2.0 * math.pi))
         astray = abs(aside) <= REJOIN_LIMITS[0] and turned > REJOIN_LIMITS[1]
-        if (task.joining is None and not astray) or (abs(aside) <= REJOINED_LIMITS[0] and turned <= REJOINED_LIMITS[1]):
+        back = abs(aside) <= REJOINED_LIMITS[0] and turned <= REJOINED_LIMITS[1]
+        if task.detour:
+            back = back and math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH
+        if (task.joining is None and not (astray or task.detour)) or back:
             if task.joining is not None:
-                task.joining, task.route = None, None
+                task.joining, task.route, task.detour = None, None, False
                 task.route_version += 1
             return None
         if task.joining is not None and now - task.routed < s.route_period - 1e-9:
@@ -208,12 +226,40 @@ class Navigator:
         if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH:
             (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + REJOIN_DISTANCE + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
-        route = self._look(task, pose, task.meeting, known())
+        route = self._look(task, pose, task.meeting, self._between_edges(task, known()) if task.detour else known())
         task.routed = now
+        if task.detour and route.blocked:
+            task.joining, task.route, task.detour = None, None, False
+            return None
         profile = self._profile(task, route.path, pose.vx)
         longer, speeds = self._longer(route.path, np.minimum(profile, stopping_speeds(s, self._outline.front, route)))
-        task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
+        task.joining = Reference(longer, speeds, task.speed, margin=task.reference.margin if task.detour else None, free_end=True,
+                                 slowing=s.path_braking)
         return task.joining
+
+    def _is_lane_blocked(self, task: Assignment, pose: PlanarState, known: Obstacles) -> bool:
+        """Checks that something stands in the lane before the vehicle, which creeps: the path's own line is not free."""
+        assert task.reference is not None
+        still, half = known.where(~known.moving), self._outline.half_width
+        if task.corridor is None or not len(still.radii):
+            return False
+        s, aside = task.reference.path.project(*still.centres.T)
+        (here,), _ = task.reference.path.project(np.array([pose.x]), np.array([pose.y]))
+        near = (s > here) & (s < here + self._outline.front + BLOCKING_DISTANCE)
+        return bool((near & (np.abs(aside) < still.radii + half)).any())
+
+    def _between_edges(self, task: Assignment, known: Obstacles) -> Obstacles:
+        """Returns obstacles, and the edges of the corridor near the vehicle as a row of them."""
+        assert task.reference is not None
+        s = task.station + np.arange(-EDGE_SPACING, REJOIN_DISTANCE + GOAL_APPROACH, EDGE_SPACING)
+        x, y, yaw, _ = task.reference.path.at(s)
+        # As far out as lets the vehicle's side come to the edge.
+        radius, more = 0.5 * EDGE_SPACING, 0.5 * EDGE_SPACING + self._settings.obstacle_margin
+        left, right = (room + more for room in task.reference.room_at(s))
+        edges = np.concatenate([np.column_stack([x - e * np.sin(yaw), y + e * np.cos(yaw)]) for e in (left, -right)])
+        count = len(edges)
+        return Obstacles(np.concatenate([known.centres, edges]), np.concatenate([known.radii, np.full(count, radius)]),
+                         np.concatenate([known.velocities, np.zeros((count, 2))]), known.time)
 
     def remaining(self, task: Assignment, pose: PlanarState, station: float) -> float:
         """Returns the distance to the goal, or to the end of the path, along which the plan is at `station` [m]."""

@@ -8,7 +8,7 @@ import numpy as np
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.safety.braking import STANDSTILL_SPEED
-from lfdm_ros.control.safety.lane_brake import Lane, LaneBrake
+from lfdm_ros.control.safety.lane_brake import DrivenLane, LaneBrake
 from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
@@ -43,7 +43,8 @@ class Guard:
         self._lane_brake.forget()
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
-               obstacles: Obstacles, sight: bool, lane: Lane | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
+               obstacles: Obstacles, sight: bool, lane: DrivenLane | None,
+               until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
         """Decides on a plan: True where it is driven, since there is a stop along it; a reason; steering and pedal, its own or the stop's.
 
         The faster the vehicle, the more room its stop has to have, since detections, and the vehicle's slide, are less certain; and while

@@ -1,10 +1,9 @@
 """Emergency braking in the lane before what moves: the last stop of a vehicle that follows a path, verified against where things may go.
 
-What moves goes on at its velocity, as does what is only suspected to move; what is slow may halt at any time. As long as a period of the plan
-leaves a stop in the lane that is free of both, or the plan passes in the lane, the plan is driven; the moment before there is none, the vehicle
-brakes. So it brakes no later than an emergency brake that sees the same, and it does not leave the lane where braking in it is enough. The
-assumptions are those of responsibility-sensitive safety for longitudinal conflicts (Shalev-Shwartz, Shammah & Shashua 2017, "On a formal
-model of safe and scalable self-driving cars", definition 1) with full braking in place of a comfortable one.
+Moving things are taken to go on at their velocity, suspected ones too, and slow ones also to halt at once. A plan is driven as long as a
+period of it leaves a stop in the lane that is free of both, or as it passes them within the lane; before the last such stop is lost, the
+vehicle brakes, as an emergency brake does, and it does not leave the lane where braking in it is enough. This is the recursion of
+`lfdm_ros.control.safety.stops` with the lane as the curve and with all that the tyres hold in place of a comfortable deceleration.
 """
 
 import math
@@ -34,7 +33,7 @@ LEAVING, LEAVING_TIME = 0.15, 2.5
 MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
 
 
-class Lane(Protocol):
+class DrivenLane(Protocol):
     """A path with a corridor: `lfdm_ros.control.routing.routes.Reference` is one. margin: to keep from obstacles [m], None without a
     corridor."""
 
@@ -58,7 +57,7 @@ class LaneBrake:
     """Decides whether braking in the lane is due. Keeps the place beside the way that it has chosen."""
 
     def __init__(self, settings: Settings, stops: Stops, place: Mapping[str, int]):
-        """place: of the predicting model's states, by name."""
+        """Makes a brake that is not braking. place: of the predicting model's states, by name."""
         self._settings, self._stops, self._vx = settings, stops, place["vx"]
         self._at = [place[name] for name in ("x", "y", "yaw")]
         self.forget()
@@ -68,14 +67,14 @@ class LaneBrake:
         self._beside: Curve | None = None
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
-               obstacles: Obstacles, lane: Lane, margin: float) -> LaneStop | None:
+               obstacles: Obstacles, lane: DrivenLane, margin: float) -> LaneStop | None:
         """Returns the braking that is due, or None.
 
         It is due where a period of the plan leaves no free stop in the lane, unless the plan stays in the lane and passes what moves, and
         where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
-        stops, may, vx = self._stops, obstacles.hypotheses(HALTING_SPEED), float(x[self._vx])
+        may, vx = obstacles.hypotheses(HALTING_SPEED), float(x[self._vx])
         curve, room = self._in_lane(lane, x)
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking)
@@ -136,7 +135,7 @@ class LaneBrake:
         distance = self._stops.distances(np.concatenate([poses, more]), np.concatenate([times, times[-1] + beyond]), ahead, obstacles)
         return bool((distance.min(axis=0) >= np.minimum(PASSING_MARGIN, distance[0] - APPROACH_TOLERANCE)).all())
 
-    def _in_lane(self, lane: Lane, x: np.ndarray) -> tuple[Curve, tuple[float, float]]:
+    def _in_lane(self, lane: DrivenLane, x: np.ndarray) -> tuple[Curve, tuple[float, float]]:
         """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, and the room for the vehicle's
         sides to the left and to the right of it [m]."""
         (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
@@ -147,7 +146,7 @@ class LaneBrake:
         return Curve(np.column_stack([px - aside * np.sin(course), py + aside * np.cos(course), course,
                                       curvature / np.maximum(1.0 - curvature * aside, 0.2)])), (left - aside, right + aside)
 
-    def _excursion(self, lane: Lane, plan: Plan, ahead: float) -> float:
+    def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
         """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
         soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
         px, py, yaw = plan.states[soon][:, self._at].T
