@@ -301,7 +301,8 @@ class Controller:
 
     def _reference(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
         """Returns the reference of the plan now, and how often the route has changed."""
-        joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, lambda: self._relevant.obstacles.at(now))
+        joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, float(self.planner.trajectory.column("vx")[-1]),
+                                       lambda: self._relevant.obstacles.at(now))
         return joining or task.slowed or task.reference or self._find(task, now, x), task.route_version
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:

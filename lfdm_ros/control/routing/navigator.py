@@ -196,14 +196,20 @@ class Navigator:
             task.slowed = replace(reference, speeds=speed_profile(path, speeds, s.path_lateral_acceleration, s.path_acceleration,
                                                                   s.path_braking, float(speeds[-1])))
 
-    def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
-        """Returns a route back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
+    def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, final_speed: float,
+             known: Callable[[], Obstacles]) -> Reference | None:
+        """Returns a route back to a path that leads the other way, or round what blocks its lane; None where the vehicle is on it.
 
-        The optimisation is local: on the path or near it, it does not find the detour that turning round takes.
+        The optimisation is local: on the path or near it, it does not find the detour that turning round takes, nor each way past what stands
+        in the lane.
+
+        Args:
+            begins: there is no plan yet; final_speed: of the plan there is [m/s].
+            known: gives the obstacles; called where needed.
         """
         if task.goal is not None or task.reference is None or task.done:
             return None
-        task.crept_since = min(task.crept_since, now) if abs(pose.vx) < CREEPING * task.speed else math.inf
+        task.crept_since = min(task.crept_since, now) if min(abs(pose.vx), final_speed) < CREEPING * task.speed else math.inf
         if task.joining is None and now - task.crept_since > CREEPING_PATIENCE and self._is_lane_blocked(task, pose, known()):
             task.detour, task.crept_since = True, now
         if not (begins or task.joining is not None or task.detour):
