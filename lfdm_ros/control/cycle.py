@@ -88,8 +88,8 @@ class CycleContext:
     """Inputs of the choice of a fallback level in a cycle.
 
     ahead: time of the state x (nz,) that the command meets [s]; measured: values of the last state by name; command: the one before,
-    steering and pedal; sight: the route is to a goal, so that occluded places count; lane: the path that is followed, or None; until: when a
-    decision should have been made, on the clock of `perf_counter` [s]."""
+    steering and pedal; sight: the route is to a goal, so that occluded places count; lane: the path that is followed, or None; until: when
+    a decision should have been made, on the clock of `perf_counter` [s]."""
 
     ahead: float
     x: np.ndarray

@@ -560,3 +560,40 @@ def test_same_scans_same_numbers():
 def test_bad_settings_are_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
         TrackerSettings(**change)
+
+
+# -- What may move ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_walker_is_suspected_to_move_before_that_is_certain():
+    walker = Circle(25.0, -4.0, 0.3, vy=1.4)
+    history = drive([walker], forward(8.0), 20)
+    believed = next(k for k, seen in enumerate(history) if seen.moving.any())
+    suspected = next(k for k, seen in enumerate(history) if seen.may_move.any())
+    assert suspected <= believed - 2
+    first = history[suspected]
+    np.testing.assert_allclose(first.suspected[first.may_move], [[0.0, 1.4]], atol=0.8)
+    goes_on = first.hypotheses(3.0)
+    assert len(goes_on.radii) == len(first.radii) + 1 and goes_on.moving.sum() == 1  # and halts, where it is
+    np.testing.assert_array_equal(goes_on.centres[-1], first.centres[first.may_move][0])
+    assert first.hypotheses(0.5).moving.sum() == 1 == len(first.hypotheses(0.5).radii)  # too fast to halt at once
+
+
+def test_standing_things_are_hardly_ever_suspected():
+    """Of the sightings in ten passes, among small things on both sides."""
+    suspected = sightings = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        posts = [Circle(x, rng.choice([-1.0, 1.0]) * rng.uniform(2.5, 8.0), rng.uniform(0.1, 0.5)) for x in np.arange(15.0, 75.0, 5.0)]
+        for seen in drive(posts, forward(12.0), 40, seed=seed):
+            suspected, sightings = suspected + int(seen.may_move.sum()), sightings + len(seen.radii)
+    assert sightings > 2000 and suspected < 0.01 * sightings, (suspected, sightings)
+
+
+def test_a_new_part_of_a_moving_car_moves_with_it():
+    """A car that drifts across, whose side few beams meet: no part of it is given out as standing for long."""
+    car = box(22.0, 4.2, 4.4, 1.8, vx=10.0, vy=-1.0)
+    history = drive([car], forward(14.0), 35)
+    parts = [(seen.velocities[:, 0] > 5.0).sum() for seen in history], [len(seen.radii) for seen in history]
+    moves, given = (np.array(part[15:]) for part in parts)
+    assert (moves > 0).all() and moves.sum() > 0.9 * given.sum(), (moves, given)

@@ -7,6 +7,7 @@ delay: what do old states and a slow actuator cost, and what does it help to pre
 lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model.
 radar: what does a radar add to the LIDAR? Meetings in the open and behind a van, with and without it, on the same seeds.
+movers: does it hit what moves, or what comes out of hiding? Ten scenarios beside an emergency brake on the same obstacles.
 risk: is the probability of failing right? Predictions against outcomes, in the world that it knows and in others.
 friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
@@ -33,16 +34,17 @@ EPILOG = """example:
   lfdm study lane_change --step 1 --out changed
   lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
   lfdm study radar --out crossed                                   (10 seeds at four speeds in the open and behind a van)
+  lfdm study movers --seeds 10 --out moved                         (pedestrians, crossing cars, a cut-in; beside an emergency brake)
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
   lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
 
 The directory then holds results.json and plots; the studies of driving, from mpc on, also write
 their table, and need no directory.
-Ctrl-C keeps what is done; the same command goes on from there, mpc, density and risk with more --seeds add to it. mpc, delay,
+Ctrl-C keeps what is done; the same command goes on from there, mpc, density, movers and risk with more --seeds add to it. mpc, delay,
 lane_change, density, risk and friction use all cores of this machine. Exit status 1: bags contradict each other, the
-controller hits something (mpc, density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed), or probabilities are
-wrong (risk)."""
+controller hits something (mpc, density), does worse than an emergency brake (movers), lifts a wheel or misses its goals (mpc;
+beyond 40 mph these may be missed), or probabilities are wrong (risk)."""
 
 CALIBRATIONS = ("priors", "bags")
 FORMER = "sbc"  # is `lfdm sbc` now
@@ -55,6 +57,7 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"), "radar": ("seeds", "vehicle", "json"),
+           "movers": ("seeds", "set", "json", "scenarios"),
            "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
 
 
@@ -69,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
     parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay, density: obstacle fields at "
                         "each speed (default 100, 10, 30; density: and each density); radar: of each meeting (default 10); "
-                        "friction: fields of each cell (default 200)")
+                        "movers: of each scenario (default 30); friction: fields of each cell (default 200)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")

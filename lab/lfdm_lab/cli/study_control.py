@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `risk`, `sharing` and `friction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `movers`, `risk`, `sharing` and `friction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 
     from lfdm_ros.control.settings import Settings
 
-NAMES = ("mpc", "delay", "lane_change", "density", "radar", "risk", "sharing", "friction")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "radar": 10, "risk": 2000, "sharing": 50, "friction": 200}
+NAMES = ("mpc", "delay", "lane_change", "density", "radar", "movers", "risk", "sharing", "friction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "radar": 10, "movers": 30, "risk": 2000, "sharing": 50, "friction": 200}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
 
 def run_control_study(args: argparse.Namespace) -> int:
     """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
-    lifts a wheel or misses goals, or if the probabilities of study risk are wrong."""
+    lifts a wheel or misses goals, if the autonomy of study movers does worse than the brake on a seed, or if the probabilities of study
+    risk are wrong."""
     from lfdm_lab.cli.bench import machine
     from lfdm_lab.studies.resuming import carry_out
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
     asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
-             "radar": _prepare_radar}.get(args.study, _prepare)(args)
+             "radar": _prepare_radar, "movers": _prepare_movers}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -125,6 +126,14 @@ def _prepare_radar(args: argparse.Namespace) -> Prepared:
     # It compares: there is nothing to pass.
     return Prepared(radar.meetings(_seeds(args), args.vehicle), radar.work, radar.key,
                     lambda runs, outcome: (markdown_table(radar.table(runs)), True, {}), {})
+
+
+def _prepare_movers(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import movers
+
+    settings = parse_settings(args.set)
+    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS))
+    return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings))
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -235,6 +244,13 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
+def _report_movers(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import movers
+
+    outcome["rows"] = rows = movers.summarise(runs)
+    return markdown_table(movers.table(rows)), not any(row["worse"] for row in rows), {}
+
+
 def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
     from lfdm_lab.studies import friction
 
@@ -284,8 +300,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
     parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
                         "(default 0 0.2 0.5 0.8)")
-    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve, or some of "
-                        "them (default: all)")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve; movers: "
+                        "pedestrian_van, crossing, cut_in and others; or some of them (default: all)")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
@@ -293,7 +309,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, risk, friction: name or file "
                         "(default hmmwv)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
-                        "setting of all; repeat")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, movers, "
+                        "risk: a setting of all; repeat")
     parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")
 

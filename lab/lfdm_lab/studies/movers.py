@@ -66,10 +66,12 @@ def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 
 
 
 def pedestrian_van(rng: np.random.Generator) -> Scenario:
-    """Has a pedestrian walk out from behind a van that is parked at the right."""
+    """Has a pedestrian walk out from between a hedge and a van that is parked at the right."""
     speed, x = rng.uniform(8.0, 10.0), 50.5 + rng.uniform(0.2, 0.8)
     walker = _met(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
-    return _straight("pedestrian_van", speed, [walker, box(44.5, 50.0, -4.0, -1.9, name="van", kind="van")], BESIDE)
+    # The hedge hides the walker too, who comes through it.
+    hidden_by = [box(44.5, 50.0, -4.0, -1.9, name="van", kind="van"), box(20.0, 80.0, -5.0, -4.4, name="hedge", kind="wall")]
+    return _straight("pedestrian_van", speed, [walker, *hidden_by], BESIDE)
 
 
 def pedestrian_late(rng: np.random.Generator) -> Scenario:
@@ -200,7 +202,8 @@ def decelerations(vehicle: Vehicle) -> tuple[float, float]:
 @dataclass(frozen=True)
 class BrakeSettings:
     """Settings of the emergency brake. period: of its cycles; hold: it goes on for so long before it brakes, the time to its next look
-    with some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep beside the vehicle [m]; preview: of its steering [s]."""
+    with some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep around the vehicle [m]; preview: of its steering
+    [s]."""
 
     period: float = 0.02
     hold: float = 0.2
@@ -319,7 +322,7 @@ def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
 def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) -> float:
     """Returns the time [s] of the first scan in which an obstacle is met by a beam, driven at constant speed along the path."""
     assert scenario.path is not None
-    path, obstacles, lidar = Path(scenario.path), scenario.world.obstacles, LidarSettings()
+    path, obstacles, lidar = Path(scenario.path), scenario.world.obstacles, LidarSettings(noise_sd=0.0)
     worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != which))
     for time in np.arange(0.0, until, 1.0 / lidar.rate):
         (x,), (y,), (yaw,), _ = (a.tolist() for a in path.at(np.array([scenario.initial.speed * time])))

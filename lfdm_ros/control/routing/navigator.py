@@ -200,8 +200,8 @@ class Navigator:
              known: Callable[[], Obstacles]) -> Reference | None:
         """Returns a route back to a path that leads the other way, or round what blocks its lane; None where the vehicle is on it.
 
-        The optimisation is local: on the path or near it, it does not find the detour that turning round takes, nor each way past what stands
-        in the lane.
+        The optimisation is local: on the path or near it, it finds neither the detour that turning round takes, nor each way past what
+        stands in the lane.
 
         Args:
             begins: there is no plan yet; final_speed: of the plan there is [m/s].

@@ -1,0 +1,122 @@
+"""Braking in the lane before what moves, and staying in the lane where that is enough."""
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.cycle import CycleOutcome
+from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LaneBrake
+from lfdm_ros.control.safety.stops import Stops
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import Scenario, initial_state
+from lfdm_ros.simulation.courses import curve
+from lfdm_ros.simulation.world import Circle, Polygon, Pose, World
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+SETTINGS = Settings(time_budget=0.0)
+STOPS = Stops(SETTINGS, HMMWV)
+NAMES = [f.name for f in HMMWV.model(SETTINGS.model).states]
+PLACE = {name: i for i, name in enumerate(NAMES)}
+PATH = Path(np.array([[-50.0, 0.0], [300.0, 0.0]]))
+MARGIN = 0.05
+
+
+def lane(left=1.75, right=1.75):
+    return Reference(PATH, np.full(len(PATH.s), 10.0), 10.0, np.array([[0.0, left, right], [350.0, left, right]]), margin=0.1)
+
+
+def moving(speed, **others):
+    return initial_state(SETTINGS.model, HMMWV, vx=speed, **others)
+
+
+def plan(speed, aside=0.0):
+    """Goes on at a speed [m/s], and aside within 2 s [m]."""
+    times = np.arange(41) * 0.1
+    return Plan(tuple(NAMES), times, np.array([moving(speed, x=speed * t, y=aside * min(t / 2.0, 1.0)) for t in times]), np.zeros((41, 3)))
+
+
+def seen(*rows, suspected=None):
+    """Obstacles of rows x, y, radius, vx, vy."""
+    table = np.array(rows, float)
+    return Obstacles(table[:, :2], table[:, 2], table[:, 3:], 0.0, suspected=None if suspected is None else np.array(suspected, float))
+
+
+def decide(obstacles, speed=10.0, aside=0.0, road=None):
+    return LaneBrake(SETTINGS, STOPS, PLACE).decide(plan(speed, aside), (0.0, 0.0), (0.0, 0.0), 0.0, moving(speed), obstacles, road or lane(),
+                                                    MARGIN)
+
+
+def test_it_brakes_before_the_last_stop_is_lost_and_not_long_before():
+    due = {x: decide(seen((x, -2.0, 0.3, 0.0, 1.5))) for x in (9.0, 12.5, 40.0)}  # in the lane when the vehicle is there
+    assert due[12.5].reason == IN_LANE and due[12.5].command[1] == pytest.approx(-SETTINGS.stop_brake)
+    assert due[9.0] is not None and due[40.0] is None
+    assert decide(seen((12.5, -9.0, 0.3, 0.0, -1.5))) is None  # walks away
+
+
+def test_a_small_thing_that_is_only_suspected_to_move_counts():
+    stands, comes = (seen((12.5, -2.0, 0.3, 0.0, 0.0), suspected=[velocity]) for velocity in ((0.0, 0.0), (0.0, 1.5)))
+    assert not stands.may_move.any() and decide(stands) is None
+    assert decide(comes).reason == IN_LANE
+
+
+def test_slow_things_may_halt_in_the_lane():
+    crosses = seen((14.0, 0.0, 0.3, 0.0, 2.9))  # has left the lane in time, should it go on
+    assert decide(crosses).reason == IN_LANE
+    assert decide(seen((14.0, 0.0, 0.3, 0.0, 8.0))) is None  # too fast to halt there
+
+
+def test_it_brakes_in_the_lane_before_leaving_it():
+    """Gently, as long as there is time; a wide corridor leaves the plan its way."""
+    slower = seen((30.0, 1.5, 0.8, 7.0, -0.5))
+    assert decide(slower) is None
+    kept = decide(slower, aside=-1.5)
+    assert kept.reason == IN_LANE and -SETTINGS.stop_brake < kept.command[1] < 0.0
+    assert decide(slower, aside=-1.5, road=lane(1.75, 4.0)) is None
+
+
+def test_it_stops_beside_the_way_of_what_comes_where_there_is_room():
+    comes = seen((80.0, 0.3, 0.9, -8.0, 0.0))
+    beside = decide(comes, road=lane(1.75, 4.25))
+    assert beside.reason == BESIDE and beside.curve.y[25] < -1.5 and beside.command[0] < 0.0
+    narrow = decide(comes)
+    assert narrow is None or narrow.reason == IN_LANE
+
+
+def test_a_standing_vehicle_is_not_braked_for_what_passes_in_the_other_lane():
+    assert decide(seen((60.0, 3.5, 0.9, -10.0, 0.0))) is None
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_path_round_which_the_corridor_has_room_is_driven_to_its_end(blocked):
+    """A truck stands in the lane round a bend; beside it is room, or none: then the vehicle stands and touches nothing."""
+    course = curve(8.0, 35.0, 1.2, 3.5, 40.0)
+    (x,), (y,), (turn,), _ = Path(course.path).at(np.array([80.0]))
+    long, wide = np.array([np.cos(turn), np.sin(turn)]), np.array([-np.sin(turn), np.cos(turn)])
+    width = 6.5 if blocked else 1.25
+    corners = [(-4.0, -1.25), (4.0, -1.25), (4.0, width), (-4.0, width)]
+    truck = Polygon(np.array([(x, y) + a * long + b * wide for a, b in corners]), name="truck")
+    corridor = course.corridor.copy()
+    corridor[:, 1] = 5.25
+    scenario = Scenario("truck", course.initial, None, 40.0, World((truck,)), None, course.path, 8.0, corridor)
+    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None), patience=6.0)
+    assert not run.collisions and run.outside < 0.05
+    assert np.isfinite(run.reached) != blocked
+
+
+def test_a_walker_behind_a_van_is_not_hit():
+    """The controller brakes in its lane: outcome BRAKING, and the vehicle drives on afterwards."""
+    path = np.column_stack([np.linspace(0.0, 110.0, 221), np.zeros(221)])
+    for walks in (1.3, 1.6):
+        met = (40.0 - 2.4) / 9.0
+        world = World((Circle(40.4, 0.0 - walks * met, 0.3, vy=walks, name="walker"),
+                       Polygon(np.array([[34.0, -4.0], [39.5, -4.0], [39.5, -1.9], [34.0, -1.9]]), name="van")))
+        scenario = Scenario("van", Pose(speed=9.0), None, 30.0, world, None, path, 9.0, np.array([[0.0, 1.75, 1.75], [110.0, 1.75, 1.75]]))
+        run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None))
+        assert not run.collisions and run.outside == 0.0 and np.isfinite(run.reached)
+        assert run.outcomes[CycleOutcome.BRAKING.name] > 0
