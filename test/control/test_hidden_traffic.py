@@ -16,7 +16,8 @@ PATH = Path(np.array([[0.0, 0.0], [150.0, 0.0]]))
 
 def van(near=-1.9, begin=30.0, end=36.0, side=True):
     """What is seen of a van at the right: its rear and, where `side`, the side along the road."""
-    places = [(begin, near - 0.3 - 0.5 * k) for k in range(4)] + ([(x, near - 0.3) for x in np.arange(begin, end + 0.1, 0.5)] if side else [])
+    places = [(begin, near - 0.3 - 0.5 * k) for k in range(4)]
+    places += [(x, near - 0.3) for x in np.arange(begin, end + 0.1, 0.5)] if side else []
     return Obstacles(np.array(places), np.full(len(places), 0.3), np.zeros((len(places), 2)), 0.0)
 
 

@@ -48,8 +48,8 @@ def seen(*rows, suspected=None):
 
 
 def decide(obstacles, speed=10.0, aside=0.0, road=None):
-    return LaneBrake(SETTINGS, STOPS, PLACE).decide(plan(speed, aside), (0.0, 0.0), (0.0, 0.0), 0.0, moving(speed), obstacles, road or lane(),
-                                                    MARGIN)
+    brake = LaneBrake(SETTINGS, STOPS, PLACE)
+    return brake.decide(plan(speed, aside), (0.0, 0.0), (0.0, 0.0), 0.0, moving(speed), obstacles, road or lane(), MARGIN)
 
 
 def test_it_brakes_before_the_last_stop_is_lost_and_not_long_before():

@@ -19,7 +19,8 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("lfdm_ros", "lfdm_lab", cache_dir=None)
 
 
-@pytest.mark.parametrize("study", [driving, sharing, movers, risk_validation, variants, friction], ids=lambda study: study.__name__.split(".")[-1])
+@pytest.mark.parametrize("study", [driving, sharing, movers, risk_validation, variants, friction],
+                         ids=lambda study: study.__name__.split(".")[-1])
 def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, study) -> None:
     used = imports.find_upstream_modules(study.__name__) | {study.__name__}
     ours = {name for name in used if name.startswith("lfdm_lab")} - HARMLESS
