@@ -23,7 +23,8 @@ class Obstacles:
 
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
-    [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; None: not known.
+    [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
+    were hardly seen yet; None: not known.
     """
 
     centres: np.ndarray
@@ -33,6 +34,7 @@ class Obstacles:
     deviations: np.ndarray | None = None
     excess: np.ndarray | None = None
     suspected: np.ndarray | None = None
+    new: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
         """Returns them at `time` [s], at constant velocity."""
@@ -47,23 +49,24 @@ class Obstacles:
 
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
-        more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected))
+        more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected, self.new))
         return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more)
 
     @property
     def may_move(self) -> np.ndarray:
-        """Mask of those that move or are suspected to (n,)."""
-        return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
+        """Mask of those that move, are suspected to, or are new (n,)."""
+        suspected = False if self.suspected is None else (self.suspected != 0.0).any(axis=1)
+        return self.moving | suspected | (False if self.new is None else self.new)
 
-    def hypotheses(self, halting: float) -> Obstacles:
-        """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s] is there
-        a second time, standing where it is now."""
+    def hypotheses(self, halting: float, room: float) -> Obstacles:
+        """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,
+        is there a second time, standing where it is now, new things larger by `room` [m]."""
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
-        speed = np.hypot(*goes_on.T)
-        halts = np.flatnonzero((speed > 0.0) & (speed < halting))
-        still = np.zeros((len(halts), 2))
-        return Obstacles(np.concatenate([self.centres, self.centres[halts]]), np.concatenate([self.radii, self.radii[halts]]),
-                         np.concatenate([goes_on, still]), self.time)
+        speed, new = np.hypot(*goes_on.T), np.zeros(len(self.radii), bool) if self.new is None else self.new
+        halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))
+        return Obstacles(np.concatenate([self.centres, self.centres[halts]]),
+                         np.concatenate([self.radii, self.radii[halts] + room * new[halts]]),
+                         np.concatenate([goes_on, np.zeros((len(halts), 2))]), self.time)
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
@@ -138,6 +141,7 @@ _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it th
 # A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m]; before long
 # it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH = 0.6, 2.5, 0.2, 0.7
+_NEW_SIGHTINGS = 4.0
 _APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
 _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
@@ -272,7 +276,7 @@ class ObstacleTracker:
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)))
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -294,6 +298,11 @@ def _suspected(t: np.ndarray) -> np.ndarray:
     may = ((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (way > _SUSPECT_WAY)
            & (np.hypot(t[_T.VX], t[_T.VY]) > least))
     return np.asarray(np.where(may, t[_T.VX:_T.VY + 1], 0.0).T)
+
+
+def _new(t: np.ndarray) -> np.ndarray:
+    """Marks the small static things of tracks t (_ROWS, n) that were seen a few times only (n,): whether they move cannot be told yet."""
+    return np.asarray((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (t[_T.SIGHTINGS] <= _NEW_SIGHTINGS))
 
 
 # -- Steps of an update -----------------------------------------------------------------------------------------------------

@@ -569,14 +569,16 @@ def test_a_walker_is_suspected_to_move_before_that_is_certain():
     walker = Circle(25.0, -4.0, 0.3, vy=1.4)
     history = drive([walker], forward(8.0), 20)
     believed = next(k for k, seen in enumerate(history) if seen.moving.any())
+    assert history[0].new.all() and history[0].hypotheses(3.0, 0.3).radii[-1] == pytest.approx(history[0].radii[0] + 0.3)
+    history = [replace(seen, new=None) for seen in history]
     suspected = next(k for k, seen in enumerate(history) if seen.may_move.any())
     assert suspected <= believed - 2
     first = history[suspected]
     np.testing.assert_allclose(first.suspected[first.may_move], [[0.0, 1.4]], atol=0.8)
-    goes_on = first.hypotheses(3.0)
+    goes_on = first.hypotheses(3.0, 0.3)
     assert len(goes_on.radii) == len(first.radii) + 1 and goes_on.moving.sum() == 1  # and halts, where it is
     np.testing.assert_array_equal(goes_on.centres[-1], first.centres[first.may_move][0])
-    assert first.hypotheses(0.5).moving.sum() == 1 == len(first.hypotheses(0.5).radii)  # too fast to halt at once
+    assert first.hypotheses(0.5, 0.3).moving.sum() == 1 == len(first.hypotheses(0.5, 0.3).radii)  # too fast to halt at once
 
 
 def test_standing_things_are_hardly_ever_suspected():
@@ -586,7 +588,7 @@ def test_standing_things_are_hardly_ever_suspected():
         rng = np.random.default_rng(seed)
         posts = [Circle(x, rng.choice([-1.0, 1.0]) * rng.uniform(2.5, 8.0), rng.uniform(0.1, 0.5)) for x in np.arange(15.0, 75.0, 5.0)]
         for seen in drive(posts, forward(12.0), 40, seed=seed):
-            suspected, sightings = suspected + int(seen.may_move.sum()), sightings + len(seen.radii)
+            suspected, sightings = suspected + int(seen.suspected.any(axis=1).sum()), sightings + len(seen.radii)
     assert sightings > 2000 and suspected < 0.01 * sightings, (suspected, sightings)
 
 

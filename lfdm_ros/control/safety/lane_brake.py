@@ -1,9 +1,10 @@
 """Emergency braking in the lane before what moves: the last stop of a vehicle that follows a path, verified against where things may go.
 
-Moving things are taken to go on at their velocity, suspected ones too, and slow ones also to halt at once. A plan is driven as long as a
-period of it leaves a stop in the lane that is free of both, or as it passes them within the lane; before the last such stop is lost, the
-vehicle brakes, as an emergency brake does, and it does not leave the lane where braking in it is enough. This is the recursion of
-`lfdm_ros.control.safety.stops` with the lane as the curve and with all that the tyres hold in place of a comfortable deceleration.
+Moving things are taken to go on at their velocity, suspected ones too, and slow ones also to halt at once; from new ones more room is
+kept. A plan is driven as long as a period of it leaves a stop in the lane that is free of all of them, or it passes them within the lane;
+before the last such stop is lost, the vehicle brakes, as an emergency brake does, and it does not leave the lane where braking in it is
+enough. This is the recursion of `lfdm_ros.control.safety.stops` with the lane as the curve and all that the tyres hold for a comfortable
+deceleration.
 """
 
 import math
@@ -22,8 +23,11 @@ from lfdm_ros.perception.obstacles import Obstacles
 IN_LANE = "braking in the lane before something that moves"
 BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 # What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
-# towards it, with so large a share of its speed, for longer [s].
-HALTING_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 4.0, 12.0, -0.95, 0.2
+# towards it, with so large a share of its speed, for longer [s]. While there is time, slow things down to the second speed must not meet it
+# either.
+HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 12.0, -0.95, 0.2
+# [m] room to keep from small things that are too new to tell how they move.
+NEW_ROOM = 0.3
 # Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
 # to go on as at its end [s].
 RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
@@ -74,10 +78,10 @@ class LaneBrake:
         where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
-        may, vx = obstacles.hypotheses(HALTING_SPEED), float(x[self._vx])
+        may, vx = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), float(x[self._vx])
         curve, room = self._in_lane(lane, x)
         # With less than full braking, and more room: the last moment is not waited for.
-        after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking)
+        after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
         gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
@@ -108,19 +112,19 @@ class LaneBrake:
         return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
 
     def _stop(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
-              obstacles: Obstacles, margin: float, max_braking: float = math.inf) -> Stop:
-        """Evaluates braking along a curve; a stop is not free where something fast drives into the vehicle that stands. Arguments as in
-        `Stops.evaluate`."""
+              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED) -> Stop:
+        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle.
+        Other arguments as in `Stops.evaluate`."""
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         speed = np.hypot(*obstacles.velocities.T)
-        fast = obstacles.where(speed > HALTING_SPEED)
+        fast = obstacles.where(speed > least_speed)
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         stands = np.broadcast_to(poses[-1], (len(later), 3))
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
-        until = np.where(towards < ONCOMING_SHARE * speed[speed > HALTING_SPEED], ONCOMING_TIME, STANDING_TIME)
+        until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
         # Over so long a time the margin does not grow.
         distance = self._stops.distances(stands, later, ahead, fast) + self._settings.obstacle_growth * later[:, None]
         return replace(stop, free=False) if (distance[later[:, None] <= until] <= margin).any() else stop
