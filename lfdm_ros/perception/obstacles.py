@@ -54,9 +54,8 @@ class Obstacles:
 
     @property
     def may_move(self) -> np.ndarray:
-        """Mask of those that move, are suspected to, or are new (n,)."""
-        suspected = False if self.suspected is None else (self.suspected != 0.0).any(axis=1)
-        return self.moving | suspected | (False if self.new is None else self.new)
+        """Mask of those that move or are suspected to (n,)."""
+        return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
 
     def hypotheses(self, halting: float, room: float) -> Obstacles:
         """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,

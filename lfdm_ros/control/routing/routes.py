@@ -183,6 +183,7 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
+STEP_IN = 0.5  # [m] outside of a corridor, from where one step leads into it
 CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 
 
@@ -217,4 +218,6 @@ class RelevantObstacles:
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         left, right = reference.room_at(s)
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
-        self.obstacles = seen.where(seen.may_move | inside)
+        # Somebody who is new may step in from beside it.
+        beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
+        self.obstacles = seen.where(seen.may_move | inside | (beside & seen.new if seen.new is not None else inside))

@@ -28,6 +28,7 @@ BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 12.0, -0.95, 0.2
 # [m] room to keep from small things that are too new to tell how they move.
 NEW_ROOM = 0.3
+NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed and [m]: farther away what only may move has time to be seen again
 # Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
 # to go on as at its end [s].
 RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
@@ -69,6 +70,16 @@ class LaneBrake:
     def forget(self) -> None:
         """Forgets the place beside the way."""
         self._beside: Curve | None = None
+
+    def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
+        """Checks that something moves, or is near enough to brake for and may."""
+        if obstacles.moving.any():
+            return True
+        may = obstacles.may_move if obstacles.new is None else obstacles.may_move | obstacles.new
+        if not may.any():
+            return False
+        away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
+        return bool(away.min() < NEAR_TIME * float(x[self._vx]) + NEAR)
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, lane: DrivenLane, margin: float) -> LaneStop | None:
