@@ -5,7 +5,9 @@ same bits as a GPU does. An operation that is not known here is an error, not a 
 """
 
 import ctypes
+import platform
 import re
+import subprocess
 from pathlib import Path
 
 from c_compiler import CC
@@ -22,6 +24,7 @@ static uint32_t b32(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
 C_TYPES = {"f64": "double", "f32": "float", "u64": "uint64_t", "s64": "int64_t", "b64": "uint64_t", "u32": "uint32_t", "s32": "int32_t",
            "b32": "uint32_t", "pred": "int", "u8": "uint8_t", "b8": "uint8_t", "s8": "int8_t", "u16": "uint16_t", "b16": "uint16_t",
            "s16": "int16_t"}
+FUSED = ["-mfma"] if platform.machine() == "x86_64" else []  # the instruction; without it libm's, a hundred times as slow
 ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 OF_TWO = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "div": "/"}
 
@@ -59,13 +62,11 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
 """
 
     def build(self, folder: Path, name: str = "kernel") -> ctypes.CDLL:
-        import subprocess
-
         source, library = folder / f"{name}.c", folder / f"{name}.so"
         source.write_text(self.source())
-        # -O1: the text is optimised already; no contraction and no liberties, so that each statement rounds by itself.
-        done = subprocess.run([CC, "-std=c11", "-O1", "-ffp-contract=off", "-mfma", "-fPIC", "-shared", "-w", str(source), "-o", str(library), "-lm"],
-                              capture_output=True, text=True, check=False)
+        # The text is optimised already, and large ones take long; no contraction and no liberties, so that each statement rounds by itself.
+        options = ["-std=c11", "-O1" if len(self.c) < 80_000 else "-O0", "-ffp-contract=off", *FUSED, "-fPIC", "-shared", "-w"]
+        done = subprocess.run([CC, *options, str(source), "-o", str(library), "-lm"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:2000]
         return ctypes.CDLL(str(library))
 
@@ -137,7 +138,7 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
     def _bits(to: str, from_: str, value: str) -> str:
         if to == from_:
             return value
-        return {"double": f"f64({value})", "float": f"f32({value})"}[to] if to else {"double": f"b64({value})", "float": f"b32({value})"}[from_]
+        return f"{'f' if to else 'b'}{'64' if 'double' in (to, from_) else '32'}({value})"
 
     @staticmethod
     def _value(word: str, type_: str) -> str:
@@ -195,7 +196,8 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
             assert "rn" in parts
             return f"sqrt{suffix}({v[0]})" if kind == "sqrt" else f"({c})1 / ({v[0]})"
         if kind in ("min", "max"):
-            return f"f{kind}{suffix}({v[0]}, {v[1]})" if floating else f"({c})({v[0]}) {'<' if kind == 'min' else '>'} ({c})({v[1]}) ? {v[0]} : {v[1]}"
+            sign = "<" if kind == "min" else ">"
+            return f"f{kind}{suffix}({v[0]}, {v[1]})" if floating else f"({c})({v[0]}) {sign} ({c})({v[1]}) ? {v[0]} : {v[1]}"
         if kind == "selp":
             return f"{v[2]} ? {v[0]} : {v[1]}"
         if kind == "setp":

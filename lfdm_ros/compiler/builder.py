@@ -17,7 +17,8 @@ _ALIGNMENT = {"double": 8, "float": 4, "i64": 8, "i32": 4}
 
 
 class Builder:
-    """One function: `arguments` are its LLVM types by name, `real` the type of its numbers, double or float; `threads`: a kernel of a GPU."""
+    """One function: `arguments` are its LLVM types by name, `real` the type of its numbers, double or float; `threads`: it is a kernel
+    of a GPU."""
 
     def __init__(self, arguments: Mapping[str, str], real: str = "double", threads: bool = False):
         self.real, self.threads = real, threads
@@ -40,6 +41,13 @@ class Builder:
         result = ("ptx_kernel " if self.threads else "") + ("void" if self.result is None else "i64")
         return "\n".join([f"define {result} @{name}({arguments}) nounwind {{", "entry:",
                           *self._allocations, *self._lines, end, "}", ""])
+
+    def outside(self, name: str) -> str:
+        """Returns the address of memory outside the module: a symbol of this process, or an argument of a GPU's kernel."""
+        if self.threads:
+            return f"%{name}"
+        self.declared.add(f"@{name} = external global i8")
+        return f"@{name}"
 
     # -- Control and memory ---------------------------------------------------------------------------------------
 
