@@ -1,19 +1,17 @@
 """Batches of vehicles by back end: the processor's machine code, NVIDIA's GPUs, and those that other packages register."""
 
 import os
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from lfdm_ros import plugins
-from lfdm_ros.backends.cuda_driver import DriverError
 from lfdm_ros.backends.gpu_batch import GpuBatch
-from lfdm_ros.backends.trajectory_kernels import batch_kernel, cores, once, run_batch
+from lfdm_ros.backends.quicker_batch import QuickerBatch
+from lfdm_ros.backends.trajectory_kernels import batch_kernel, once, run_batch
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 
@@ -52,76 +50,14 @@ def _compile_for_cpu(model: Model, precision: str, separate_inputs: bool, prescr
     return partial(run_batch, batch_kernel(model, real, separate_inputs=separate_inputs, prescribed=prescribed))
 
 
-class QuickerBatch:
-    """Runs each batch on the processor or on the GPU, whichever takes less time by its size; once for each model both are measured.
-
-    Without a usable GPU all run on the processor, and a line on stderr says why.
-    """
-
-    FEWEST = 256  # vehicles of a batch that may go to a GPU
-    _STEPS = 100  # of a measurement
-
-    def __init__(self, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]):
-        self._cpu = _compile_for_cpu(model, precision, separate_inputs, prescribed)
-        self._make_gpu = partial(GpuBatch, model, precision, separate_inputs, prescribed)
-        self._costs: tuple[float, float, float] | None = None
-
-    @cached_property
-    def _gpu(self) -> GpuBatch | None:
-        try:
-            return self._make_gpu()
-        except InputError as error:
-            _say(f"note: back end auto: {error}; batches run on the processor")
-            return None
-
-    def __call__(self, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float,
-                 rows: np.ndarray, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        arguments = (parameters, start, inputs, hold, substeps, h, rows, observed, keep)
-        n, steps = parameters.shape[1], substeps * (len(inputs) - 1)
-        if n < self.FEWEST or not len(rows) or self._gpu is None:
-            return self._cpu(*arguments)
-        try:
-            if self._costs is None:
-                self._costs = self._measured(arguments)
-            step, launch, gpu_step = self._costs
-            waves = -(-n // self._gpu.resident)
-            if launch + gpu_step * steps * waves < step * steps * n:
-                return self._gpu(*arguments)
-        except DriverError as error:
-            _say(f"note: back end auto: {error}; batches run on the processor")
-            self._costs = 0.0, 1.0, 0.0
-        return self._cpu(*arguments)
-
-    def _measured(self, arguments: tuple[Any, ...]) -> tuple[float, float, float]:
-        """Returns seconds of a vehicle's step on the processor, of a launch, and of a step of all that the GPU holds at a time."""
-        parameters, start, inputs, hold, substeps, h, rows, observed, _ = arguments
-        n = min(parameters.shape[1], 64 * cores())
-
-        def seconds(run: RunBatch, samples: int) -> float:
-            table = np.ascontiguousarray(inputs[:samples, ..., :n] if inputs.ndim == 3 else inputs[:samples])
-            own, first = (np.ascontiguousarray(a[:, :n]) for a in (parameters, start))
-            begin = time.perf_counter()
-            run(own, first, table, hold, substeps, h, rows, np.ascontiguousarray(observed[:samples]), False)
-            return time.perf_counter() - begin
-
-        samples = min(len(inputs), 1 + -(-self._STEPS // substeps))
-        steps = substeps * (samples - 1)
-        assert self._gpu is not None
-        seconds(self._gpu, 1)  # loads the module
-        launch = min(seconds(self._gpu, 1) for _ in range(3))
-        gpu = min(seconds(self._gpu, samples) for _ in range(3))
-        cpu = min(seconds(self._cpu, samples) for _ in range(3))
-        return cpu / (steps * n), launch, max(gpu - launch, 0.0) / steps
-
-
-@cache  # once for each reason
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+def _compile_for_quicker(model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
+    arguments = model, precision, separate_inputs, prescribed
+    return QuickerBatch(_compile_for_cpu(*arguments), partial(GpuBatch, *arguments))
 
 
 CPU = BatchBackend("cpu", "machine code for this processor, vehicles side by side in vectors, on all cores", _compile_for_cpu)
 GPU = BatchBackend("gpu", "NVIDIA's GPUs, a thread a vehicle; Turing (2018) or later, nothing to install beside the driver", GpuBatch)
-AUTO = BatchBackend("auto", "each batch on the processor or the GPU, whichever is quicker by its size, measured here", QuickerBatch)
+AUTO = BatchBackend("auto", "each batch on the processor or the GPU, whichever is quicker by its size, measured here", _compile_for_quicker)
 BACKENDS: plugins.Door[BatchBackend] = plugins.Door("back end", "lfdm_ros.backends", BatchBackend, "compile", CPU, GPU, AUTO)
 register_backend = BACKENDS.register
 

@@ -62,7 +62,7 @@ class DriverError(InputError):
         self.code = code
 
 
-class Driver:
+class CudaDriver:
     """The loaded library. Raises InputError: there is none, or it finds no device."""
 
     def __init__(self, path: str):
@@ -96,14 +96,14 @@ class Driver:
 class Device:
     """A GPU with its primary context, which other libraries of this process use too."""
 
-    driver: Driver
+    driver: CudaDriver
     name: str
     capability: tuple[int, int]
     multiprocessors: int
     context: int
 
     @classmethod
-    def opened(cls, driver: Driver, number: int) -> "Device":
+    def opened(cls, driver: CudaDriver, number: int) -> "Device":
         device, name, context = c_int(), ctypes.create_string_buffer(256), c_void_p()
         driver.call("cuDeviceGet", byref(device), number)
         driver.call("cuDeviceGetName", name, len(name), device)
@@ -118,7 +118,7 @@ class Device:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """The calls of this thread go to this device."""
+        """Sends the calls of this thread to this device."""
         self.driver.call("cuCtxPushCurrent_v2", self.context)
         try:
             yield
@@ -212,7 +212,7 @@ class Stream:
 @cache
 def devices() -> tuple[Device, ...]:
     """Opens the GPUs of this machine, once. Raises InputError: no driver, no device, or one that does not answer; with the reason."""
-    driver = Driver(os.environ.get(VARIABLE) or LIBRARY)
+    driver = CudaDriver(os.environ.get(VARIABLE) or LIBRARY)
     return tuple(Device.opened(driver, i) for i in range(driver.count))
 
 

@@ -1,6 +1,7 @@
 """Batches on a GPU without one: their PTX as C against the processor's kernels, and the launcher on a driver that runs that C."""
 
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 import yaml
 
-from lfdm_ros.backends import compile_batch, cuda_driver, gpu_batch
+from lfdm_ros.backends import compile_batch, cuda_driver, gpu_batch, gpu_launch
 from lfdm_ros.backends.gpu_batch import GpuBatch
+from lfdm_ros.backends.quicker_batch import QuickerBatch
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, load_soil
 from lfdm_ros.models import chassis_slots, model_names
 from lfdm_ros.resources import find_config
-from lfdm_ros.simulation import initial_state
+from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 # Every chassis on every tyre, and each other part on one chassis.
@@ -23,7 +25,7 @@ VEHICLES = {"hmmwv": [name for name in model_names() if name != "multibody_hmmwv
 HMMWV = load_vehicle("hmmwv")
 TIMES = 0.05 * np.arange(11)
 INPUTS = np.column_stack([0.1 * np.sin(2.0 * TIMES), np.full(len(TIMES), 0.2), np.zeros(len(TIMES))])
-BLOCK = gpu_batch.BLOCK
+BLOCK = gpu_launch.BLOCK
 
 
 def wavy(phase):
@@ -169,7 +171,7 @@ def test_what_does_not_fit_goes_over_in_chunks(gpu):
 def test_several_devices_share_the_work(gpu):
     gpu.set(devices=3, memory=2**21)
     run = GpuBatch(MODEL, "float64", False, ())
-    assert run.resident == 3 * 2 * gpu_batch.RESIDENT
+    assert run.resident == 3 * 2 * gpu_launch.RESIDENT
     ours, theirs = run(*arguments(4000)), compile_batch("cpu", MODEL, "float64", False, ())(*arguments(4000))
     assert np.allclose(ours[1], theirs[1], rtol=1e-12, atol=1e-12)
 
@@ -246,7 +248,7 @@ def test_a_driver_that_fails(gpu, fail_at):
     except InputError as error:
         assert "illegal memory access" in str(error) and "700" in str(error)
     else:
-        assert fail_at > 7
+        assert fail_at > 6
     gpu.set()
     found = run(*arguments(50))
     assert np.allclose(found[1], compile_batch("cpu", MODEL, "float64", False, ())(*arguments(50))[1], rtol=1e-12, atol=1e-12)
@@ -257,3 +259,61 @@ def test_equations_that_call_functions_are_refused(monkeypatch):
     monkeypatch.setattr(gpu_batch, "assembly", lambda *_: text)
     with pytest.raises(InputError, match="calls pow, for which a GPU has no instructions"):
         gpu_batch.batch_ptx(MODEL, "float64", False)
+
+
+# -- The quicker of two -----------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """A batch that takes its time, and counts the calls with all samples."""
+
+    resident = 1024
+
+    def __init__(self, pause=0.0, error=None):
+        self.run, self.pause, self.error, self.calls = compile_batch("cpu", MODEL, "float64", False, ()), pause, error, 0
+
+    def __call__(self, p, x0, inputs, *rest):
+        time.sleep(self.pause * (len(inputs) - 1))
+        self.calls += p.shape[1] > 1000
+        if self.error and p.shape[1] > 1000:
+            raise InputError(self.error)
+        return self.run(p, x0, inputs, *rest)
+
+
+@pytest.mark.parametrize("slow_cpu", [True, False])
+def test_the_quicker_runs_the_batch(slow_cpu):
+    """By times measured on fewer vehicles; a small batch never leaves the processor."""
+    cpu, gpu = Counted(0.05 * slow_cpu), Counted(0.05 * (not slow_cpu))
+    run = QuickerBatch(cpu, lambda: gpu)
+    expected = cpu.run(*arguments(2000))
+    found = run(*arguments(2000))
+    assert (found[1] == expected[1]).all() and (cpu.calls, gpu.calls) == ((0, 1) if slow_cpu else (1, 0))
+    run(*arguments(100))
+    assert cpu.calls + gpu.calls == 1
+
+
+def test_without_a_gpu_the_processor_does_it(capsys):
+    """With a line that says why, once; also where the GPU fails in the middle."""
+    def none():
+        raise InputError("no GPU of this kind")
+
+    cpu = Counted()
+    runs = [QuickerBatch(cpu, none), QuickerBatch(cpu, none), QuickerBatch(Counted(0.05), lambda: Counted(error="it broke"))]
+    for run in runs * 2:
+        assert np.isfinite(run(*arguments(2000))[0]).all()
+    lines = capsys.readouterr().err.splitlines()
+    assert sorted(lines) == ["note: back end auto: it broke; batches run on the processor",
+                             "note: back end auto: no GPU of this kind; batches run on the processor"]
+    assert cpu.calls == 4 and runs[2](*arguments(300))[1].shape == (300, len(TIMES), len(ROWS))
+
+
+def test_by_name_through_the_library(gpu):
+    """`BatchRollout`, which other rooms use; samples, states and squared errors as on the processor."""
+    given = {"model": MODEL, "vehicle": VEHICLE, "dt": 0.005, "times": TIMES, "inputs": INPUTS, "parameters": ["sprung_mass"],
+             "channels": ["vx", "yaw_rate"]}
+    theta, x0 = VEHICLE.parameters["sprung_mass"] * np.linspace(0.8, 1.2, 500)[:, None], initial_state(MODEL, VEHICLE, vx=12.0)
+    ours, theirs = (BatchRollout(**given, backend=name) for name in ("gpu", "cpu"))
+    np.testing.assert_allclose(ours.trajectories(theta, x0), theirs.trajectories(theta, x0), rtol=1e-12, atol=1e-13)
+    observed = np.zeros((len(TIMES), 2))
+    np.testing.assert_allclose(ours.squared_errors(theta, x0, observed), theirs.squared_errors(theta, x0, observed), rtol=1e-12)
+    assert gpu.counts()["launches"] == 2
