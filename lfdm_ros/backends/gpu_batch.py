@@ -9,7 +9,7 @@ from ctypes import c_double, c_int64
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.gpu_launch import TABLES, VEHICLES, ByVehicle, GpuKernel, Result, Shared
+from lfdm_ros.backends.gpu_launch import TABLE_POINTERS, VEHICLES, ByVehicle, GpuKernel, Result, Shared
 from lfdm_ros.backends.steps import HALF_IMPLICIT, step_of
 from lfdm_ros.backends.trajectory_kernels import batch_text
 from lfdm_ros.compiler.machine_code import GPU, assembly
@@ -68,5 +68,5 @@ class GpuBatch:
             self._kernel.run([
                 ByVehicle(parameters, self._tables, self._real), ByVehicle(start), (ByVehicle if self._separate else Shared)(inputs),
                 Shared(rows), Shared(observed), Result(sums), Result(kept), VEHICLES, *map(c_int64, (samples, substeps, channels, 0)),
-                VEHICLES, c_double(h), c_double(0.0 if hold else 1.0 / substeps), TABLES], substeps * (samples - 1))
+                VEHICLES, c_double(h), c_double(0.0 if hold else 1.0 / substeps), TABLE_POINTERS], substeps * (samples - 1))
         return sums.T, kept.transpose(2, 0, 1) if keep else None

@@ -69,7 +69,7 @@ class Result(_Array):
 
 
 VEHICLES = object()  # the number of vehicles of a chunk
-TABLES = object()  # three pointers: addresses of the tables, their last rows, their count
+TABLE_POINTERS = object()  # three pointers: addresses of the tables, their last rows, their count
 Argument = Any  # one of those, or a number of ctypes
 
 
@@ -162,7 +162,7 @@ class _Call:
         for i, argument in enumerate(self.arguments):
             if i in views:
                 values.append(ctypes.c_uint64(base + views[i][1] if argument.array.size else 0))
-            elif argument is TABLES:
+            elif argument is TABLE_POINTERS:
                 values += map(ctypes.c_uint64, pointers)
             else:
                 values.append(ctypes.c_int64(count) if argument is VEHICLES else argument)
