@@ -175,7 +175,7 @@ def test_a_gpu_gives_the_same_answer(gpu):
     assert ours.operator.by_name() == theirs.operator.by_name()
     both = RiskRollouts(HMMWV, replace(settings, tyres="all", backend="gpu")).assess(at)
     assert within(both.operator.collision, theirs.operator.collision.value)
-    with pytest.raises(InputError, match="backend.*abacus"):
+    with pytest.raises(InputError, match=r"backend.*abacus"):
         RiskSettings(backend="abacus")
 
 
