@@ -121,6 +121,11 @@ class BatchRollout:
         """(K,) sample times [s]."""
         return self._sampling.times
 
+    @property
+    def channels(self) -> int:
+        """Number C of reported states."""
+        return len(self._sampling.rows)
+
     def trajectories(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
         """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start.
 
