@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.scheduling import get_scheduler
-from lfdm_ros.simulation import BatchRollout, initial_state, spread
+from lfdm_ros.simulation import BatchRollout, batch, initial_state, spread
 from lfdm_ros.simulation.spread import motion_spread
 from lfdm_ros.vehicles import load_vehicle
 
@@ -78,3 +78,21 @@ def test_a_cluster_gives_the_same_and_a_lost_worker_loses_nothing(small_pieces):
             done.append(so_far)
     assert len(done) == 8 and done[-1].runs == 4000
     np.testing.assert_array_equal(done[-1].quantiles, expected.quantiles)
+
+
+def test_a_large_batch_goes_over_in_parts_to_the_bit(monkeypatch):
+    """Parameters of all vehicles at once would be most of its memory."""
+    theta = masses(301)
+    own = np.repeat(INPUTS[None], len(theta), axis=0) * np.linspace(0.5, 1.0, len(theta))[:, None, None]
+    observed = np.zeros((len(TIMES), 2))
+
+    def runs():
+        return (ROLLOUT.trajectories(theta, START), ROLLOUT.trajectories(theta, START, own),
+                ROLLOUT.squared_errors(theta, START, observed, own))
+
+    whole = runs()
+    monkeypatch.setattr(batch, "MEMORY", 20_000)
+    parts = runs()
+    for a, b in zip(whole, parts):
+        np.testing.assert_array_equal(a, b)
+    assert parts[0].shape == (301, len(TIMES), 2) and parts[0].transpose(1, 2, 0).flags.c_contiguous
