@@ -4,10 +4,12 @@ from ctypes import c_double, c_int64
 
 import numpy as np
 
-from lfdm_ros.backends.gpu_batch import ptx_of, table_columns
+from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.gpu_batch import table_columns
 from lfdm_ros.backends.gpu_launch import TABLE_POINTERS, VEHICLES, ByVehicle, GpuKernel, Result, Shared
 from lfdm_ros.backends.steps import HALF_IMPLICIT
 from lfdm_ros.backends.trajectory_kernels import once, sensitivity_text
+from lfdm_ros.compiler.machine_code import GPU, assembly
 from lfdm_ros.models import Model
 
 
@@ -22,8 +24,9 @@ class GpuSensitivity:
         columns = [fields.index(name) for name in parameters]
         rows, driven = ([names.index(name) for name in some] for some in (states, prescribed))
         self._tables = table_columns(model)
-        self._kernel = GpuKernel(ptx_of(model, f"sensitivity {columns} {rows} {driven}", lambda: sensitivity_text(
-            model, columns, rows, HALF_IMPLICIT, driven, threads=True)), "trajectories")
+        self._kernel = GpuKernel(assembly(
+            f"gpu sensitivity {casadi_model(model).digest} {columns} {rows} {driven}",
+            lambda: sensitivity_text(model, columns, rows, HALF_IMPLICIT, driven, threads=True), GPU), "trajectories")
 
     def run(self, parameters: np.ndarray, start: np.ndarray, seeds_parameters: np.ndarray, seeds_start: np.ndarray, inputs: np.ndarray,
             hold: bool, substeps: int, h: float, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from lfdm_ros.backends.loops import Carried, Linear, Slot, nothing_more, traject
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
-from lfdm_ros.compiler.graph import TANGENT, Graph
+from lfdm_ros.compiler.graph import TANGENT, TRUTH, Graph
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
 from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.compiler.tangents import Tangents
@@ -375,21 +375,33 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
+@dataclass(frozen=True)
+class Common:
+    """What vehicles of a batch have in common: all parameters but those of some `columns`, so the values of some `nodes` of their step."""
+
+    columns: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
 def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
-               jumping: bool = True, threads: bool = False) -> str:
-    """Returns the LLVM module of a batch, `threads`: of a kernel for a GPU; for comparison without jumps."""
+               jumping: bool = True, threads: bool = False, common: Common | None = None) -> str:
+    """Returns the LLVM module of a batch, `threads`: of a kernel for a GPU, which gets what is `common` by value; for comparison without
+    jumps."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
     own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
     ends = [following[i] for i in own]
-    needed = graph.reachable(ends)
+    common = common or Common(tuple(range(len(ps))), ())
+    needed = graph.reachable(ends, common.nodes)
     of_step = graph.depends([*xs, *us])
     arguments = {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr", "vehicles": "i64",
                  "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64", "h": "double", "rise": "double"}
     if threads:
         arguments |= dict.fromkeys(TABLES[real], "ptr")
+    if common.nodes:
+        arguments["common"] = f"ptr byval([{len(common.nodes)} x {real}]) align 8"
     code = Code(graph, arguments, real=real, lanes=lanes, threads=threads)
     if jumping:
         code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
@@ -435,8 +447,12 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
 
         with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
             code.store("zeroinitializer" if lanes > 1 else code.number(0.0), place("%sums", channel), 0, double)
-        for column, node in enumerate(ps):
-            code.bind(node, read("%p", column))
+        for row, column in enumerate(common.columns):
+            code.bind(ps[column], read("%p", row))
+        for k, node in enumerate(common.nodes):
+            value = code.load("%common", k, real)
+            truth = graph.nodes[node].kind == TRUTH
+            code.bind(node, code.new(f"fcmp une {real} {value}, {code.number(0.0)}") if truth else value)
         code.emit(i for i in needed if not of_step[i])
         for k, i in enumerate(own):
             carried.set(k, read("%x0", i))
