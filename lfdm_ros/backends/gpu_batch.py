@@ -1,7 +1,7 @@
 """Batches of vehicles on NVIDIA's GPUs: the kernel of the processor's batches with a thread for each vehicle.
 
-A thread runs its vehicle through all samples, with the state in registers; memory is read at samples only. What all vehicles have in
-common, and what follows from it alone, the processor computes once: a kernel gets it by value, as operands that take no registers.
+A thread runs its vehicle through all samples, state in registers; memory is read at samples only. Parameters that all vehicles have
+in common, and all that follows from them alone, the processor computes once: a kernel gets them by value, operands that take no registers.
 """
 
 import threading

@@ -377,7 +377,7 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
 
 @dataclass(frozen=True)
 class Common:
-    """What vehicles of a batch have in common: all parameters but those of some `columns`, so the values of some `nodes` of their step."""
+    """Parameters that differ among the vehicles of a batch, by `columns`, and `nodes` of their step that are the same for all of them."""
 
     columns: tuple[int, ...]
     nodes: tuple[int, ...]
