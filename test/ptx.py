@@ -203,13 +203,13 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
         if kind == "selp":
             return f"{v[2]} ? {v[0]} : {v[1]}"
         if kind == "setp":
-            return Kernel._compared(operation, parts[1], c, floating, v)
+            return Kernel.compared(operation, parts[1], c, floating, v)
         if kind == "cvt":
-            return Kernel._converted(operation, parts[1:-2], C_TYPES[parts[-2]], parts[-2], type_, v[0])
+            return Kernel.converted(operation, parts[1:-2], C_TYPES[parts[-2]], parts[-2], type_, v[0])
         raise AssertionError(f"{operation} is not known")
 
     @staticmethod
-    def _compared(operation: str, relation: str, c: str, floating: bool, v: list[str]) -> str:
+    def compared(operation: str, relation: str, c: str, floating: bool, v: list[str]) -> str:
         a, b = (f"({c})({x})" for x in v)
         if relation in ("num", "nan"):
             return f"{'' if relation == 'num' else '!'}({a} == {a} && {b} == {b})"
@@ -220,7 +220,7 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
         return f"{a} {ORDER[relation]} {b}"
 
     @staticmethod
-    def _converted(operation: str, how: list[str], to: str, to_name: str, from_: str, value: str) -> str:
+    def converted(operation: str, how: list[str], to: str, to_name: str, from_: str, value: str) -> str:
         if from_.startswith("f") and to_name.startswith("f"):
             rounding = {"rmi": "floor", "rpi": "ceil", "rzi": "trunc", "rni": "rint"}
             for name in how:

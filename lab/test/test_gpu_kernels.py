@@ -3,7 +3,6 @@
 import pytest
 
 from lfdm_lab.benchmarks import gpu as bench
-from lfdm_lab.benchmarks._subjects import MULTIBODY, SUBJECTS, Subject
 from lfdm_ros.backends import cuda_driver
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
@@ -39,15 +38,15 @@ def ptxas() -> str:
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("subject", [*SUBJECTS, MULTIBODY], ids=lambda subject: subject.name)
-def test_the_assembler_takes_it(ptxas: str, subject: Subject, precision: str) -> None:
+@pytest.mark.parametrize("subject", [*bench.subjects.SUBJECTS, bench.subjects.MULTIBODY], ids=lambda subject: subject.name)
+def test_the_assembler_takes_it(ptxas: str, subject: bench.subjects.Subject, precision: str) -> None:
     made = bench.assemble(bench.kernel_of(subject, precision))
     assert 0 < made.registers <= 255
     assert made.loads <= SPILLS.get(subject.name, (0, 0))[precision == "float32"]
 
 
 def test_the_oldest_architecture(ptxas: str) -> None:
-    assert bench.assemble(bench.kernel_of(SUBJECTS[0], "float64"), "sm_75").registers <= 255
+    assert bench.assemble(bench.kernel_of(bench.subjects.SUBJECTS[0], "float64"), "sm_75").registers <= 255
     with pytest.raises(InputError, match=r"ptxas: .*syntax error"):
         bench.assemble(".version 7.0\n.target sm_75\nnonsense")
 
