@@ -248,4 +248,4 @@ def test_wrong_files(tmp_path, vehicle, tyre, suspension, words):
 
 
 def test_missing_file(tmp_path):
-    refused((tmp_path / "none.json", tmp_path / "none.json"), "none.json: not readable JSON")
+    refused((tmp_path / "none.json", tmp_path / "none.json"), "none.json: no such file, which should be JSON")
