@@ -289,6 +289,25 @@ def test_equations_that_call_functions_are_refused(gpu, monkeypatch):
         GpuBatch(MODEL, "float64", False, ())
 
 
+@pytest.mark.parametrize("name", ["eight_dof", "eleven_dof/tmeasy", "twenty_four_dof/tmeasy_nr", "eight_dof/friction_field"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_real_gpu_gives_the_bits_of_the_ptx_as_c(stub_driver, monkeypatch, name, precision):
+    model, vehicle = MODELS[name]
+    p, x0 = batch(model, vehicle, 700)
+    rows = np.arange(len(model.states))
+    given = p, x0, INPUTS, False, 20, 0.05 / 20, rows, np.zeros((len(TIMES), len(rows))), True
+    cuda_driver.devices.cache_clear()
+    try:
+        real = GpuBatch(model, precision, False, ())(*given)
+    except InputError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv(cuda_driver.VARIABLE, str(stub_driver.path))
+    monkeypatch.setattr(gpu_launch, "POOL", gpu_launch.StreamPool())
+    stub_driver.set()
+    for a, b in zip(real, GpuBatch(model, precision, False, ())(*given)):
+        np.testing.assert_array_equal(a, b)
+
+
 # -- The quicker of two -----------------------------------------------------------------------------------------------------------
 
 
