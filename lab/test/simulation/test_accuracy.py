@@ -1,4 +1,4 @@
-"""Errors of the simpler models against the one with 24 degrees of freedom, and of each model against a fine step; docs/which_model.md has
+"""Errors of the simpler models against the one with 24 degrees of freedom, and of each model against a fine step; docs/concepts/which_model.md has
 the tables."""
 
 import numpy as np
