@@ -82,6 +82,16 @@ lint: $(PACKAGE)  ## ruff, mypy, the import direction, docstrings and names
 .PHONY: install
 install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works
 
+# Warnings are errors, so links within the site hold. Nothing is loaded from elsewhere.
+SPHINX = $(VENV)/bin/sphinx-build -q -W --keep-going
+.PHONY: docs
+docs: $(PACKAGE)  ## make the documentation site in build/docs
+	@$(SPHINX) -b html docs build/docs && echo build/docs/index.html
+
+.PHONY: doclinks
+doclinks: $(PACKAGE)  ## check the links to other sites; needs a network
+	@$(SPHINX) -b linkcheck docs build/doclinks
+
 .PHONY: colcon
 colcon:  ## build the same tree with colcon, in a temporary folder, and run it from there
 	@.ci/colcon $(PYTHON)

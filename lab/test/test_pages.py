@@ -9,7 +9,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["parameters", "topics"])
+@pytest.mark.parametrize("name", ["cli", "parameters", "topics"])
 def test_the_documentation_shows_the_declarations(name: str) -> None:
     """In a process of its own: other tests register parts, which are then among the choices."""
     command = f"python -m lfdm_lab.{name}_page > docs/reference/{name}.md"

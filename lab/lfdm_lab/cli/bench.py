@@ -1,4 +1,4 @@
-"""measure what the README claims; the measurements are lfdm_lab/benchmarks/NAME.py"""
+"""measure what docs/reference/figures.md claims; the measurements are lfdm_lab/benchmarks/NAME.py"""
 
 from __future__ import annotations
 
