@@ -1,4 +1,4 @@
-"""The page docs/reference/cli.md, written from the commands' parsers: python -m lfdm_lab.cli_page > docs/reference/cli.md"""
+"""The page docs/reference/cli.md, from the commands' parsers: python -m lfdm_lab.cli_page > docs/reference/cli.md"""
 
 import argparse
 import importlib
@@ -9,9 +9,9 @@ from lfdm_ros.cli.commands import COMMANDS
 _LONGEST = 60  # characters of choices that are listed
 _HEAD = """# Command line
 
-Written by `python -m lfdm_lab.cli_page` from the parsers; a test holds it to them. `lfdm COMMAND --help` says the same. Exit status: 0 success, 1 a run
-that failed, 2 bad usage or input, 130 after Ctrl-C, 143 after SIGTERM. `study`, `bench`, `fuzz` and `soak` are the laboratory's, which `make` installs
-([where it comes from](../howto/install.md)).
+Written by `python -m lfdm_lab.cli_page` from the parsers; a test holds it to them. `lfdm COMMAND --help` says the same. Exit status:
+0 success, 1 a run that failed, 2 bad usage or input, 130 after Ctrl-C, 143 after SIGTERM. `study`, `bench`, `fuzz` and `soak` are
+the laboratory's, which `make` installs ([where it comes from](../howto/install.md)).
 """
 
 

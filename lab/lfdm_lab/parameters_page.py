@@ -1,4 +1,4 @@
-"""The page docs/reference/parameters.md, written from the declarations: python -m lfdm_lab.parameters_page > docs/reference/parameters.md"""
+"""The page docs/reference/parameters.md, from the declarations: python -m lfdm_lab.parameters_page > docs/reference/parameters.md"""
 
 from collections.abc import Iterable
 
