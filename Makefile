@@ -92,6 +92,14 @@ docs: $(PACKAGE)  ## make the documentation site in build/docs
 doclinks: $(PACKAGE)  ## check the links to other sites; needs a network
 	@$(SPHINX) -b linkcheck docs build/doclinks
 
+# The wheel's libraries ask for no later C library than that of manylinux_2_34 (test/system/test_wheel.py).
+.PHONY: wheel
+wheel: $(PACKAGE)  ## make the source archive and the wheel in dist
+	@rm -rf dist
+	@$(VENV)/bin/python -m build --no-isolation --outdir dist --sdist > /dev/null
+	@$(VENV)/bin/python -m build --no-isolation --outdir dist --wheel -C--build-option=--plat-name=manylinux_2_34_x86_64 > /dev/null
+	@ls dist/*
+
 .PHONY: colcon
 colcon:  ## build the same tree with colcon, in a temporary folder, and run it from there
 	@.ci/colcon $(PYTHON)
@@ -104,7 +112,7 @@ lock:  ## write requirements.txt anew from pyproject.toml
 
 .PHONY: clean
 clean:  ## remove .venv and all that was built
-	rm -rf $(VENV) build demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a person may have wrong, told in one line each before anything else fails on it.

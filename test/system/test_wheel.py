@@ -41,7 +41,8 @@ def outside(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     """An environment with the locked packages and this wheel, which sees nothing of the source tree; returns run(command...)."""
     home = tmp_path_factory.mktemp("home")
     fresh = home / "venv"
-    shutil.copytree(sys.prefix, fresh, symlinks=True, copy_function=link, ignore=shutil.ignore_patterns("lfdm_ros_source.pth", "__editable__*"))
+    shutil.copytree(sys.prefix, fresh, symlinks=True, copy_function=link,
+                    ignore=shutil.ignore_patterns("lfdm_ros_source.pth", "__editable__*"))
     kept = {key: value for key, value in os.environ.items()
             if key not in ("PYTHONPATH", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LFDM_PLUGINS")}
     environment = {**kept, "PATH": f"{fresh / 'bin'}{os.pathsep}{os.defpath}"}
@@ -61,7 +62,8 @@ def outside(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 def test_it_has_messages_cockpit_and_configuration_and_no_bytecode(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for name in ("lfdm_ros/msg/_vehicle_state.py", "lfdm_ros/py.typed", "lfdm_ros/cockpit/page/index.html", "radar_msgs/msg/_radar_scan.py",
-                 "share/lfdm_ros/config/stacks/autonomy.yaml", "share/lfdm_ros/launch/autonomy.launch.py", "share/lfdm_ros/requirements.txt"):
+                 "share/lfdm_ros/config/stacks/autonomy.yaml", "share/lfdm_ros/launch/autonomy.launch.py",
+                 "share/lfdm_ros/requirements.txt"):
         assert any(found.endswith(name) for found in names), name
     assert not [name for name in names if name.endswith(".pyc")]
 
