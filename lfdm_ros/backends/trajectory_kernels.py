@@ -22,6 +22,7 @@ from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
 from lfdm_ros.compiler.graph import TANGENT, Graph
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
+from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.models import Model
 
@@ -359,8 +360,8 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
 
 
 def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
-               jumping: bool = True) -> str:
-    """Returns the LLVM module of a batch; for comparison without jumps."""
+               jumping: bool = True, threads: bool = False) -> str:
+    """Returns the LLVM module of a batch, `threads`: of a kernel for a GPU; for comparison without jumps."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
@@ -369,9 +370,11 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     ends = [following[i] for i in own]
     needed = graph.reachable(ends)
     of_step = graph.depends([*xs, *us])
-    code = Code(graph, {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr",
-                        "vehicles": "i64", "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64",
-                        "h": "double", "rise": "double"}, real=real, lanes=lanes)
+    arguments = {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr", "vehicles": "i64",
+                 "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64", "h": "double", "rise": "double"}
+    if threads:
+        arguments |= dict.fromkeys(TABLES[real], "ptr")
+    code = Code(graph, arguments, real=real, lanes=lanes, threads=threads)
     if jumping:
         code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
@@ -383,7 +386,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     code.bind(h, same("%h"))
     rise = same("%rise")
     count = len(us) // len(one_step.times)
-    with code.loop("%first", "%end", lanes) as block:
+    with code.blocks("%first", "%end", lanes) as block:
 
         def place(array: str, row: int | str) -> str:
             """Address of this block's vehicles in a row of an array (rows, vehicles)."""

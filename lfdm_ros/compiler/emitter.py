@@ -27,7 +27,7 @@ class Code(Builder):
     """
 
     def __init__(self, graph: Graph, arguments: Mapping[str, str], real: str = "double", lanes: int = 1, directions: int = 1,
-                 wheels: int = 1):
+                 wheels: int = 1, threads: bool = False):
         """Sets up an empty emitter.
 
         Args:
@@ -36,10 +36,11 @@ class Code(Builder):
             lanes: vehicles in each value.
             directions: lanes of each tangent; more than one goes with one vehicle only.
             wheels: lanes of packed values.
+            threads: a kernel of a GPU.
         """
         if lanes > 1 and directions > 1:
             raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
-        super().__init__(arguments, real)
+        super().__init__(arguments, real, threads)
         self._graph = graph
         self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels, TABLE: lanes}
         self.value, self.tangent, self.pack = (self.vector(real, width) for width in (lanes, directions, wheels))
