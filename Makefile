@@ -88,6 +88,11 @@ SPHINX = $(VENV)/bin/sphinx-build -q -W --keep-going
 docs: $(PACKAGE)  ## make the documentation site in build/docs
 	@$(SPHINX) -b html docs build/docs && echo build/docs/index.html
 
+.PHONY: pages
+pages: $(PACKAGE)  ## write the pages anew that come from declarations and parsers
+	@for page in cli parameters topics; do $(VENV)/bin/python -m lfdm_lab.$${page}_page > build/$$page.md && mv build/$$page.md docs/reference/ || exit; done
+	@for page in reference/mapping howto/plants; do $(VENV)/bin/python -m lfdm_lab.mapping_page docs/$$page.md || exit; done
+
 .PHONY: doclinks
 doclinks: $(PACKAGE)  ## check the links to other sites; needs a network
 	@$(SPHINX) -b linkcheck docs build/doclinks

@@ -59,7 +59,7 @@ def licences(parts: Mapping[str, Any]) -> str:
 
 
 def _licence(name: str) -> str:
-    """Returns the licence that an installed package declares: its SPDX expression, its short text, its classifiers, or, of a package of ROS,
+    """Returns the licence that an installed package declares: SPDX expression, short text, classifiers or, of a package of ROS,
     its package.xml."""
     manifest = Path(sys.prefix, "share", name.removeprefix("ros-").replace("-", "_"), "package.xml")
     if name.startswith("ros-") and manifest.is_file():
@@ -69,8 +69,8 @@ def _licence(name: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
     classified = [match[1] for text in metadata.get_all("Classifier") or () if (match := _LICENCE.match(text))]
-    text = metadata.get("License", "").strip()
-    declared = metadata.get("License-Expression") or (text if 0 < len(text) <= 60 and "\n" not in text else "")
+    text = (metadata["License"] or "").strip()
+    declared = metadata["License-Expression"] or (text if 0 < len(text) <= 60 and "\n" not in text else "")
     return declared if declared and declared != "UNKNOWN" else ", ".join(classified) or "unknown"
 
 
