@@ -128,7 +128,7 @@ def _kernels(subject: subjects.Subject) -> list[Measurement]:
 
 
 def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
-    """Vehicles' steps a second, from NumPy's arrays to NumPy's arrays, on the GPU and on this processor."""
+    """Measures steps of vehicles a second, from NumPy's arrays to NumPy's arrays, on the GPU and on this processor."""
     vehicle, varied = subject.vehicle, parameters_of(subject)
     times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
     base = np.array([vehicle.parameters[name] for name in varied])
