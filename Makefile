@@ -83,7 +83,7 @@ lint: $(PACKAGE)  ## ruff, mypy, the import direction, docstrings and names
 install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works
 
 # Warnings are errors, so links within the site hold. Nothing is loaded from elsewhere.
-SPHINX = $(VENV)/bin/sphinx-build -q -W --keep-going
+SPHINX = $(VENV)/bin/sphinx-build -q -E -W --keep-going
 .PHONY: docs
 docs: $(PACKAGE)  ## make the documentation site in build/docs
 	@$(SPHINX) -b html docs build/docs && echo build/docs/index.html

@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ def test_the_site_has_every_public_name_and_command(site: Path) -> None:
             assert re.search(rf'id="lfdm_ros\.[\w.]*\b{name}"', "".join(pages.values())), f"lfdm_ros.{room}.{name}"
     for name in COMMANDS:
         assert f'id="lfdm-{name}"' in pages["cli"], name
+    for path in site.rglob("*.html"):  # a directive that was not understood is text
+        assert not re.search(r":::|\{(?:toctree|list-table|literalinclude|eval-rst)\}", path.read_text(encoding="utf-8")), path.name
 
 
 def test_every_message_is_on_its_page() -> None:
@@ -86,6 +89,22 @@ def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture
             parser_of(words[0]).parse_args(words[1:])
         except SystemExit as end:
             assert end.code == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
+
+
+def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> None:
+    """Each command of the README's second task, and of the tutorial beside the file that it shows."""
+    tutorial = PAGES["docs/tutorials/own_tyre.md"]
+    front = PAGES["README.md"].partition("## I want to know what a vehicle does")[2].partition("\n[")[0]
+    for name, text in (("front", front), ("tutorial", tutorial)):
+        folder = tmp_path / name
+        folder.mkdir()
+        shutil.copy(ROOT / "test" / "models" / "data" / "passenger_61.tir", folder / "tyre.tir")
+        (folder / "my_tyre.yaml").write_text(re.findall(r"```yaml\n(.*?)```", tutorial, re.DOTALL)[0])
+        lines = re.findall(r"^    ((?:lfdm|printf) .+)$", text, re.MULTILINE)
+        assert len(lines) >= 4
+        done = subprocess.run(["bash", "-e"], input="\n".join(lines), cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "end of the path" in done.stdout
 
 
 def test_links_of_files_that_are_not_on_the_site() -> None:
