@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import shlex
 import shutil
@@ -102,7 +103,9 @@ def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> 
         (folder / "my_tyre.yaml").write_text(re.findall(r"```yaml\n(.*?)```", tutorial, re.DOTALL)[0])
         lines = re.findall(r"^    ((?:lfdm|printf) .+)$", text, re.MULTILINE)
         assert len(lines) >= 4
-        done = subprocess.run(["bash", "-e"], input="\n".join(lines), cwd=folder, capture_output=True, text=True, check=False)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        done = subprocess.run(["bash", "-e"], input="\n".join(lines), cwd=folder, env={**os.environ, "PATH": path}, capture_output=True,
+                              text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert "end of the path" in done.stdout
 
