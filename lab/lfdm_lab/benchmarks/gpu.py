@@ -35,7 +35,7 @@ ARITHMETIC = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max", "div", "rc
 # Of a kernel: millions of vehicles for SECONDS each.
 VEHICLES, SECONDS = 2**20, 1.0
 FEWER = (256, 1024, 4096, 16384, 65536)  # where launches cost as much as steps
-ASSESSMENTS = 100
+ASSESSMENTS, ROLLOUTS = 100, (1024, 16384, 65536)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _kernels(subject: subjects.Subject) -> list[Measurement]:
 
 
 def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
-    """Measures steps of vehicles a second, from NumPy's arrays to NumPy's arrays, on the GPU and on this processor."""
+    """Measures vehicles' steps a second, from NumPy's arrays to NumPy's arrays, on the GPU and on this processor."""
     vehicle, varied = subject.vehicle, parameters_of(subject)
     times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
     base = np.array([vehicle.parameters[name] for name in varied])
@@ -153,9 +153,9 @@ def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
 
 
 def _risk(runs: int) -> list[Measurement]:
-    """Milliseconds of a decision, all rollouts of both intentions, 3 s."""
+    """Measures milliseconds of a decision, all rollouts of both intentions, 3 s."""
     records, situation = [], example()
-    for count in (1024, 16384, 65536):
+    for count in ROLLOUTS:
         for backend in ("gpu", "cpu"):
             rollouts = RiskRollouts(VEHICLE, RiskSettings(clear=0.0, rollouts=count, first_rollouts=count, backend=backend))
             rollouts.assess(situation)
