@@ -109,10 +109,11 @@ wheel: $(PACKAGE)  ## make the source archive and the wheel in dist
 colcon:  ## build the same tree with colcon, in a temporary folder, and run it from there
 	@.ci/colcon $(PYTHON)
 
+# Extras stay in the lock: pip 23.0 of Python 3.10 takes `etils` for unpinned where a package asks for `etils[epath]`.
 .PHONY: lock
 lock:  ## write requirements.txt anew from pyproject.toml
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install -q uv
-	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --generate-hashes \
+	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --no-strip-extras --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-emit-package ziglang --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
 
 .PHONY: clean

@@ -157,7 +157,7 @@ def check_prefix() -> Check:
 
 def read_lock(path: Path) -> List[Tuple[str, str, str]]:
     """Returns the (name, version, environment marker) entries of a requirements lock."""
-    entry = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
+    entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
     return [(name, version, marker or "") for name, version, marker in entry.findall(path.read_text(encoding="utf-8"))]
 
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from lfdm_ros import __version__
 from lfdm_ros.resources import share_directory
 
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: ; ([^\\]+?))? *\\?$")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ ;\\]+)(?: ; ([^\\]+?))? *\\?$")
 _LICENCE = re.compile(r"^License :: (?:OSI Approved :: )?(.+)$")
 
 
