@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from lfdm_lab.cli_page import parser_of
+from lfdm_ros.calibration import load_recipe
 from lfdm_ros.cli.commands import COMMANDS
+from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.simulation import load_scenario
+from lfdm_ros.stacks.stack import load_stack
+from lfdm_ros.vehicles import load_vehicle
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -108,6 +114,27 @@ def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> 
                               text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert "end of the path" in done.stdout
+
+
+FILES = {  # a document with a key that no reader knows
+    "Vehicle": (load_vehicle, "{name: a, unknown: 1}"), "Scenario": (load_scenario, "unknown: 1"),
+    "Stack": (load_stack, "{nodes: [], unknown: 1}"),
+    "Node of a stack": (load_stack, "nodes: [{executable: recorder, unknown: 1}]"),
+    "Recipe": (load_recipe, "{model: eight_dof, vehicle: hmmwv, stages: [], unknown: 1}"),
+    "Stage of a recipe": (load_recipe, "{model: eight_dof, vehicle: hmmwv, stages: [{name: a, unknown: 1}]}"),
+    "Ground": (load_ground, "{area: 1, friction: 1, unknown: 1}"),
+}
+
+
+@pytest.mark.parametrize("title", FILES)
+def test_the_keys_of_a_file_are_those_that_its_reader_allows(title: str, tmp_path: Path) -> None:
+    load, text = FILES[title]
+    (tmp_path / "file.yaml").write_text(text)
+    with pytest.raises(InputError, match="unknown key 'unknown'") as refused:
+        load(tmp_path / "file.yaml")
+    table = PAGES["docs/reference/files.md"].partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    shown = [key for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)]
+    assert sorted(shown) == sorted(str(refused.value).partition("allowed: ")[2].split(", "))
 
 
 def test_links_of_files_that_are_not_on_the_site() -> None:
