@@ -30,13 +30,13 @@ OF_TWO = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "div": "/"}
 
 
 class Kernel:
-    """One entry of a PTX module: its name, the types of its parameters, and its statements as C."""
+    """One entry of a PTX module: its name, the bytes of its parameters, and its statements as C."""
 
     def __init__(self, text: str):
         text = re.sub(r"//.*", "", text)
         name, parameters, body = re.search(r"\.entry\s+(\w+)\(([^)]*)\)[^{]*\{(.*)\n\}", text, re.S).groups()
         self.name = name
-        self.parameters = [re.search(r"\.param\s+\.(\w+)", p)[1] for p in parameters.split(",")]
+        self.sizes = [int(found[1]) if (found := re.search(r"\.b8\s+\w+\[(\d+)\]", p)) else 8 for p in parameters.split(",")]
         self.operations: dict[str, int] = {}
         self._types: dict[str, str] = {}  # C types of registers by the letters of their names
         declared, lines = [], []
@@ -116,10 +116,10 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
         base, offset = re.fullmatch(r"\[([%\w]+)(?:\+(-?\d+))?\]", place).groups()
         c_type, moves = C_TYPES[type_], []
         for k, name in enumerate(names):
-            if "param" in parts:
-                assert kind == "ld" and offset is None
+            if "param" in parts and not base.startswith("%"):
+                assert kind == "ld"
                 number = int(re.search(r"param_(\d+)$", base)[1])
-                moves.append(f"{self._value(name.strip(), '')} = *({c_type} *)parameters[{number}];")
+                moves.append(f"{self._value(name.strip(), '')} = *(({c_type} *)((char *)parameters[{number}] + {int(offset or 0)}) + {k});")
                 continue
             # Untyped moves of 64 bits into registers of numbers.
             c_type = self._type_of(name.strip()) or c_type
@@ -152,6 +152,8 @@ void launch(void **parameters, unsigned blocks, unsigned threads) {
             return f"f32(0x{word[2:]}u)"
         if re.fullmatch(r"-?\d+", word):
             return f"({word}ll)" if word != str(-2**63) else "INT64_MIN"
+        if address := re.fullmatch(r"\w+_param_(\d+)", word):
+            return f"(uint64_t)(uintptr_t)parameters[{address[1]}]"
         assert re.fullmatch(r"\w+", word), word
         return f"(uint64_t)(uintptr_t){word}"
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 typedef void (*kernel_of)(void **parameters, unsigned blocks, unsigned threads);
-typedef kernel_of (*maker_of)(const char *ptx, int *parameters);
+typedef kernel_of (*maker_of)(const char *ptx, int *sizes);
 
 static struct { int devices, major, minor, processors, fail_at, fail_code; size_t limit; } set = {1, 9, 0, 2, 0, 0, (size_t)1 << 30};
 static struct { int allocations, pinned, launches, links, calls, contexts, streams; size_t used; } count;
@@ -16,9 +16,9 @@ static maker_of maker;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { COPY, LAUNCH };
-struct work { int kind; void *to; const void *from; size_t size; kernel_of kernel; unsigned blocks, threads; uint64_t values[32]; int n; struct work *next; };
+struct work { int kind; void *to; const void *from; size_t size; kernel_of kernel; unsigned blocks, threads; char values[8192]; int *sizes; struct work *next; };
 struct stream { struct work *first, *last; };
-struct module { kernel_of kernel; int parameters; };
+struct module { kernel_of kernel; int sizes[64]; /* of the parameters, then 0 */ };
 
 void stub_set(int devices, int major, int minor, int processors, size_t limit, int fail_at, int fail_code) {
   set.devices = devices; set.major = major; set.minor = minor; set.processors = processors; set.limit = limit;
@@ -101,8 +101,9 @@ int cuStreamSynchronize(void *handle) {
     next = item->next;
     if (!code && item->kind == COPY) memcpy(item->to, item->from, item->size);
     if (!code && item->kind == LAUNCH) {
-      void *parameters[32];
-      for (int i = 0; i < item->n; i++) parameters[i] = &item->values[i];
+      void *parameters[64];
+      char *place = item->values;
+      for (int i = 0; item->sizes[i]; place += item->sizes[i++]) parameters[i] = place;
       item->kernel(parameters, item->blocks, item->threads);
     }
     free(item);
@@ -138,7 +139,7 @@ int cuLinkDestroy(void *state) { free(((struct link *)state)->cubin); free(state
 int cuModuleLoadData(void **module, const char *cubin) {
   struct module *made = calloc(1, sizeof *made);
   if (memcmp(cubin, "CUBIN:", 6)) return 200;
-  made->kernel = maker(cubin + 6, &made->parameters);
+  made->kernel = maker(cubin + 6, made->sizes);
   *module = made;
   return made->kernel ? 0 : 218;
 }
@@ -146,9 +147,13 @@ int cuModuleGetFunction(void **function, void *module, const char *name) { (void
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *stream,
                    void **parameters, void **extra) {
   struct module *module = function;
-  struct work work = {.kind = LAUNCH, .kernel = module->kernel, .blocks = x, .threads = tx, .n = module->parameters};
+  struct work work = {.kind = LAUNCH, .kernel = module->kernel, .blocks = x, .threads = tx, .sizes = module->sizes};
+  char *place = work.values;
   if (y * z * ty * tz != 1 || shared || extra || tx > 1024 || !x) return 1;
-  for (int i = 0; i < work.n; i++) memcpy(&work.values[i], parameters[i], 8); /* a driver copies arguments at once */
+  for (int i = 0; module->sizes[i]; place += module->sizes[i++]) { /* a driver copies arguments at once */
+    if (place + module->sizes[i] > work.values + 4096) return 1;
+    memcpy(place, parameters[i], (size_t)module->sizes[i]);
+  }
   append(stream, work);
   __sync_fetch_and_add(&count.launches, 1);
   return begin();

@@ -28,6 +28,7 @@ class StubGpu:
             code: int = 0) -> None:
         """From now on; `fail_at`: the call of memory, copy, launch or waiting from which on all return `code`."""
         self._library.stub_set(devices, *capability, processors, memory, fail_at, code)
+        self.loaded: list[str] = []
         cuda_driver.devices.cache_clear()
 
     def counts(self) -> dict[str, int]:
@@ -35,10 +36,12 @@ class StubGpu:
         self._library.stub_counts(numbers)
         return dict(zip(NAMES, numbers))
 
-    def _make(self, ptx: bytes, parameters: "ctypes._Pointer[ctypes.c_int]") -> int:
+    def _make(self, ptx: bytes, sizes: "ctypes._Pointer[ctypes.c_int]") -> int:
         text = ptx.decode()
+        self.loaded.append(text)
         kernel = Kernel(text)
-        parameters[0] = len(kernel.parameters)
+        for i, size in enumerate([*kernel.sizes, 0]):
+            sizes[i] = size
         if text not in self.modules:
             self.modules[text] = kernel.build(Path(tempfile.mkdtemp(dir=self.path.parent)))
         return ctypes.cast(self.modules[text].launch, ctypes.c_void_p).value or 0

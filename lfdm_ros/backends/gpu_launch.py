@@ -64,6 +64,11 @@ class Shared(_Array):
 
 
 @dataclass(frozen=True)
+class ByValue(_Array):
+    """An array that is part of the arguments."""
+
+
+@dataclass(frozen=True)
 class Result(_Array):
     """An array whose last axis is the vehicle, which the kernel fills; of size 0, it gets a null pointer."""
 
@@ -164,6 +169,8 @@ class _Call:
                 values.append(ctypes.c_uint64(base + views[i][1] if argument.array.size else 0))
             elif argument is TABLE_POINTERS:
                 values += map(ctypes.c_uint64, pointers)
+            elif isinstance(argument, ByValue):
+                values.append((ctypes.c_char * argument.array.nbytes).from_buffer_copy(argument.array.tobytes()))
             else:
                 values.append(ctypes.c_int64(count) if argument is VEHICLES else argument)
         device.launch(kernel, -(-count // BLOCK), BLOCK, values, stream)

@@ -13,13 +13,13 @@ import casadi as ca
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.gpu_batch import ptx_of, table_columns
+from lfdm_ros.backends.gpu_batch import table_columns
 from lfdm_ros.backends.gpu_launch import TABLE_POINTERS, VEHICLES, ByVehicle, GpuKernel, Result, Shared
 from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
 from lfdm_ros.backends.trajectory_kernels import once
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.graph import graph_of
-from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
+from lfdm_ros.compiler.machine_code import GPU, INTEGER, POINTER, TRIPLE, assembly, here, machine_code
 from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.models import Model
 from lfdm_ros.models.spinning import SLOW
@@ -66,8 +66,10 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
         raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
     dtype = np.float32 if real == "float" else np.float64
     if backend == "gpu":
-        kernel = GpuKernel(ptx_of(model, f"hazard {real}", lambda: hazard_text(model, real, 1, threads=True)), "follow")
-        return HazardKernel(1, dtype, partial(_run_on_gpu, kernel, table_columns(model), real), 1)
+        tables = table_columns(model)
+        ptx = assembly(f"gpu hazard {casadi_model(model).digest} {real}", lambda: hazard_text(model, real, 1, threads=True), GPU)
+        kernel = GpuKernel(ptx, "follow")
+        return HazardKernel(1, dtype, partial(_run_on_gpu, kernel, tables, real), 1)
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
     call = code.function("follow", [POINTER] * 12 + [INTEGER] * 5)

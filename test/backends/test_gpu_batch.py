@@ -192,7 +192,36 @@ def test_a_vehicle_that_diverges_stays_alone(gpu):
     sums, kept = GpuBatch(MODEL, "float64", False, ())(p, x0, *rest)
     bad = ~np.isfinite(kept).all(axis=(1, 2))
     assert np.flatnonzero(bad).tolist() == [77, 150]
-    assert (kept[~bad] == clean[1][~bad]).all() and (sums[~bad] == clean[0][~bad]).all()
+    for found, expected in ((kept, clean[1]), (sums, clean[0])):
+        np.testing.assert_allclose(found[~bad], expected[~bad], rtol=1e-12, atol=1e-13)
+
+
+def test_what_vehicles_have_in_common_goes_by_value(gpu):
+    """A kernel for those parameters that differ; another where more do, none where fewer do, and one vehicle has all in common."""
+    model, vehicle = MODELS["eight_dof/tmeasy/automatic"]
+    names = [f.name for f in model.parameters]
+    run, theirs = GpuBatch(model, "float64", False, ()), compile_batch("cpu", model, "float64", False, ())
+    for varied, links in (((), 1), (("sprung_mass",), 2), ((), 2), (("yaw_inertia", "cg_height"), 3), (("sprung_mass", "cg_height"), 3)):
+        p, x0 = np.repeat(vehicle.vector(model)[:, None], 40, axis=1), batch(model, vehicle, 40)[1]
+        for name in varied:
+            p[names.index(name)] *= np.linspace(0.9, 1.1, 40)
+        given = p, x0, INPUTS, False, 10, 0.005, ROWS, np.zeros((len(TIMES), len(ROWS))), True
+        for a, b in zip(run(*given), theirs(*given)):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        assert len(gpu.loaded) == links
+    one = [a[:, :1] if i < 2 else a for i, a in enumerate(given)]
+    np.testing.assert_allclose(run(*one)[1], theirs(*one)[1], rtol=1e-12, atol=1e-12)
+    assert len(gpu.loaded) == 3
+
+
+@pytest.mark.parametrize("name", ["multibody_hmmwv", "eight_dof/magic_formula/gearbox"])
+def test_more_in_common_than_arguments_hold(monkeypatch, name):
+    """Then the parameters go by value, and what follows from them as far as there is room."""
+    model, _ = MODELS[name]
+    common = gpu_batch.common_of(model, (0,), "double")
+    assert 8 * len(common.nodes) <= gpu_batch.BY_VALUE < 4096 and common.columns == (0,)
+    monkeypatch.setattr(gpu_batch, "BY_VALUE", 64)
+    assert gpu_batch.common_of(model, (0,), "double") == gpu_batch.Common(tuple(range(len(model.parameters))), ())
 
 
 def test_nothing_asked_nothing_run(gpu):
@@ -254,11 +283,10 @@ def test_a_driver_that_fails(gpu, fail_at):
     assert np.allclose(found[1], compile_batch("cpu", MODEL, "float64", False, ())(*arguments(50))[1], rtol=1e-12, atol=1e-12)
 
 
-def test_equations_that_call_functions_are_refused(monkeypatch):
-    text = ".extern .func  (.param .b64 func_retval0) pow\n(\n"
-    monkeypatch.setattr(gpu_batch, "assembly", lambda *_: text)
-    with pytest.raises(InputError, match="calls pow, for which a GPU has no instructions"):
-        gpu_batch.batch_ptx(MODEL, "float64", False)
+def test_equations_that_call_functions_are_refused(gpu, monkeypatch):
+    monkeypatch.setattr(gpu_batch, "LIBRARY", {"sqrt"})
+    with pytest.raises(InputError, match="calls sqrt, for which a GPU has no instructions"):
+        GpuBatch(MODEL, "float64", False, ())
 
 
 # -- The quicker of two -----------------------------------------------------------------------------------------------------------

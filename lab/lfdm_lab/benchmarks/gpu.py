@@ -22,7 +22,7 @@ from lfdm_lab.benchmarks import _subjects as subjects
 from lfdm_lab.benchmarks.batch import PROFILE, SAMPLE, SPEED, STEP, parameters_of
 from lfdm_lab.benchmarks.risk import VEHICLE, example
 from lfdm_lab.cli.bench import Measurement
-from lfdm_ros.backends.gpu_batch import batch_ptx
+from lfdm_ros.backends.gpu_batch import REALS, batch_ptx, common_of
 from lfdm_ros.backends.gpu_launch import usable_devices
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
@@ -119,12 +119,19 @@ def measure(runs: int, only: str = "*") -> list[Measurement]:
 def _kernels(subject: subjects.Subject) -> list[Measurement]:
     records = []
     for precision in UNITS:
-        ptx = batch_ptx(subject.model, precision, False)
+        ptx = kernel_of(subject, precision)
         made, step = assemble(ptx), operations_of_step(ptx)
         for name, value, unit in (("registers", made.registers, "1"), ("spill_loads", made.loads, "B"), ("operations", step, "1"),
                                   ("bound", SMS * CLOCK * UNITS[precision] / step, "1/s")):
             records.append(Measurement.of(f"{name}/{subject.name}/{precision}", [value], unit))
     return records
+
+
+def kernel_of(subject: subjects.Subject, precision: str) -> str:
+    """Returns the PTX for vehicles that differ in the parameters that those of `lfdm bench batch` differ in."""
+    names = [field.name for field in subject.model.parameters]
+    columns = tuple(sorted(names.index(name) for name in parameters_of(subject)))
+    return batch_ptx(subject.model, precision, False, (), common_of(subject.model, columns, REALS[precision]))
 
 
 def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
