@@ -63,7 +63,7 @@ def _no_lines_of_progress() -> None:
 
 @pytest.fixture(scope="session")
 def reference_data() -> Path:
-    """The recorded vehicles; README.md says where each set is published."""
+    """The recorded vehicles; docs/tutorials/recordings.md says where each set is published."""
     path = Path(os.environ.get("LFDM_REFERENCE_DATA", ROOT / ".." / "shared" / "data")).resolve()
     if not path.is_dir():
         pytest.skip(f"no reference data at {path}; set LFDM_REFERENCE_DATA")

@@ -1,4 +1,4 @@
-"""What docs/extending.md promises, from a folder outside the package."""
+"""What docs/howto/extending.md promises, from a folder outside the package."""
 
 import json
 import os
