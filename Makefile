@@ -82,19 +82,43 @@ lint: $(PACKAGE)  ## ruff, mypy, the import direction, docstrings and names
 .PHONY: install
 install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works
 
+# Warnings are errors, so links within the site hold. Nothing is loaded from elsewhere.
+SPHINX = $(VENV)/bin/sphinx-build -q -E -W --keep-going
+.PHONY: docs
+docs: $(PACKAGE)  ## make the documentation site in build/docs
+	@$(SPHINX) -b html docs build/docs && echo build/docs/index.html
+
+.PHONY: pages
+pages: $(PACKAGE)  ## write the pages anew that come from declarations and parsers
+	@for page in cli parameters topics; do $(VENV)/bin/python -m lfdm_lab.$${page}_page > build/$$page.md && mv build/$$page.md docs/reference/ || exit; done
+	@for page in reference/mapping howto/plants; do $(VENV)/bin/python -m lfdm_lab.mapping_page docs/$$page.md || exit; done
+
+.PHONY: doclinks
+doclinks: $(PACKAGE)  ## check the links to other sites; needs a network
+	@$(SPHINX) -b linkcheck docs build/doclinks
+
+# The wheel's libraries ask for no later C library than that of manylinux_2_34 (test/system/test_wheel.py).
+.PHONY: wheel
+wheel: $(PACKAGE)  ## make the source archive and the wheel in dist
+	@rm -rf dist
+	@$(VENV)/bin/python -m build --no-isolation --outdir dist --sdist > /dev/null
+	@$(VENV)/bin/python -m build --no-isolation --outdir dist --wheel -C--build-option=--plat-name=manylinux_2_34_x86_64 > /dev/null
+	@ls dist/*
+
 .PHONY: colcon
 colcon:  ## build the same tree with colcon, in a temporary folder, and run it from there
 	@.ci/colcon $(PYTHON)
 
+# Extras stay in the lock: pip 23.0 of Python 3.10 takes `etils` for unpinned where a package asks for `etils[epath]`.
 .PHONY: lock
 lock:  ## write requirements.txt anew from pyproject.toml
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install -q uv
-	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --generate-hashes \
+	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --no-strip-extras --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-emit-package ziglang --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
 
 .PHONY: clean
 clean:  ## remove .venv and all that was built
-	rm -rf $(VENV) build demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a person may have wrong, told in one line each before anything else fails on it.

@@ -63,7 +63,7 @@ def _no_lines_of_progress() -> None:
 
 @pytest.fixture(scope="session")
 def reference_data() -> Path:
-    """The recorded vehicles; README.md says where each set is published."""
+    """The recorded vehicles; docs/tutorials/recordings.md says where each set is published."""
     path = Path(os.environ.get("LFDM_REFERENCE_DATA", ROOT / ".." / "shared" / "data")).resolve()
     if not path.is_dir():
         pytest.skip(f"no reference data at {path}; set LFDM_REFERENCE_DATA")
@@ -151,3 +151,26 @@ def compiled() -> None:
     states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
     states |= {f"omega_{wheel}": states["vx"] / vehicle.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
     assert LearnedGround(vehicle, GroundPrior.of(settings), settings).estimate(DriveSegment(MeasuredDrive(times, inputs, states), 0.4)) >= 0
+
+
+@pytest.fixture(scope="session")
+def stub_driver(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A driver of CUDA without a GPU; skips where no C compiler is."""
+    import c_compiler
+    from stub_gpu import StubGpu
+
+    if c_compiler.CC is None:
+        pytest.skip("no C compiler")
+    return StubGpu(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def gpu(stub_driver: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One device of two SMs, as long as a test runs."""
+    from lfdm_ros.backends import cuda_driver, gpu_launch
+
+    monkeypatch.setenv(cuda_driver.VARIABLE, str(stub_driver.path))
+    monkeypatch.setattr(gpu_launch, "POOL", gpu_launch.StreamPool())
+    stub_driver.set()
+    yield stub_driver
+    cuda_driver.devices.cache_clear()

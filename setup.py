@@ -68,6 +68,8 @@ class CMakeBuild(build_py):
             cmake("--install", tree)
             package = next(STAGE.glob("lib/python*/site-packages")) / PACKAGES[source]
             shutil.rmtree(Path(self.build_lib, package.name), ignore_errors=True)
+            for compiled in package.rglob("__pycache__"):  # pip makes it for the place of installation
+                shutil.rmtree(compiled)
             self.copy_tree(str(package), str(Path(self.build_lib, package.name)))
         self.distribution.data_files = [*self.staged_files()]
 

@@ -137,9 +137,11 @@ def read_text(path: Path, kind: str, largest: int = MAX_LENGTH) -> str:
         if len(data) <= largest:
             return data.decode("utf-8")
         problem = f"longer than {largest} bytes"
+    except FileNotFoundError:
+        problem = ""
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a NUL
         problem = quote(error.strerror or str(error) if isinstance(error, OSError) else str(error))[1:-1]
-    raise InputError(f"{path}: not readable {kind}: {problem}")
+    raise InputError(f"{path}: not readable {kind}: {problem}" if problem else f"{path}: no such file, which should be {kind}")
 
 
 def read_yaml(path: Path, largest: int = MAX_LENGTH) -> tuple[Any, str]:

@@ -77,7 +77,7 @@ def check_platform() -> Check:
     if new_enough and machine == "x86_64":
         return Check("platform", "ok", detail)
     return Check("platform", "fail", "no ROS 2 wheels for {}".format(detail),
-                 "use Linux x86-64 with glibc 2.28 or later, or a ROS 2 Jazzy installation with colcon (docs/install.md)")
+                 "use Linux x86-64 with glibc 2.28 or later, or a ROS 2 Jazzy installation with colcon (docs/howto/install.md)")
 
 
 def check_venv_module() -> Check:
@@ -157,7 +157,7 @@ def check_prefix() -> Check:
 
 def read_lock(path: Path) -> List[Tuple[str, str, str]]:
     """Returns the (name, version, environment marker) entries of a requirements lock."""
-    entry = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
+    entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
     return [(name, version, marker or "") for name, version, marker in entry.findall(path.read_text(encoding="utf-8"))]
 
 
@@ -197,7 +197,7 @@ def check_imports(names: Iterable[str] = IMPORTS) -> Check:
             found[name] = str(getattr(importlib.import_module(name), "__version__", ""))
         except Exception as error:  # a broken binary raises anything from ImportError to OSError
             return Check("libraries", "fail", "import {}: {}".format(name, _first_line(error)),
-                         reinstall() if ros_from_wheels() else "docs/install.md names the Python packages that rosdep does not know")
+                         reinstall() if ros_from_wheels() else "docs/howto/install.md names the Python packages that rosdep does not know")
     return Check("libraries", "ok", ", ".join("{} {}".format(name, version).strip() for name, version in found.items()))
 
 

@@ -10,7 +10,7 @@ import sys
 
 def disable_avx512() -> None:
     """Disables NumPy's code for AVX-512, before this process or a child imports NumPy: its angles, exponentials, logarithms and powers
-    differ in the last bit. So a drive is the same on every x86-64 of level 3 (docs/compiler.md).
+    differ in the last bit. So a drive is the same on every x86-64 of level 3 (docs/concepts/compiler.md).
 
     Where NPY_DISABLE_CPU_FEATURES is set it stays.
     """

@@ -107,7 +107,7 @@ def test_lock_differences_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     pytest.importorskip("packaging")
     monkeypatch.setattr(environment, "ros_from_wheels", lambda: True)
     lock = tmp_path / "requirements.txt"
-    lock.write_text("numpy==0.1 \\\n    --hash=sha256:00\nno-such-package==1.0\nother==2 ; python_full_version < '3'\n")
+    lock.write_text("numpy==0.1 \\\n    --hash=sha256:00\nno-such-package[extra, another]==1.0\nother==2 ; python_full_version < '3'\n")
     check = environment.check_lock(lock)
     assert check.status == "warn"
     assert "instead of 0.1" in check.detail and "no-such-package is missing" in check.detail

@@ -1,4 +1,4 @@
-"""What docs/install.md tells people to install is what the package declares."""
+"""What docs/howto/install.md tells people to install is what the package declares."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ def requirements(texts: list[str]) -> dict[str, Requirement]:
 
 
 DECLARED = requirements(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
-LINES = re.findall(r"^ +pip install --only-binary :all: (.+)$", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
+LINES = re.findall(r"^ +pip install --only-binary :all: (.+)$", (ROOT / "docs" / "howto" / "install.md").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", LINES)

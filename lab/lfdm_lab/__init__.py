@@ -7,7 +7,7 @@ def register() -> None:
     """Adds the laboratory's commands to `lfdm`."""
     for name, summary in (
         ("study", "ask many calibrations, or many drives of the controller, one question"),
-        ("bench", "measure what the README claims"),
+        ("bench", "measure what docs/reference/figures.md claims"),
         ("fuzz", "damage what is read or heard, by seed, and count what becomes of it"),
         ("soak", "let all nodes drive for a long time, and see whether they grow or leave anything behind"),
     ):

@@ -1,4 +1,4 @@
-"""The tables in docs/own_vehicle.md and docs/plants.md, from the declarations: python -m lfdm_lab.mapping_page docs/own_vehicle.md"""
+"""The tables in the pages PAGES of docs, from the declarations: python -m lfdm_lab.mapping_page docs/reference/mapping.md"""
 
 import re
 import sys
@@ -19,12 +19,12 @@ TOPICS = {"vehicle/state": "VehicleState", "control/command": "DriverCommand"}
 def markdown() -> str:
     """Returns the tables: keys of a file, of its sources and topics, formats, functions, and the fields of the topics that calibrations
     read."""
-    parts = ["### The file", *_keys(FILE_KEYS), "### A source", *_keys(SOURCE_KEYS), "### Its `time`", *_keys(TIME_KEYS), "### A column",
-             *_keys(COLUMN_KEYS), "### Formats", *_formats(), "### A topic", *_keys(TOPIC_KEYS), "### Functions of expressions", "",
+    parts = ["## The file", *_keys(FILE_KEYS), "## A source", *_keys(SOURCE_KEYS), "## Its `time`", *_keys(TIME_KEYS), "## A column",
+             *_keys(COLUMN_KEYS), "## Formats", *_formats(), "## A topic", *_keys(TOPIC_KEYS), "## Functions of expressions", "",
              "Beside `+ - * / **`, comparisons, `and`, `or`, `not`, `pi` and `nan`; `source.column` is a column of another source, linear "
              "in between. All is in SI units and radians.", *_functions()]
     for topic, name in TOPICS.items():
-        parts += [f"### Fields of `{topic}`, lfdm_ros/msg/{name}", *_fields(name)]
+        parts += [f"## Fields of `{topic}`, lfdm_ros/msg/{name}", *_fields(name)]
     return "\n".join(parts)
 
 
@@ -33,7 +33,7 @@ def plant_file() -> str:
     return "\n".join(_keys(PLANT_KEYS)).strip()
 
 
-PAGES = {"own_vehicle.md": markdown, "plants.md": plant_file}
+PAGES = {"reference/mapping.md": markdown, "howto/plants.md": plant_file}
 
 
 def written_into(page: str, name: str) -> str:
@@ -75,4 +75,4 @@ def _place(array: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    write_text(path, written_into(path.read_text(encoding="utf-8"), path.name))
+    write_text(path, written_into(path.read_text(encoding="utf-8"), "/".join(path.parts[-2:])))

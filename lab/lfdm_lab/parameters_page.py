@@ -1,4 +1,4 @@
-"""The page docs/parameters.md, written from the declarations: python -m lfdm_lab.parameters_page > docs/parameters.md"""
+"""The page docs/reference/parameters.md, from the declarations: python -m lfdm_lab.parameters_page > docs/reference/parameters.md"""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ Written by `python -m lfdm_lab.parameters_page` from the declarations; a test ho
 In a stack: `parameters: {NAME: VALUE}` of a node, or of all that have it; `lfdm up STACK --set NODE.NAME=VALUE`; with a ROS installation
 `ros2 run lfdm_ros NODE --ros-args -p NAME:=VALUE`. Without ROS: `lfdm drive SCENARIO --set NAME=VALUE` for what the controller, its tracker
 (`tracker_`), its lattice (`lattice_`) and the LIDAR (`lidar_`) have. *live*: it may change while the node is active (`lfdm param set`). The
-vehicle's own values, its body, mounts and actuators, are in [its file](vehicles.md).
+vehicle's own values, its body, mounts and actuators, are in [its file](../howto/vehicles.md).
 """
 
 

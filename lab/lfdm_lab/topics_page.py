@@ -1,4 +1,4 @@
-"""The page docs/topics.md, written from the declarations: python -m lfdm_lab.topics_page > docs/topics.md"""
+"""The page docs/reference/topics.md, from the declarations: python -m lfdm_lab.topics_page > docs/reference/topics.md"""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from lfdm_ros.stacks.stack import EXECUTABLES, node_class
 _HEAD = """# Topics, services and actions
 
 Written by `python -m lfdm_lab.topics_page` from `ENDPOINTS` of each node, from which the node itself makes them; a test holds it to that.
-Layouts for RViz, Lichtblick and PlotJuggler and the security policy of a stack come from the same: [interop.md](interop.md#layouts).
+Layouts for RViz, Lichtblick and PlotJuggler and the security policy of a stack come from the same: [interop](../howto/interop.md#layouts).
 
 Names are relative to the node's namespace, those with `/` to the graph, those with `~/` to the node; `remappings` of a stack change them.
 """

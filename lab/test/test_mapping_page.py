@@ -11,7 +11,7 @@ from lfdm_ros.bags.mapping_keys import FORMATS, SOURCE_KEYS
 from lfdm_ros.bags.sources import READERS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "own_vehicle.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "tutorials" / "own_vehicle.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PAGES)

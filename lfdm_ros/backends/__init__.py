@@ -2,6 +2,7 @@
 
 from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, compile_batch, default_backend, register_backend
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
+from lfdm_ros.backends.gpu_sensitivity import gpu_sensitivity
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
 from lfdm_ros.backends.model_functions import ARRAYS, SolverFailed, compiled_jacobian, compiled_model_function, implicit_interval
 from lfdm_ros.backends.numba_functions import constants, numba_function
@@ -19,5 +20,5 @@ from lfdm_ros.backends.trajectory_kernels import (
 
 __all__ = ["ARRAYS", "BACKENDS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchBackend", "BatchKernel", "CasadiModel", "HazardKernel", "RunBatch",
            "SensitivityKernel", "SolverFailed", "advance_kernel", "batch_kernel", "casadi_model", "compile_batch", "compiled_jacobian",
-           "compiled_model_function", "constants", "cores", "default_backend", "hazard_kernel", "implicit_interval", "in_parallel",
-           "numba_function", "register_backend", "run_batch", "sensitivity_kernel"]
+           "compiled_model_function", "constants", "cores", "default_backend", "gpu_sensitivity", "hazard_kernel", "implicit_interval",
+           "in_parallel", "numba_function", "register_backend", "run_batch", "sensitivity_kernel"]

@@ -1,4 +1,4 @@
-"""Batches of vehicles by back end: the processor's machine code, and those that other packages register."""
+"""Batches of vehicles by back end: the processor's machine code, NVIDIA's GPUs, and those that other packages register."""
 
 import os
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros import plugins
+from lfdm_ros.backends.gpu_batch import GpuBatch
+from lfdm_ros.backends.quicker_batch import QuickerBatch
 from lfdm_ros.backends.trajectory_kernels import batch_kernel, once, run_batch
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
@@ -48,8 +50,15 @@ def _compile_for_cpu(model: Model, precision: str, separate_inputs: bool, prescr
     return partial(run_batch, batch_kernel(model, real, separate_inputs=separate_inputs, prescribed=prescribed))
 
 
+def _compile_for_quicker(model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
+    arguments = model, precision, separate_inputs, prescribed
+    return QuickerBatch(_compile_for_cpu(*arguments), partial(GpuBatch, *arguments))
+
+
 CPU = BatchBackend("cpu", "machine code for this processor, vehicles side by side in vectors, on all cores", _compile_for_cpu)
-BACKENDS: plugins.Door[BatchBackend] = plugins.Door("back end", "lfdm_ros.backends", BatchBackend, "compile", CPU)
+GPU = BatchBackend("gpu", "NVIDIA's GPUs, a thread a vehicle; Turing (2018) or later, nothing to install beside the driver", GpuBatch)
+AUTO = BatchBackend("auto", "each batch on the processor or the GPU, whichever is quicker by its size, measured here", _compile_for_quicker)
+BACKENDS: plugins.Door[BatchBackend] = plugins.Door("back end", "lfdm_ros.backends", BatchBackend, "compile", CPU, GPU, AUTO)
 register_backend = BACKENDS.register
 
 

@@ -1,21 +1,26 @@
 """Many vehicles that are followed to see what becomes of them: what they touch, which wheel lifts, whether they spin or leave the corridor.
 
-Steps, steering, wheel loads and distances are one graph, compiled for vehicles side by side in SIMD lanes: no trajectory leaves the
-registers and the stack of its block.
+Steps, steering, wheel loads and distances are one graph, compiled for vehicles side by side in SIMD lanes, or each in a thread of a GPU: no
+trajectory leaves the registers and the stack of its block.
 """
 
 from collections.abc import Callable
+from ctypes import c_int64
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
 import casadi as ca
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.gpu_batch import table_columns
+from lfdm_ros.backends.gpu_launch import TABLE_POINTERS, VEHICLES, ByVehicle, GpuKernel, Result, Shared
 from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
+from lfdm_ros.backends.trajectory_kernels import once
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.graph import graph_of
-from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
+from lfdm_ros.compiler.machine_code import GPU, INTEGER, POINTER, TRIPLE, assembly, here, machine_code
+from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.models import Model
 from lfdm_ros.models.spinning import SLOW
 
@@ -44,24 +49,30 @@ class HazardKernel:
         normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64, substeps, results (9, N), first, end)
     follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1,
     corrected by the gains times how far it is from the reference of sample k, at the rates in `numbers`. At each sample, the circles
-    and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL.
+    and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL. `pieces`: calls at a time that share out a batch best.
     """
 
     lanes: int
     dtype: type
     run: Callable[..., None]
+    pieces: int
 
 
-@cache
-def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKernel:
-    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold.
-    Raises ValueError: the model has other inputs than the driver's."""
+@once
+def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: str = "cpu") -> HazardKernel:
+    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold;
+    backend: cpu or gpu. Raises ValueError: the model has other inputs than the driver's; InputError: no GPU, or it cannot run the model."""
     if len(model.inputs) != 3:
         raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
+    dtype = np.float32 if real == "float" else np.float64
+    if backend == "gpu":
+        tables = table_columns(model)
+        ptx = assembly(f"gpu hazard {casadi_model(model).digest} {real}", lambda: hazard_text(model, real, 1, threads=True), GPU)
+        kernel = GpuKernel(ptx, "follow")
+        return HazardKernel(1, dtype, partial(_run_on_gpu, kernel, tables, real), 1)
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
     call = code.function("follow", [POINTER] * 12 + [INTEGER] * 5)
-    dtype = np.float32 if real == "float" else np.float64
 
     def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
             first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
@@ -73,7 +84,19 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKe
             arrays = (p, x0, wanted, reference, numbers, circles, first_circle, normal_rows, normals, edges, first_edge, results)
             call(*(a.ctypes.data for a in arrays), n, len(wanted), substeps, first, end)
 
-    return HazardKernel(lanes, dtype, run)
+    return HazardKernel(lanes, dtype, run, 8)
+
+
+def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, wanted: np.ndarray,
+                reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
+                normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
+                end: int) -> None:
+    if first < end:
+        own = slice(first, end)
+        kernel.run([ByVehicle(p[:, own], tables, real), ByVehicle(x0[:, own]), ByVehicle(wanted[..., own]),
+                    *map(Shared, (reference, numbers, circles, first_circle, normal_rows)), ByVehicle(normals[..., own]),
+                    Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
+                    *map(c_int64, (len(wanted), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(wanted) - 1))
 
 
 def _what_happens(model: Model) -> ca.Function:
@@ -136,8 +159,8 @@ def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
     return ca.fmin(ca.fmax(value, lower), upper)
 
 
-def hazard_text(model: Model, real: str, lanes: int) -> str:
-    """Returns the LLVM module of the kernel."""
+def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> str:
+    """Returns the LLVM module of the kernel, `threads`: for a GPU."""
     graph = graph_of(_what_happens(model))
     xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
     following, steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
@@ -149,7 +172,9 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     arrays = ("p", "x0", "wanted", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals", "edges", "first_edge",
               "results")
     counts = ("vehicles", "samples", "substeps", "first", "end")
-    code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64"), real=real, lanes=lanes)
+    outside = TABLES[real] if threads else ()
+    code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64") | dict.fromkeys(outside, "ptr"), real=real, lanes=lanes,
+                threads=threads)
     value = code.value
     # What is shared between a loop and what surrounds it is computed outside of it.
     code.jump(needed, [*ends, *constant, *(i for i in needed if of_sample[i])])
@@ -169,7 +194,7 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     kept, inputs = code.variables(value, len(RESULTS)), code.variables(value, DRIVEN)
     places = {name: i for i, name in enumerate(RESULTS)}
 
-    with code.loop("%first", "%end", lanes) as block:
+    with code.blocks("%first", "%end", lanes) as block:
 
         def of_block(array: str, row: int | str) -> str:
             """Returns this block's vehicles in a row of an array (rows, N)."""

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
@@ -20,8 +21,9 @@ from lfdm_ros.backends.loops import Carried, Linear, Slot, nothing_more, traject
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
-from lfdm_ros.compiler.graph import TANGENT, Graph
+from lfdm_ros.compiler.graph import TANGENT, TRUTH, Graph
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
+from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.models import Model
 
@@ -191,8 +193,12 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
 
 
 def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
-                     of_inputs: bool = False) -> str:
-    """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs."""
+                     of_inputs: bool = False, threads: bool = False) -> str:
+    """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs.
+
+    `threads`: of a kernel for a GPU, with a vehicle and direction in each thread and in the last axis, `width` long, of all arrays but the
+    inputs.
+    """
     # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
     differentiated = bool(columns or rows or of_inputs)
     one_step = step_of(model, scheme) if differentiated else packed_step_of(model, scheme)
@@ -215,65 +221,76 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
                  "rise": "double", "x": "ptr", "s": "ptr"}
     if differentiated:
         arguments |= {"du": "ptr", "rows": "ptr", "channels": "i64", "width": "i64"}
-    code = Code(graph, arguments, directions=DIRECTIONS, wheels=one_step.wheels)
+    if threads:
+        arguments |= dict.fromkeys(TABLES["double"], "ptr")
+    code = Code(graph, arguments, directions=1 if threads else DIRECTIONS, wheels=one_step.wheels, threads=threads)
     code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
 
-    def seed(array: str, row: int | str) -> str:
-        """Returns the tangents of this pass in a row of an array (rows, width)."""
-        return code.load(code.element(array, code.integer("mul", "%width", row), code.value), 0, code.tangent)
+    with code.blocks("0", "%width", 1) if threads else nullcontext("") as own_place:
+        def place(array: str, row: int | str) -> str:
+            """Returns the address of this pass in a row of an array (rows, width)."""
+            first = code.integer("mul", "%width", row)
+            return code.element(array, code.integer("add", first, own_place) if own_place else first, code.value)
 
-    for column, node in enumerate(ps):
-        code.bind(node, code.load("%p", column, code.value))
-    for k, column in enumerate(columns):
-        code.bind(seeds_p[column], seed("%dp", k))
-    code.bind(h, "%h")
-    code.emit(i for i in needed if not of_step[i])
+        def seed(array: str, row: int | str) -> str:
+            """Returns the tangents of this pass in a row of an array (rows, width)."""
+            return code.load(place(array, row), 0, code.tangent)
 
-    count = len(us) // len(one_step.times)
+        def value(array: str, row: int) -> str:
+            return code.load(place(array, row), 0, code.value) if own_place else code.load(array, row, code.value)
 
-    def inputs(sample: str) -> list[str]:
-        """Returns the driver's inputs, then the prescribed states."""
-        row = code.element("%u", code.integer("mul", sample, count + len(prescribed)), code.value)
-        return [code.load(row, i, code.value) for i in range(count + len(prescribed))]
+        for column, node in enumerate(ps):
+            code.bind(node, value("%p", column))
+        for k, column in enumerate(columns):
+            code.bind(seeds_p[column], seed("%dp", k))
+        code.bind(h, "%h")
+        code.emit(i for i in needed if not of_step[i])
 
-    def input_seeds(sample: str) -> list[str]:
-        return [seed("%du", code.integer("add", code.integer("mul", sample, count), i)) for i in range(count)]
+        count = len(us) // len(one_step.times)
 
-    def moving_seeds(last: str, sample: str) -> list[Linear]:
-        return [Linear.between(code, seeds_u, one_step.times, input_seeds(last), input_seeds(sample), tangent_rise, code.tangent)]
+        def inputs(sample: str) -> list[str]:
+            """Returns the driver's inputs, then the prescribed states."""
+            row = code.element("%u", code.integer("mul", sample, count + len(prescribed)), code.value)
+            return [code.load(row, i, code.value) for i in range(count + len(prescribed))]
 
-    carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in own),
-                             *(Slot(code.tangent, seeds_x[i], tangent) for i, tangent in zip(active, following_tangents))])
-    for k, i in enumerate(own):
-        carried.set(k, code.load("%x0", i, code.value))
-    for k, i in enumerate(active, len(own)):
-        carried.set(k, seed("%s0", i))
-    values, slopes = "%x", ""
-    if differentiated:
-        # The channels are known at run time only, so the state goes through memory of its own.
-        values, slopes = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
-        for i in range(len(xs)):
-            code.store("zeroinitializer", slopes, i, code.tangent)
+        def input_seeds(sample: str) -> list[str]:
+            return [seed("%du", code.integer("add", code.integer("mul", sample, count), i)) for i in range(count)]
 
-    def keep(sample: str, given: Sequence[str]) -> None:
-        row = values if differentiated else code.element("%x", code.integer("mul", sample, len(xs)), code.value)
-        for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
-            code.store(register, row, i, code.value)
-        if not differentiated:
-            return
+        def moving_seeds(last: str, sample: str) -> list[Linear]:
+            return [Linear.between(code, seeds_u, one_step.times, input_seeds(last), input_seeds(sample), tangent_rise, code.tangent)]
+
+        carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in own),
+                                 *(Slot(code.tangent, seeds_x[i], tangent) for i, tangent in zip(active, following_tangents))])
+        for k, i in enumerate(own):
+            carried.set(k, value("%x0", i))
         for k, i in enumerate(active, len(own)):
-            code.store(carried.get(k), slopes, i, code.tangent)
-        with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
-            chosen = code.load("%rows", channel, "i64")
-            entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
-            with code.when(code.new("icmp ne ptr %x, null")):
-                code.store(code.load(values, chosen, code.value), "%x", entry, code.value)
-            s_row = code.element("%s", code.integer("mul", entry, "%width"), code.value)
-            code.store(code.load(slopes, chosen, code.tangent), s_row, 0, code.tangent)
+            carried.set(k, seed("%s0", i))
+        values, slopes = "%x", ""
+        if differentiated:
+            # The channels are known at run time only, so the state goes through memory of its own.
+            values, slopes = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
+            for i in range(len(xs)):
+                code.store("zeroinitializer", slopes, i, code.tangent)
 
-    tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
-    steps = [i for i in needed if of_step[i]]
-    trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else nothing_more)
+        def keep(sample: str, given: Sequence[str]) -> None:
+            row = values if differentiated else code.element("%x", code.integer("mul", sample, len(xs)), code.value)
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
+                code.store(register, row, i, code.value)
+            if not differentiated:
+                return
+            for k, i in enumerate(active, len(own)):
+                code.store(carried.get(k), slopes, i, code.tangent)
+            with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
+                chosen = code.load("%rows", channel, "i64")
+                entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
+                with code.when(code.new("icmp ne ptr %x, null")):
+                    target = place("%x", entry) if own_place else code.element("%x", entry, code.value)
+                    code.store(code.load(values, chosen, code.value), target, 0, code.value)
+                code.store(code.load(slopes, chosen, code.tangent), place("%s", entry), 0, code.tangent)
+
+        tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
+        steps = [i for i in needed if of_step[i]]
+        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else nothing_more)
     return code.text("trajectories", TRIPLE)
 
 
@@ -358,20 +375,34 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
+@dataclass(frozen=True)
+class Common:
+    """Parameters that differ among the vehicles of a batch, by `columns`, and `nodes` of their step that are the same for all of them."""
+
+    columns: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
 def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
-               jumping: bool = True) -> str:
-    """Returns the LLVM module of a batch; for comparison without jumps."""
+               jumping: bool = True, threads: bool = False, common: Common | None = None) -> str:
+    """Returns the LLVM module of a batch, `threads`: of a kernel for a GPU, which gets what is `common` by value; for comparison without
+    jumps."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
     own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
     ends = [following[i] for i in own]
-    needed = graph.reachable(ends)
+    common = common or Common(tuple(range(len(ps))), ())
+    needed = graph.reachable(ends, common.nodes)
     of_step = graph.depends([*xs, *us])
-    code = Code(graph, {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr",
-                        "vehicles": "i64", "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64",
-                        "h": "double", "rise": "double"}, real=real, lanes=lanes)
+    arguments = {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr", "vehicles": "i64",
+                 "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64", "h": "double", "rise": "double"}
+    if threads:
+        arguments |= dict.fromkeys(TABLES[real], "ptr")
+    if common.nodes:
+        arguments["common"] = f"ptr byval([{len(common.nodes)} x {real}]) align 8"
+    code = Code(graph, arguments, real=real, lanes=lanes, threads=threads)
     if jumping:
         code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
@@ -383,7 +414,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     code.bind(h, same("%h"))
     rise = same("%rise")
     count = len(us) // len(one_step.times)
-    with code.loop("%first", "%end", lanes) as block:
+    with code.blocks("%first", "%end", lanes) as block:
 
         def place(array: str, row: int | str) -> str:
             """Address of this block's vehicles in a row of an array (rows, vehicles)."""
@@ -416,8 +447,12 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
 
         with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
             code.store("zeroinitializer" if lanes > 1 else code.number(0.0), place("%sums", channel), 0, double)
-        for column, node in enumerate(ps):
-            code.bind(node, read("%p", column))
+        for row, column in enumerate(common.columns):
+            code.bind(ps[column], read("%p", row))
+        for k, node in enumerate(common.nodes):
+            value = code.load("%common", k, real)
+            truth = graph.nodes[node].kind == TRUTH
+            code.bind(node, code.new(f"fcmp une {real} {value}, {code.number(0.0)}") if truth else value)
         code.emit(i for i in needed if not of_step[i])
         for k, i in enumerate(own):
             carried.set(k, read("%x0", i))

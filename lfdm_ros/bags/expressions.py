@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.bags.quantities import Quantity, describe, unit_scale
+from lfdm_ros.bags.quantities import Quantity, describe
 from lfdm_ros.errors import quote
+from lfdm_ros.units import unit_scale
 
 Lookup = Callable[[str], Quantity]
 

@@ -87,7 +87,7 @@ def format_info(info: dict[str, Any]) -> str:
     if info["sha256"]:
         lines.append(f"sha256     {info['sha256']}")
     if info["storage"] == ROS1:
-        lines.append("of ROS 1   import it with a mapping whose sources are of format bag (docs/own_vehicle.md)")
+        lines.append("of ROS 1   import it with a mapping whose sources are of format bag (docs/reference/mapping.md)")
     lines += [f"{key:<10} {value}" for key, value in info["custom"].items() if key in ("mapping", "sources")]
     if info["topics"]:
         rows = [("topic", "type", "count", "rate")]

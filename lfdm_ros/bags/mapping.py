@@ -11,7 +11,7 @@
         from: log
         fields: {vx: speed, yaw: unwrap(psi)}
 
-All keys, formats and functions: lfdm_ros.bags.mapping_keys, lfdm_ros.bags.expressions and, written from them, docs/own_vehicle.md.
+All keys, formats and functions: lfdm_ros.bags.mapping_keys, lfdm_ros.bags.expressions and, written from them, docs/reference/mapping.md.
 Columns are declared with their unit and are in SI units in expressions; what an expression yields must fit the unit of its
 field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
 """

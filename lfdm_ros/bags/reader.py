@@ -160,7 +160,7 @@ class Bag:
         if self.path.is_file():
             if self.path.suffix == ".bag":
                 raise InputError(f"{self.path} is a bag of ROS 1; import it with a mapping whose sources are of format bag "
-                                 "(docs/own_vehicle.md)")
+                                 "(docs/reference/mapping.md)")
             if self.path.suffix not in _SUFFIXES:
                 raise InputError(f"{self.path} is no bag; give the folder of a rosbag2 recording, or its .mcap or .db3 file")
             reason = None

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.progress import Progress
-    from lfdm_ros.calibration.recipe import Recipe, load_recipe
+    from lfdm_ros.calibration.recipe import load_recipe
     from lfdm_ros.calibration.results import load_posterior_summary
     from lfdm_ros.calibration.run import calibrate
     from lfdm_ros.calibration.validation import predict
+    from lfdm_ros.inference.plan import Recipe
 
 _HOME = {"Recipe": "recipe", "load_recipe": "recipe", "calibrate": "run", "Progress": "progress", "predict": "validation",
          "load_posterior_summary": "results"}

@@ -65,7 +65,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
         known = existing_fields(recording.path, DEFAULT_STATE, FIELDS)
     except InputError as error:
         raise InputError(f"{error}; a recipe is proposed from {DEFAULT_STATE}: import the recording with a mapping that fills it "
-                         "(docs/own_vehicle.md)") from None
+                         "(docs/tutorials/own_vehicle.md)") from None
     names = [name for name, has in zip(FIELDS, known) if has]
     series = read_series(recording.path, DEFAULT_STATE, names)
     order = np.argsort(series.time, kind="stable")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import calibrate_new
 from lfdm_ros.cli.calibrate_check import check, print_notes
+from lfdm_ros.cli.common import add_backend
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "bags that it has not seen")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; "
                         "its workers must see the bags at the same paths")
+    add_backend(parser)
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
 
 

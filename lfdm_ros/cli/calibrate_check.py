@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lfdm_ros.calibration.recipe import Recipe
+    from lfdm_ros.calibration import Recipe
 
 
 def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, **more: Any) -> int:

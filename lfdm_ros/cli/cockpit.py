@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespace", metavar="NAME",
                         help="bring the stack up in this namespace; with --attach: the one of the vehicle to show")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
-                        help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/parameters.md); repeat")
+                        help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/reference/parameters.md); repeat")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--recordings", default="drive_{}", metavar="BAG",
                         help="folders that the page's record button writes to; {}: the first number that is free (default %(default)s)")

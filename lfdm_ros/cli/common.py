@@ -1,6 +1,7 @@
 """Parts that commands share: former names of options, and progress on stderr."""
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -56,6 +57,21 @@ def show_progress(task: str, done: Callable[[], str] = str) -> Iterator[None]:
         ended.set()
         thread.join()
         shown.end()
+
+
+def add_backend(parser: argparse.ArgumentParser) -> None:
+    """Adds --backend: the back end of all batches of this process and of those it starts."""
+    parser.add_argument("--backend", metavar="NAME", action=_Backend, help="run batches of vehicles on: cpu, gpu (NVIDIA), auto (the "
+                        "quicker by size, measured), or another that is registered (default: LFDM_BACKEND, else cpu)")
+
+
+class _Backend(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
+        from lfdm_ros.backends.batch_backend import BACKENDS, VARIABLE
+
+        os.environ[VARIABLE] = BACKENDS.find(values, "--backend").name
+        setattr(namespace, self.dest, values)
 
 
 def add_former(parser: argparse.ArgumentParser, former: str, option: str, **kwargs: Any) -> None:

@@ -114,7 +114,7 @@ MAX_SIDESLIP, MAX_ROLL = 0.2, 0.15
 EPILOG = """example:
   lfdm demo
   lfdm demo --seed 7 --out another_demo
-  lfdm demo --record-only drives            the bags alone, to calibrate from by hand (README, docs/calibration.md)"""
+  lfdm demo --record-only drives            the bags alone, to calibrate from by hand (docs/howto/commands.md#calibrate)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

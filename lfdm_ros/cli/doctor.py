@@ -36,7 +36,7 @@ def check_reference_data() -> Check:
     folder = Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
     if folder.is_dir():
         return Check("reference data", "ok", str(folder.resolve()))
-    return Check("reference data", "ok", "none; only their tests and examples need them (README, LFDM_REFERENCE_DATA)")
+    return Check("reference data", "ok", "none; only their tests and examples need them (docs/tutorials/recordings.md)")
 
 
 def checks() -> list[Check]:

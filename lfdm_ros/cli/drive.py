@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
                         "as its file says, known to the controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--model", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
-    parser.add_argument("--plant", metavar="FILE", help="drive a vehicle that others simulate: a plant file (docs/plants.md), an FMU, or a "
-                        "registered plant; outline, sensors, actuators and the controller's model are still --vehicle's")
+    parser.add_argument("--plant", metavar="FILE", help="drive a vehicle that others simulate: a plant file (docs/howto/plants.md), an "
+                        "FMU, or a registered plant; outline, sensors, actuators and the controller's model are still --vehicle's")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="its tyre model (default: tmeasy where the vehicle has it, else its "
                         "own)")
     parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--radar", action="store_true", help="a radar beside the LIDAR; its settings: --set radar_...")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller and its lattice "
                         "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...), LIDAR (lidar_...) or radar "
-                        "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/parameters.md)")
+                        "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/reference/parameters.md)")
     add_figure_argument(parser, "the run")
     parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")

@@ -1,4 +1,4 @@
-"""Tell what is in an FMU, and check a plant file by a short drive (docs/plants.md)."""
+"""Tell what is in an FMU, and check a plant file by a short drive (docs/howto/plants.md)."""
 
 from __future__ import annotations
 

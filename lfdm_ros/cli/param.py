@@ -1,6 +1,6 @@
 """List, show, describe and set the parameters of running nodes.
 
-For machines without `ros2`; where it is installed, `ros2 param` does the same. Ranges and units of all: docs/parameters.md."""
+For machines without `ros2`; where it is installed, `ros2 param` does the same. Ranges and units of all: docs/reference/parameters.md."""
 
 import argparse
 import sys

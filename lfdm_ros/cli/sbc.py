@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import DRAWS, SEEDS
 from lfdm_ros.cli.calibrate import read_options, refuse_of_field
+from lfdm_ros.cli.common import add_backend
 from lfdm_ros.errors import InputError, quote, suggest
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
+    add_backend(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
     add_own_arguments(parser)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.cli.common import add_former, show_progress
+from lfdm_ros.cli.common import add_backend, add_former, show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
@@ -28,7 +28,8 @@ example:
   printf '0 0 0.5 0\\n5 0 0.5 0\\n6 0.2 0 0\\n' > inputs.txt
   lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --until 10 --out run.csv
   lfdm simulate --vehicle hmmwv --model eighteen_dof --ground ice_in_the_bend --inputs inputs.txt --out ice.csv
-  lfdm simulate --vehicle sedan --model twenty_four_dof --inputs inputs.txt --also lifted_wheels --out run.csv"""
+  lfdm simulate --vehicle sedan --model twenty_four_dof --inputs inputs.txt --also lifted_wheels --out run.csv
+  lfdm simulate --vehicle result/vehicle.yaml --draws 100000 --backend auto --inputs inputs.txt --out spread.csv"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--also", action="append", default=[], metavar="NAME",
                         help="another output as a further column, e.g. lifted_wheels or tyre_fz_fl; may be repeated")
     parser.add_argument("--out", required=True, type=Path, help="CSV file to write")
+    parser.add_argument("--draws", type=int, metavar="N", help="run N vehicles drawn from the posterior of the calibration whose result "
+                        "the vehicle is, and write quantiles of their states")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of --draws (default %(default)s)")
+    add_backend(parser)
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="--draws on a Dask cluster: tcp://HOST:PORT, or local:N for processes here")
 
 
 def _check_work(until: float, dt: float, output_step: float) -> None:
@@ -87,6 +93,12 @@ def run(args: argparse.Namespace) -> int:
         soil = load_soil(args.soil)
         vehicle, model = vehicle.replace(**soil.parameters, source=f"soil {soil.name}"), f"{model}/soil"
         tyre = tyre or (None if set(model.split("/")) & set(SLOTS["tyre"]) else "bekker_wong")
+    if args.draws is not None:
+        from lfdm_ros.cli import simulate_draws
+
+        return simulate_draws.run(args, vehicle, vehicle.model(model, tyre), profile, until, (*COLUMNS, *args.also))
+    if args.scheduler or args.backend:
+        raise InputError("--scheduler and --backend are for many vehicles; give --draws N, too")
     began = time.perf_counter()
     simulator = Simulator(vehicle, model=model, dt=args.dt, tyre=tyre)
     for name in args.also:

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", default="teleop/command", help="topic of the commands (default %(default)s)")
     parser.add_argument("--joystick", action="store_true", help="sensor_msgs/Joy on the topic joy instead of the keys")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="overrides",
-                        help="a parameter of the nodes keyboard, joystick, dashboard (docs/parameters.md); repeat")
+                        help="a parameter of the nodes keyboard, joystick, dashboard (docs/reference/parameters.md); repeat")
 
 
 def run(args: argparse.Namespace) -> int:

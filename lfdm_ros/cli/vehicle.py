@@ -1,6 +1,7 @@
 """Write a vehicle file from what is known, import vehicles of the C++ library LFDM, show what one holds, and check its suspension."""
 
 import argparse
+import json
 import math
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
 from lfdm_ros.vehicles.body import RULE
 from lfdm_ros.vehicles.commonroad import import_commonroad
+from lfdm_ros.vehicles.lfdm_json_out import lfdm_files
 from lfdm_ros.vehicles.tir_file import tir_text
 
 EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
@@ -23,6 +25,7 @@ example:
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
   lfdm vehicle commonroad parameters_vehicle2.yaml parameters_tire.yaml --out bmw.yaml
   lfdm vehicle tir my_car.yaml --out tyre.tir
+  lfdm vehicle lfdm sedan --out sedan_json
   lfdm vehicle show hmmwv
   lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --figure suspension.png"""
 
@@ -52,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tyre.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
     tyre.add_argument("--out", required=True, type=Path, help=".tir file to write")
     tyre.set_defaults(run_action=_tir)
+    library = actions.add_parser("lfdm", help="the vehicle as LFDM's JSON files", epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    library.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
+    library.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for vehicle.json, tmeasy.json or tmeasyNr.json, "
+                         "suspension.json")
+    library.set_defaults(run_action=_lfdm)
     shower = actions.add_parser("show", help="what a vehicle has, and which models it can be", epilog=EPILOG,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
@@ -102,6 +111,20 @@ def _tir(args: argparse.Namespace) -> int:
         write_text(args.out, text)
     except OSError as error:
         raise InputError(f"--out {args.out}: {error.strerror}") from None
+    return 0
+
+
+def _lfdm(args: argparse.Namespace) -> int:
+    files, notes = lfdm_files(load_vehicle(args.vehicle))
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        for stem, content in files.items():
+            write_text(args.out / f"{stem}.json", json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"--out {args.out}: {error.strerror}") from None
+    for line in notes:
+        print(f"note: {line}", file=sys.stderr)
+    print(f"{args.out}: {', '.join(f'{stem}.json' for stem in files)}", file=sys.stderr)
     return 0
 
 

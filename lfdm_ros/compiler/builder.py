@@ -17,10 +17,11 @@ _ALIGNMENT = {"double": 8, "float": 4, "i64": 8, "i32": 4}
 
 
 class Builder:
-    """One function: `arguments` are its LLVM types by name, `real` the type of its numbers, double or float."""
+    """One function: `arguments` are its LLVM types by name, `real` the type of its numbers, double or float; `threads`: it is a kernel
+    of a GPU."""
 
-    def __init__(self, arguments: Mapping[str, str], real: str = "double"):
-        self.real = real
+    def __init__(self, arguments: Mapping[str, str], real: str = "double", threads: bool = False):
+        self.real, self.threads = real, threads
         self.declared: set[str] = set()
         self.result: str | None = None  # the i64 register to return
         self._arguments = dict(arguments)
@@ -37,8 +38,16 @@ class Builder:
         """Returns the function alone."""
         arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
         end = "ret void" if self.result is None else f"ret i64 {self.result}"
-        return "\n".join([f"define {'void' if self.result is None else 'i64'} @{name}({arguments}) nounwind {{", "entry:",
+        result = ("ptx_kernel " if self.threads else "") + ("void" if self.result is None else "i64")
+        return "\n".join([f"define {result} @{name}({arguments}) nounwind {{", "entry:",
                           *self._allocations, *self._lines, end, "}", ""])
+
+    def outside(self, name: str) -> str:
+        """Returns the address of memory outside the module: a symbol of this process, or an argument of a GPU's kernel."""
+        if self.threads:
+            return f"%{name}"
+        self.declared.add(f"@{name} = external global i8")
+        return f"@{name}"
 
     # -- Control and memory ---------------------------------------------------------------------------------------
 
@@ -63,6 +72,22 @@ class Builder:
         after = self._label("after")
         self._lines += [f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{head}, label %{after}", f"{after}:"]
         self._block = after
+
+    @contextmanager
+    def blocks(self, first: str, end: str, lanes: int) -> Iterator[str]:
+        """Yields first, first + lanes, ... below `end` (i64), where the body runs: in a loop, or each in a thread of its own."""
+        if not self.threads:
+            with self.loop(first, end, lanes) as block:
+                yield block
+            return
+        # Names of the registers that hold a thread's place: PTX ISA, special registers.
+        place = {name: f"@llvm.nvvm.read.ptx.sreg.{name}.x()" for name in ("ctaid", "ntid", "tid")}
+        self.declared |= {f"declare i32 {read}" for read in place.values()}
+        block, size, thread = (self.new(f"zext i32 {self.new(f'call i32 {read}')} to i64") for read in place.values())
+        own = self.integer("add", self.integer("mul", block, size), thread)
+        own = self.integer("add", first, own if lanes == 1 else self.integer("mul", own, lanes))
+        with self.when(self.new(f"icmp slt i64 {own}, {end}")):
+            yield own
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:

@@ -13,7 +13,7 @@ from lfdm_ros.compiler.jumps import CHOICES, Jump, jumps
 
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
-_LIBRARY = {"asin", "acos", "sinh", "cosh", "expm1", "log1p", "pow", "hypot"}
+LIBRARY = {"constpow", "asin", "acos", "sinh", "cosh", "expm1", "log1p", "pow", "hypot"}
 _INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
 
 _TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
@@ -27,7 +27,7 @@ class Code(Builder):
     """
 
     def __init__(self, graph: Graph, arguments: Mapping[str, str], real: str = "double", lanes: int = 1, directions: int = 1,
-                 wheels: int = 1):
+                 wheels: int = 1, threads: bool = False):
         """Sets up an empty emitter.
 
         Args:
@@ -36,10 +36,11 @@ class Code(Builder):
             lanes: vehicles in each value.
             directions: lanes of each tangent; more than one goes with one vehicle only.
             wheels: lanes of packed values.
+            threads: a kernel of a GPU.
         """
         if lanes > 1 and directions > 1:
             raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
-        super().__init__(arguments, real)
+        super().__init__(arguments, real, threads)
         self._graph = graph
         self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels, TABLE: lanes}
         self.value, self.tangent, self.pack = (self.vector(real, width) for width in (lanes, directions, wheels))
@@ -102,7 +103,8 @@ class Code(Builder):
         users: dict[int, set[int]] = {i: set() for i in needed}
         for i in users:
             for a in self._graph.nodes[i].arguments:
-                users[a].add(i)
+                if a in users:  # else it is bound
+                    users[a].add(i)
         used = set(ends)
         self._users = {i: some for i, some in users.items() if i not in used}
 
@@ -212,7 +214,7 @@ class Code(Builder):
             return elementary.exponential(self, a, width)
         if operation == "log":
             return elementary.logarithm(self, a, width)
-        if operation in _LIBRARY or operation == "constpow":
+        if operation in LIBRARY:
             return self.library_call("pow" if operation == "constpow" else operation, arguments, width)
         raise NotImplementedError(operation)
 

@@ -3,7 +3,7 @@
 CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node of its own, and equal values the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
@@ -67,13 +67,13 @@ class Graph:
     def input(self, argument: int, element: int, kind: str = VALUE) -> int:
         return self.add("input", kind=kind, payload=(argument, element))
 
-    def reachable(self, ends: Iterable[int]) -> list[int]:
-        """Returns the nodes that `ends` need, themselves included, in order."""
+    def reachable(self, ends: Iterable[int], known: Collection[int] = ()) -> list[int]:
+        """Returns the nodes that `ends` need, themselves included, in order; without those that are `known` and what only they need."""
         wanted = set(ends)
         for i in range(max(wanted, default=-1), -1, -1):
-            if i in wanted:
+            if i in wanted and i not in known:
                 wanted.update(self.nodes[i].arguments)
-        return sorted(wanted)
+        return sorted(wanted.difference(known))
 
     def depends(self, seeds: Iterable[int]) -> list[bool]:
         """Returns for each node if it changes with one of the seeds."""

@@ -43,6 +43,9 @@ class CodeTarget:
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
+# Of all GPUs from Turing on, 2018; the driver makes machine code of it for the one that is there.
+GPU = CodeTarget("nvptx64-nvidia-cuda", "sm_75", "+ptx70")
+
 # Characters of a module from which on LLVM does not look for vectors: its search takes minutes there, and finds next to none beside
 # those that are packed already.
 _LARGE = 1_000_000
@@ -77,11 +80,15 @@ def machine_code(key: str, text: Callable[[], str], target: CodeTarget | None = 
 
 def object_code(key: str, text: Callable[[], str], target: CodeTarget, linked: bool = False) -> bytes:
     """Returns the object of a key as `machine_code` keeps it, for any target; `linked` as in `compile_text`."""
-    parts = [key, version("llvmlite"), version("casadi"), target.cpu, target.features, *([target.triple, "linked"] if linked else [])]
-    name = f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.o"
+    return _kept(f"{key}|linked|{target.triple}" if linked else key, target, "o", lambda: compile_text(text(), target, linked))
+
+
+def _kept(key: str, target: CodeTarget, ending: str, make: Callable[[], bytes]) -> bytes:
+    parts = [key, version("llvmlite"), version("casadi"), target.cpu, target.features]
+    name = f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.{ending}"
     data = stored(name)
     if data is None:
-        data = compile_text(text(), target, linked)
+        data = make()
         store(name, data)
     return data
 
@@ -92,17 +99,26 @@ def compile_text(text: str, target: CodeTarget | None = None, linked: bool = Fal
     Returns the object: for this process or, `linked`, position-independent.
     """
     machine = (target or here()).machine(**({"reloc": "pic", "codemodel": "default"} if linked else {"jit": True}))
+    return bytes(machine.emit_object(_optimised(text, machine)))
+
+
+def assembly(key: str, text: Callable[[], str], target: CodeTarget) -> str:
+    """Returns the assembly of a key from the cache, or else compiled from what `text` writes; for a GPU, PTX."""
+    return _kept(key, target, "s", lambda: str(target.machine().emit_assembly(_optimised(text(), target.machine()))).encode()).decode()
+
+
+def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # The four wheels make like instructions side by side, which become vectors: a third off one vehicle's step. The loops hold
     # too much to unroll.
-    options.slp_vectorization = len(text) < _LARGE
+    options.slp_vectorization = len(text) < _LARGE and machine.triple != GPU.triple
     options.loop_vectorization = options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    return bytes(machine.emit_object(module))
+    return module
 
 
 TARGET = "LFDM_TARGET"

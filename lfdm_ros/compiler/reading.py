@@ -14,6 +14,7 @@ CALLED = "lfdm_row"  # the function that stands for a row in CasADi's graphs
 # What machine code sees of the arrays: addresses in each precision, places of their last rows, how many there are.
 SYMBOLS = {"double": "lfdm_tables_double", "float": "lfdm_tables_float"}
 LAST, COUNT = "lfdm_tables_last", "lfdm_tables_count"
+TABLES = {real: (symbol, LAST, COUNT) for real, symbol in SYMBOLS.items()}
 _REGISTER = 64  # bytes of the widest register; narrower ones take several
 # Of two rows, the numbers that the first shuffle pairs: those that one instruction pairs in each 16 bytes.
 _PAIRED = {"double": ((0, 2), (1, 3)), "float": ((0, 1), (2, 3))}
@@ -33,14 +34,14 @@ class Arrays:
 
 def arrays(builder: Builder, numbers: str, width: int) -> Arrays:
     """Returns the arrays of some numbers; of a number that none has, array 0."""
-    real, symbol = builder.real, SYMBOLS[builder.real]
-    builder.declared.update(f"@{name} = external global i8" for name in (symbol, LAST, COUNT))
-    count, found = builder.load(f"@{COUNT}", 0, "i64"), []
+    real = builder.real
+    symbol, ends, counted = (builder.outside(name) for name in TABLES[real])
+    count, found = builder.load(counted, 0, "i64"), []
     for number in lanes(builder, numbers, real, width):
         whole = builder.new(f"fptosi {real} {number} to i64")
         known = builder.new(f"select i1 {builder.new(f'icmp ult i64 {whole}, {count}')}, i64 {whole}, i64 0")
-        address = builder.load(f"@{symbol}", known, "i64")
-        last = builder.new(f"trunc i64 {builder.load(f'@{LAST}', known, 'i64')} to i32")
+        address = builder.load(symbol, known, "i64")
+        last = builder.new(f"trunc i64 {builder.load(ends, known, 'i64')} to i32")
         found.append((builder.new(f"inttoptr i64 {address} to ptr"), last))
     lasts = [last for _, last in found]
     return Arrays(tuple(address for address, _ in found), builder.vector_of(lasts, "i32") if width > 1 else lasts[0])

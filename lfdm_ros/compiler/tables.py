@@ -71,14 +71,19 @@ for _name, _array in (*((SYMBOLS[real], addresses) for real, addresses in _addre
     llvm.add_symbol(_name, _array.ctypes.data)
 
 
+def stored_table(number: float, real: str = "double") -> np.ndarray:
+    """Returns the array of a number, as machine code of a number type reads it; of a number that none has, NaN."""
+    return _values[int(number) if 0.0 <= number < _count[0] else 0][list(REALS).index(real)]
+
+
 def rows(table: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Returns the numbers (4, ...) that machine code would read at numbers and indices of one shape."""
     table, index = np.broadcast_arrays(np.asarray(table, float), np.asarray(index, float))
     found = np.empty((WIDTH, table.size))
     for k, (number, first) in enumerate(zip(table.ravel().tolist(), index.ravel().tolist())):
-        known = int(number) if 0.0 <= number < _count[0] else 0
-        first = min(max(first, 0.0), float(_lasts[known])) if first == first else 0.0
-        found[:, k] = _values[known][0][int(first):int(first) + WIDTH]
+        values = stored_table(number)
+        first = min(max(first, 0.0), float(len(values) - WIDTH)) if first == first else 0.0
+        found[:, k] = values[int(first):int(first) + WIDTH]
     return found.reshape(WIDTH, *table.shape)
 
 

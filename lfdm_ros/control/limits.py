@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -193,7 +194,7 @@ class _Study:
         left, right = self._angle(shares), self._angle(-shares)
         self._sides = (1.0,) if np.allclose(left, -right, rtol=1e-12, atol=1e-12) else (1.0, -1.0)
 
-    def columns(self) -> dict[str, list]:
+    def columns(self) -> dict[str, list[Any]]:
         limits, accelerations, causes = [], [], []
         limit, cause = 1.0, NONE
         for speed in self._manoeuvres.speeds:

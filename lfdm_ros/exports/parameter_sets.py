@@ -28,23 +28,17 @@ def posterior_draws(vehicle_file: Path, export: Exported, count: int) -> list[Dr
     Raises:
         InputError: the file is no calibration's, or the posterior has fewer draws or parameters that the model lacks.
     """
-    from lfdm_ros.calibration.source import from_posterior
+    from lfdm_ros.calibration.source import posterior_parameters
 
-    if not (vehicle_file.parent / "summary.json").is_file():
-        raise InputError(f"--draws {count}: {vehicle_file} is not the result of a calibration (no summary.json beside it)")
-    source = from_posterior(vehicle_file.parent)
-    flat = {name: values.ravel() for name, values in source.draws.items() if name in source.unknowns}
-    most = min((len(values) for values in flat.values()), default=0)
+    try:
+        values = posterior_parameters(vehicle_file, {v.name for v in export.variables if v.kind == TUNABLE}, export.model.name)
+    except InputError as error:
+        raise InputError(f"--draws {count}: {error}") from None
+    most = min((len(column) for column in values.values()), default=0)
     if not 0 < count <= most:
         raise InputError(f"--draws {count}: the posterior of {vehicle_file.parent} has {most}; give 1 to {most}")
-    known = {v.name for v in export.variables if v.kind == TUNABLE}
-    lacking = [target for name in flat for target, _ in source.unknowns[name] if target not in known]
-    if lacking:
-        raise InputError(f"--draws {count}: {export.model.name} has no {', '.join(lacking)}, which was calibrated with {source.model}; "
-                         f"export --model {source.model.split('/')[0]}")
     chosen = np.unique(np.linspace(0, most - 1, count).astype(int))
-    return [Draw(f"draw_{k:03d}", {target: factor * float(values[i]) for name, values in flat.items()
-                                   for target, factor in source.unknowns[name]}) for k, i in enumerate(chosen, 1)]
+    return [Draw(f"draw_{k:03d}", {name: float(column[i]) for name, column in values.items()}) for k, i in enumerate(chosen, 1)]
 
 
 def parameter_set(draw: Draw) -> bytes:

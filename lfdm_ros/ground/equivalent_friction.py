@@ -7,7 +7,7 @@ The largest pull of a driven wheel of Bekker and Wong, and the resistance of a f
 
 on which a force against the travel is added to what the tyre does. The vehicle's own friction is scaled so that the peak of its Fiala tyres
 is (2), and what they lose by rolling is taken off both. The slip that a pull takes, what a locked wheel adds by the soil before it, and how
-all that changes with the load are not in it; docs/ground.md says by how much that is off.
+all that changes with the load are not in it; docs/concepts/ground.md says by how much that is off.
 """
 
 import math

@@ -70,7 +70,7 @@ class CanLink:
     def _single(self, found: list[Message], sender: str, signal: str) -> Message:
         if len(found) != 1:
             raise InputError(f"{self._settings.dbc}: {len(found)} messages of the node {sender} have the signal {signal}; let one have it: "
-                             "by it a command says what it answers, see docs/hil.md")
+                             "by it a command says what it answers, see docs/howto/hil.md")
         return found[0]
 
     def _reset(self) -> None:

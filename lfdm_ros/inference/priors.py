@@ -250,7 +250,7 @@ class Prior:
         """Returns the same prior for an unknown of the model that is searched as it is, not by its logarithm as a scale is.
 
         Data often know a sum of two unknowns and not each: in logarithms that straight ridge is bent, and populations of particles do
-        not follow a thin bent ridge (docs/sbc.md). Priors over several orders of magnitude stay in logarithms.
+        not follow a thin bent ridge (docs/concepts/sbc.md). Priors over several orders of magnitude stay in logarithms.
         """
         return replace(self, direct=KINDS[self.kind].narrow(self.values))
 

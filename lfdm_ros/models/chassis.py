@@ -91,7 +91,7 @@ def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, 
     front to each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13); `height`: of the unsprung masses."""
     static = static_loads(p, gravity)
 
-    def moment(mass, load, stiffness):
+    def moment(mass: Any, load: Any, stiffness: Any) -> Any:
         return p.unsprung_load_share * mass * height(p, load, stiffness)
 
     front = moment(p.unsprung_mass_front, static[0], p.tyre_vertical_stiffness_front)

@@ -201,11 +201,12 @@ class TyreForce:
 class Dynamics:
     """Changes and forces over a step of h seconds, or at an instant where h is 0.
 
-    changes: for each state but those of `Equations.motions` its derivative or, for one that is held or discrete, its new value;
-        `changes.wheels` has the same of each wheel.
-    forces: of each wheel that is reported.
-    late: of values that go with the velocities at the end of the step: late(x) gives them from a record in which those are new.
-    start: states that the step begins from, where they are not those that were given.
+    Attributes:
+        changes: for each state but those of `Equations.motions` its derivative or, for one that is held or discrete, its new value;
+            `changes.wheels` has the same of each wheel.
+        forces: of each wheel that is reported.
+        late: of values that go with the velocities at the end of the step: late(x) gives them from a record in which those are new.
+        start: states that the step begins from, where they are not those that were given.
     """
 
     changes: Record

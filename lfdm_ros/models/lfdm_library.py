@@ -1,6 +1,6 @@
 """Differences of the C++ library LFDM from physics: vehicles imported from its files have `conventions: lfdm`.
 
-Each class is one of the package's with what differs; docs/lfdm_differences.md says how much each of them matters.
+Each class is one of the package's with what differs; docs/concepts/lfdm_differences.md says how much each of them matters.
 """
 
 from collections.abc import Sequence
@@ -241,7 +241,7 @@ class LfdmAutomatic(Automatic):
 
 
 LFDM = Conventions(
-    "lfdm", "the choices of the C++ library, docs/lfdm_differences.md",
+    "lfdm", "the choices of the C++ library, docs/concepts/lfdm_differences.md",
     variants={RollChassis: LfdmRollChassis, ElevenDof: LfdmElevenDof, TwentyFourDof: LfdmTwentyFourDof, RelaxingTmeasy: LfdmRelaxingTmeasy,
               SteadyTmeasy: LfdmSteadyTmeasy, Gearbox: LfdmGearbox, Automatic: LfdmAutomatic},
     of_axles={RelaxingTmeasy: LfdmRelaxingAxle, SteadyTmeasy: LfdmSteadyAxle},

@@ -16,7 +16,7 @@ def build(m: Any, x_stem: str, y_stem: str, points: int) -> Any:
     """
     where, fmin, fmax = m.where, m.fmin, m.fmax
 
-    def prepare(p):
+    def prepare(p: Any) -> Any:
         xs, ys = ([getattr(p, f"{stem}_{i}") for i in range(points)] for stem in (x_stem, y_stem))
         widths = [after - before for before, after in pairwise(xs)]
         rises = [after - before for before, after in pairwise(ys)]
@@ -29,7 +29,7 @@ def build(m: Any, x_stem: str, y_stem: str, points: int) -> Any:
         bends = [after - before for before, after in pairwise(slopes)]
         return xs, value, origin, slopes[0], [(x, where(x < origin, origin, x), bend) for x, bend in zip(xs[1:], bends)]
 
-    def lookup(x, t):
+    def lookup(x: Any, t: Any) -> Any:
         xs, value, origin, slope, bends = t
         x = fmin(fmax(x, xs[0]), xs[-1])
         return value + slope * (x - origin) + sum(bend * (fmax(x, inner) - at) for inner, at, bend in bends)

@@ -16,7 +16,7 @@ from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 from lfdm_ros.models.fiala import GAIN, choose
 
-# The wheels are integrated explicitly: above this step [s] they begin to swing (docs/which_model.md).
+# The wheels are integrated explicitly: above this step [s] they begin to swing (docs/concepts/which_model.md).
 LARGEST_STEP = 2e-3
 # Added to the rolling speed [m/s]: slips stay finite at rest.
 TRANSPORT_SPEED_FLOOR = 0.01

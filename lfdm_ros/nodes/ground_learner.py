@@ -33,7 +33,7 @@ _LEARNS = given("learn_ground")
 
 
 class GroundLearner(Component):
-    """A learner of the friction by place, published as `ground/known` (docs/ground.md); it learns in a process of the lowest priority."""
+    """A learner of the friction by place, published as `ground/known` (docs/concepts/ground.md), in a process of the lowest priority."""
 
     NAME = "ground_learner"
     PARAMETERS = (

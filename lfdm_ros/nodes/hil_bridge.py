@@ -35,7 +35,7 @@ _STATUS_PERIOD = 0.5  # [s] of the wall clock
 
 
 class HilBridge(Component):
-    """Hardware in the loop, docs/hil.md."""
+    """Hardware in the loop, docs/howto/hil.md."""
 
     NAME = "hil_bridge"
     PARAMETERS = (

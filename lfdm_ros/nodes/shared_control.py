@@ -56,7 +56,7 @@ _REMEMBERED = 100_000  # cycle times
 
 
 class SharedControl(Component):
-    """An arbiter that answers states with `control/command`, and publishes its reasons on `shared_control/status` (docs/sharing.md).
+    """An arbiter that answers states with `control/command`, its reasons on `shared_control/status` (docs/concepts/sharing.md).
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
     the states' stamps are simulated time.

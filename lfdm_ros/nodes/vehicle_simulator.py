@@ -70,7 +70,7 @@ class VehicleSimulator(Component):
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
         Parameter("plant", "", "drive a vehicle that others simulate, instead of `model`, `tyre` and `physics_step`: a plant file, an "
-                               "FMU, or a registered plant (docs/plants.md); empty: no"),
+                               "FMU, or a registered plant (docs/howto/plants.md); empty: no"),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
         Parameter("publish_rate", 100.0, "states published per simulated second; a whole number of physics steps apart",

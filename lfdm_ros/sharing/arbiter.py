@@ -78,7 +78,7 @@ class SharedDecision:
 
 
 class AuthorityArbiter:
-    """Shares one vehicle. See `docs/sharing.md`."""
+    """Shares one vehicle. See `docs/concepts/sharing.md`."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[ThreatComponent] = (),
                  table: LimitTable | None = None, refused: Callable[[str], None] = lambda text: None) -> None:

@@ -27,9 +27,9 @@ class Fleet:
     kernel: HazardKernel
 
     @classmethod
-    def of(cls, model: Model, single: bool) -> Fleet:
-        """Returns the fleet of a model; single: with numbers of 32 bits."""
-        return cls(model, hazard_kernel(model, "float" if single else "double"))
+    def of(cls, model: Model, single: bool, backend: str = "cpu") -> Fleet:
+        """Returns the fleet of a model; single: with numbers of 32 bits; backend: cpu or gpu. Raises InputError: no GPU."""
+        return cls(model, hazard_kernel(model, "float" if single else "double", backend=backend))
 
     def parameters(self, vehicle: Vehicle, draws: Draws | None, uniform: np.ndarray, friction: tuple[float, float]) -> np.ndarray:
         """Returns parameters (NP, n), each column a vehicle.

@@ -44,7 +44,6 @@ ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # obstacles are considered out to 3 standard deviations of their position
 ROWS = 256  # of random numbers for obstacles
-PIECES = 8  # in which an intention's runs are shared out among cores
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 # Bounds on the accelerations of vehicles [m/s^2], which bound where an obstacle can matter.
 MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
@@ -68,6 +67,7 @@ class RiskSettings(Declared):
     sample: float = setting(0.05, "s", "time between looks at what is met", 0.005, 0.5)
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
+    backend: str = setting("cpu", "", "cpu, or gpu: NVIDIA's, which pays from some ten thousand runs on", choices=("cpu", "gpu"))
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
     intention: str = setting(FIRST_TO_CORRECT.name, "", "what the operator is taken to do: " + "; ".join(
         f"{kind.name}: {kind.description}" for kind in INTENTIONS.registered.values()) + "; without path and plan nothing counts after a "
@@ -167,13 +167,14 @@ class RiskRollouts:
     """Follows intentions of one vehicle; compiled on first use, allocated once. The same situation gives the same answer."""
 
     def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
-        """Makes the rollouts of a vehicle. Raises InputError: no such model, the vehicle lacks parameters of it, or it has other inputs
-        than a driver's."""
+        """Makes the rollouts of a vehicle. Raises InputError: no such model, the vehicle lacks parameters of it, it has other inputs than a
+        driver's, or the settings ask for a GPU and none is there."""
         self.settings = s = settings or RiskSettings()
         self.model = vehicle.model(s.model)
         if len(self.model.inputs) != len(INPUTS):
             raise InputError(f"model '{self.model.name}' has more inputs than the driver's; risk is of models that meet a plane")
-        self._fleets = [Fleet.of(model, s.single) for model in (tyre_models(vehicle, s.model) if s.tyres == ALL else [self.model])]
+        models = tyre_models(vehicle, s.model) if s.tyres == ALL else [self.model]
+        self._fleets = [Fleet.of(model, s.single, s.backend) for model in models]
         kernel = self._fleets[0].kernel
         lanes = self._lanes = kernel.lanes
         self._dtype: Any = kernel.dtype
@@ -385,7 +386,7 @@ class RiskRollouts:
         """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: a thread that has to wait for a core
         waits once, and the other threads take the rest meanwhile."""
         blocks, kinds = (end - first) // self._lanes, len(self._fleets)
-        pieces = max(min(blocks, PIECES) // kinds, 1) * kinds  # as many of each fleet
+        pieces = max(min(blocks, self._fleets[0].kernel.pieces) // kinds, 1) * kinds  # as many of each fleet
         bounds = [first + self._lanes * (blocks * i // pieces) for i in range(pieces + 1)]
         circles, first_circle, normal_rows, edges, first_edge = met
 

@@ -12,6 +12,7 @@ from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
 PRECISIONS = ("float64", "float32")
+MEMORY = 2**30  # bytes of parameters and states that are handed over at a time
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,11 @@ class BatchRollout:
         """(K,) sample times [s]."""
         return self._sampling.times
 
+    @property
+    def channels(self) -> int:
+        """Number C of reported states."""
+        return len(self._sampling.rows)
+
     def trajectories(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
         """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start.
 
@@ -168,9 +174,25 @@ class BatchRollout:
         table = self._inputs if inputs is None else self._in_order(inputs)
         if table.ndim == 3 and table.shape[2] != n:
             raise InputError(f"{n} runs with the inputs of {table.shape[2]}; give inputs for each run, or one for all")
-        parameters = np.repeat(common.base[:, None], n, axis=1)
-        parameters[common.columns] = theta.T
-        start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
+        starts = np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states)))
         run = self._compiled(separate_inputs=table.ndim == 3)
-        sums, kept = run(parameters, start, table, common.hold, common.substeps, common.h, common.rows, observed, keep)
-        return sums, np.empty((0, 0, 0)) if kept is None else kept
+
+        def part(first: int, end: int) -> tuple[np.ndarray, np.ndarray | None]:
+            parameters = np.repeat(common.base[:, None], end - first, axis=1)
+            parameters[common.columns] = theta[first:end].T
+            own = np.ascontiguousarray(table[..., first:end]) if table.ndim == 3 else table
+            return run(parameters, np.array(starts[first:end].T, order="C"), own, common.hold, common.substeps, common.h, common.rows,
+                       observed, keep)
+
+        size = max(1, MEMORY // (8 * (len(common.base) + starts.shape[1])))
+        if n <= size:
+            sums, kept = part(0, n)
+            return sums, np.empty((0, 0, 0)) if kept is None else kept
+        # Parameters of all vehicles at once are most of the memory that a large batch takes.
+        sums, whole = np.empty((n, shape[1])), np.empty((*shape, n if keep else 0))
+        for first in range(0, n, size):
+            end = min(first + size, n)
+            sums[first:end], kept = part(first, end)
+            if kept is not None:
+                whole[..., first:end] = kept.transpose(1, 2, 0)
+        return sums, whole.transpose(2, 0, 1) if keep else np.empty((0, 0, 0))

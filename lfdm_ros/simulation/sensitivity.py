@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import SensitivityKernel, cores, sensitivity_kernel
+from lfdm_ros.backends import SensitivityKernel, cores, gpu_sensitivity, in_parallel, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.simulation.batch import BatchRollout, check_names, checked_sampling
@@ -121,6 +121,49 @@ class SensitivityRollout:
         else:
             kernel = self._kernel(of_inputs=by_inputs is not None)
         return kernel.run(start, by_x0, p, by_theta, table, common.substeps, common.h, common.hold, by_inputs, common.rows)
+
+    def run_many(self, theta: ArrayLike, x0: ArrayLike, seeds_theta: ArrayLike, seeds_x0: ArrayLike,
+                 backend: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
+        """Returns N runs and their derivatives in D directions, the same for all.
+
+        Args:
+            theta: (N, P) parameters.
+            x0: (nx,) or (N, nx) states at the first sample.
+            seeds_theta: (P, D) d theta.
+            seeds_x0: (nx, D) d x0.
+            backend: cpu, run after run on all cores; or gpu, a thread for each run and direction.
+
+        Returns:
+            Trajectories (N, K, C) and derivatives (N, K, C, D). A run that diverged has numbers in them that are not finite.
+
+        Raises:
+            InputError: an array of another shape; a seed of an initial state that is not among `states`; no GPU.
+        """
+        common = self._sampling
+        values = np.atleast_2d(np.asarray(theta, float))
+        n, count, nx = len(values), np.asarray(seeds_theta).shape[-1], len(self.model.states)
+        starts = np.broadcast_to(np.asarray(x0, float), (n, nx))
+        by_theta, by_x0 = np.asarray(seeds_theta, float), np.asarray(seeds_x0, float)
+        _check_shape("theta", values, (n, len(common.parameters)))
+        _check_shape("seeds_theta", by_theta, (len(common.parameters), count))
+        _check_shape("seeds_x0", by_x0, (nx, count))
+        if backend == "gpu" and count:
+            if self._fixed.size and by_x0[self._fixed].any():
+                raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
+            p = np.repeat(common.base[:, None], n, axis=1)
+            p[common.columns] = values.T
+            kernel = gpu_sensitivity(common.model, common.parameters, self._states, common.prescribed)
+            return kernel.run(p, starts.T, by_theta, by_x0, self._inputs, common.hold, common.substeps, common.h, common.rows)
+        if backend not in ("cpu", "gpu"):
+            raise InputError(f"derivatives run on cpu or gpu, not on '{backend}'")
+        shape = (n, len(common.times), len(common.rows))
+        x, s = np.empty(shape), np.empty((*shape, count))
+
+        def work(i: int) -> None:
+            x[i], s[i] = self.run(values[i], starts[i], by_theta, by_x0)
+
+        in_parallel(work, n)
+        return x, s
 
     def _kernel(self, of_inputs: bool = False) -> SensitivityKernel:
         common = self._sampling

@@ -21,7 +21,7 @@ class OperatorSettings(Declared):
 
     ABOUT = "operator: "
 
-    cognition: str = setting("two_point", "", "how the operator decides, by its name in the registry (docs/sharing.md)")
+    cognition: str = setting("two_point", "", "how the operator decides, by its name in the registry (docs/concepts/sharing.md)")
     period: float = setting(0.01, "s", "between two commands: hands and feet move between the cognitive cycles", 0.002, 0.1)
     cognitive_cycle: float = setting(0.05, "s", "between two decisions, and how long one takes: a production of ACT-R", 0.01, 1.0)
 

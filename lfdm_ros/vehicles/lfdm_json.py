@@ -28,21 +28,21 @@ _BUILT_IN = "built into the library"
 _DEFAULT = "not in the file: the library's default"
 
 # JSON key -> parameter. Keys of one group are given all or none.
-_MASS = {"m": "sprung_mass", "jz": "yaw_inertia", "a": "cg_to_front_axle", "b": "cg_to_rear_axle", "h": "cg_height"}
-_UNSPRUNG = {"muf": "unsprung_mass_front", "mur": "unsprung_mass_rear"}
-_ROLL = {"jx": "roll_inertia", "cf": "track_front", "cr": "track_rear", "hrcf": "roll_centre_drop_front", "hrcr": "roll_centre_drop_rear"}
-_ROLL_STIFFNESS = {"jxz": "roll_yaw_inertia", "krof": "roll_stiffness_front", "kror": "roll_stiffness_rear",
+MASS = {"m": "sprung_mass", "jz": "yaw_inertia", "a": "cg_to_front_axle", "b": "cg_to_rear_axle", "h": "cg_height"}
+UNSPRUNG = {"muf": "unsprung_mass_front", "mur": "unsprung_mass_rear"}
+ROLL = {"jx": "roll_inertia", "cf": "track_front", "cr": "track_rear", "hrcf": "roll_centre_drop_front", "hrcr": "roll_centre_drop_rear"}
+ROLL_STIFFNESS = {"jxz": "roll_yaw_inertia", "krof": "roll_stiffness_front", "kror": "roll_stiffness_rear",
                    "brof": "roll_damping_front", "bror": "roll_damping_rear"}
-_PITCH = {"jy": "pitch_inertia"}
-_WHEEL = {"jw": "wheel_inertia", "r0": "wheel_radius"}
-_ROLLING = {"rr": "rolling_resistance_coefficient", "rdyncoPn": "rolling_radius_weight_nominal",
+PITCH = {"jy": "pitch_inertia"}
+WHEEL = {"jw": "wheel_inertia", "r0": "wheel_radius"}
+ROLLING = {"rr": "rolling_resistance_coefficient", "rdyncoPn": "rolling_radius_weight_nominal",
             "rdyncoP2n": "rolling_radius_weight_double"}
-_LOADS = {"pn": "tyre_nominal_load", "pnmax": "tyre_maximum_load"}
+LOADS = {"pn": "tyre_nominal_load", "pnmax": "tyre_maximum_load"}
 _QUANTITIES = {"df{}0": "slope", "f{}m": "peak_force", "s{}m": "peak_slip", "f{}s": "sliding_force", "s{}s": "sliding_slip"}
-_FORCE_TABLE = {key.format(letter) + suffix: f"tmeasy_{axis}_{quantity}_{load}"
+FORCE_TABLE = {key.format(letter) + suffix: f"tmeasy_{axis}_{quantity}_{load}"
                 for letter, axis in (("x", "longitudinal"), ("y", "lateral")) for key, quantity in _QUANTITIES.items()
                 for suffix, load in (("Pn", "nominal"), ("P2n", "double"))}
-_CARCASS = {"cx": "carcass_stiffness_longitudinal", "cy": "carcass_stiffness_lateral",
+CARCASS = {"cx": "carcass_stiffness_longitudinal", "cy": "carcass_stiffness_lateral",
             "dx": "carcass_damping_longitudinal", "dy": "carcass_damping_lateral"}
 _COULOMB = {"vCoulomb": ("coulomb_speed", 1.0), "frblendBegin": ("coulomb_blend_begin", 1.0), "frblendEnd": ("coulomb_blend_end", 3.0)}
 _SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity", "inflationPressureDesign",
@@ -51,10 +51,10 @@ _SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity"
 # All keys of each kind of file; step, c0, c1, the width of a tyre and what the library computes anew (fzRdynco, rdyncoCrit) say nothing.
 _IGNORED = ("step", "c0", "c1", "width", "fzRdynco", "rdyncoCrit")
 _KEYS = {
-    "vehicle": (*_MASS, *_UNSPRUNG, *_ROLL, *_ROLL_STIFFNESS, *_PITCH, "nonLinearSteer", "steerMap", "maxSteer", "crankInertia",
+    "vehicle": (*MASS, *UNSPRUNG, *ROLL, *ROLL_STIFFNESS, *PITCH, "nonLinearSteer", "steerMap", "maxSteer", "crankInertia",
                 "upshiftRPM", "downshiftRPM", "gearRatios", "shiftMap", "torqueMap", "lossesMap", "tcBool", "capacityFactorMap",
                 "torqueRatioMap", "maxBrakeTorque", "throttleMod", "4wd", "rearWheels"),
-    "tyre": (*_WHEEL, *_ROLLING, *_LOADS, "kt", *_FORCE_TABLE, *_CARCASS, "highLevelParams", *_COULOMB, *_SIZE),
+    "tyre": (*WHEEL, *ROLLING, *LOADS, "kt", *FORCE_TABLE, *CARCASS, "highLevelParams", *_COULOMB, *_SIZE),
     "suspension": ("ks", "bs"),
 }
 
@@ -202,10 +202,10 @@ def _unknown(node: dict[str, Any], kind: str, path: Path) -> list[str]:
 
 
 def _read_chassis(file: _Reader) -> None:
-    file.take(_MASS)
-    file.take(_UNSPRUNG, factor=2.0, note=", both wheels")
+    file.take(MASS)
+    file.take(UNSPRUNG, factor=2.0, note=", both wheels")
     file.put("unsprung_load_share", UNSPRUNG_LOAD_SHARE, _BUILT_IN)
-    for keys in (_ROLL, _ROLL_STIFFNESS, _PITCH):
+    for keys in (ROLL, ROLL_STIFFNESS, PITCH):
         file.take_if_begun(keys)
 
 
@@ -254,20 +254,20 @@ def _read_steering_and_brakes(file: _Reader) -> None:
 
 def _read_tyre(file: _Reader) -> str:
     """Reads the tyre; returns the name of the tyre model that the file is for."""
-    file.take(_WHEEL)
-    file.take(_ROLLING)
+    file.take(WHEEL)
+    file.take(ROLLING)
     by_size = file.flag("highLevelParams", default=False)
-    relaxation = not by_size and any(key in file.node for key in _CARCASS)
+    relaxation = not by_size and any(key in file.node for key in CARCASS)
     if by_size:
         _read_size(file)
         file.take({"mu": "friction_scale"})
     else:
-        file.take(_LOADS)
-        file.take(_FORCE_TABLE)
+        file.take(LOADS)
+        file.take(FORCE_TABLE)
         for axle in ("front", "rear"):
             file.take({"kt": f"tyre_vertical_stiffness_{axle}"})
         if relaxation:
-            file.take(_CARCASS)
+            file.take(CARCASS)
             file.put("friction_scale", 1.0, _BUILT_IN)
         else:
             file.put("friction_scale", ROAD_FRICTION, _DEFAULT)

@@ -23,9 +23,10 @@ ROW = {name: i for i, name in enumerate(RESULTS)}
 class Runs:
     """Arguments of the kernel for vehicles that start alike, each with steering and pedal of its own (K, 2, N)."""
 
-    def __init__(self, model="eight_dof", real="double", lanes=8, rates=(FAR, FAR, FAR), seed=1, vehicle=HMMWV):
+    def __init__(self, model="eight_dof", real="double", lanes=8, rates=(FAR, FAR, FAR), seed=1, vehicle=HMMWV,
+                 backend="cpu"):
         self.vehicle, self.model = vehicle, vehicle.model(model)
-        self.kernel = hazard_kernel(self.model, real, lanes)
+        self.kernel = hazard_kernel(self.model, real, lanes, backend)
         self.start = initial_state(self.model, vehicle, vx=SPEED)
         self.starts = np.repeat(self.start[:, None], COUNT, axis=1)
         rng = np.random.default_rng(seed)
@@ -223,3 +224,22 @@ def test_rollouts_and_judges_agree_on_a_spin() -> None:
     for vx, vy in rng.uniform(-20.0, 20.0, (500, 2)).tolist():
         assert (sideslip(vx, vy) >= SPIN) == (abs(vy) >= math.tan(SPIN) * max(abs(vx), SLOW))
     assert sideslip(0.1, 0.5) < SPIN < sideslip(0.1, 2.0) and sideslip(-8.0, 0.0) == 0.0  # creeps, slides, backs
+
+
+@pytest.mark.parametrize("model", ["eight_dof", "eight_dof/tmeasy", "eighteen_dof/tmeasy"])
+@pytest.mark.parametrize("real, bound", [("double", 1e-10), ("float", 1e-4)])
+def test_a_gpu_finds_the_same(gpu, model, real, bound):
+    """All that a run keeps: circles that are drawn, borders, loads, spins. Single precision may see a touch at its edge otherwise."""
+    circle, normals = Circle(20.0, 3.0, 0.5), np.random.default_rng(2).normal(size=(1, NORMALS, COUNT))
+    circles = [np.array([(circle.x, circle.y, circle.radius, 0.4, 0.3 * t)]) for t in TIMES]
+    edges = edge_rows(Polygon([(25.0, -3.0), (32.0, -6.0), (31.0, -7.0)], 0.0, 0.1), 1.0)
+    ours, theirs = (Runs(model, real, lanes=lanes, rates=(1.0, 2.0, 3.0), backend=backend).follow(circles, edges, normals)
+                    for lanes, backend in ((1, "gpu"), (8, "cpu")))
+    for name in ("clearance", "room", "least_load", "steady", "finite"):
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=bound, atol=bound * 10.0, err_msg=name)
+    since = {"hit_at": "clearance", "left_at": "room", "lifted_at": "least_load", "spun_at": "steady"}
+    for name, measure in since.items():
+        sure = np.abs(theirs[measure]) > 100.0 * bound
+        np.testing.assert_allclose(ours[name][sure], theirs[name][sure], rtol=1e-6, err_msg=name)
+    assert (theirs["hit_at"] < FAR).any() and (theirs["hit_at"] == FAR).any()
+    assert gpu.counts()["launches"] == 1

@@ -157,7 +157,7 @@ def test_what_is_wrong_with_a_survey_is_named(recipe: Path, tmp_path: Path, text
     (["calibrate", "{recipe}", "--out", "out"], "--survey is missing"), (["calibrate", "{recipe}", "--survey", "x"], "--out is missing"),
     (["calibrate", "{recipe}", "--bag", "b"], "--bag: a recipe of a friction field has no use for it"),
     (["calibrate", "{recipe}", "--sampler", "nuts"], "--sampler: a recipe of a friction field"),
-    (["calibrate", "{recipe}", "--survey", "none.csv", "--out", "out"], "none.csv: not readable survey"),
+    (["calibrate", "{recipe}", "--survey", "none.csv", "--out", "out"], "none.csv: no such file"),
     (["calibrate", "hmmwv_demo", "--survey", "x"], "--survey: hmmwv_demo is no recipe of a friction field"),
     (["calibrate", "hmmwv_demo", "--out", "x"], "--bag BAG is missing"),
     (["sbc", "{recipe}", "--stage", "field", "--out", "out"], "--stage: a recipe of a friction field"),

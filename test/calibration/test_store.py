@@ -108,7 +108,7 @@ def test_a_damaged_journal_is_said_and_kept(tmp_path: Path) -> None:
 
 def test_what_is_no_calibration_is_refused(tmp_path: Path) -> None:
     store = PosteriorStore(tmp_path / "store").writer()
-    with pytest.raises(InputError, match=r"summary\.json: not readable"):
+    with pytest.raises(InputError, match=r"summary\.json: no such file"):
         store.add(tmp_path)
     assert store.versions() == [] and not list((tmp_path / "store/versions").iterdir())
 

@@ -1,4 +1,4 @@
-"""What docs/extending.md promises, from a folder outside the package."""
+"""What docs/howto/extending.md promises, from a folder outside the package."""
 
 import json
 import os
@@ -616,7 +616,7 @@ def test_a_back_end_for_batches_in_one_file(outside):
     done = outside("numpy_backend.py", code=BATCHES)
     *differences, unknown = done.stdout.splitlines()
     assert len(differences) == 3 and max(float(number) for line in differences for number in line.split()) < 1e-12
-    assert unknown == "LFDM_BACKEND: back end 'numpi' is unknown (did you mean 'numpy'?); choose one of: cpu, numpy"
+    assert unknown == "LFDM_BACKEND: back end 'numpi' is unknown (did you mean 'numpy'?); choose one of: cpu, gpu, auto, numpy"
 
 
 SHARES = """

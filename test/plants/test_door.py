@@ -68,7 +68,7 @@ def test_a_plant_that_does_not_fit_is_one_line(changed, said):
 
 
 def test_unknown_plants_are_one_line(tmp_path):
-    for source, said in (("our_owm", "did you mean 'our_own'"), (str(tmp_path / "none.yaml"), "not readable YAML"),
+    for source, said in (("our_owm", "did you mean 'our_own'"), (str(tmp_path / "none.yaml"), "none.yaml: no such file"),
                          (str(tmp_path / "none.fmu"), "No such file")):
         with pytest.raises(InputError, match=said):
             open_plant(source, HMMWV)

@@ -57,7 +57,7 @@ def test_a_foreign_vehicle_moves_in_our_axes_and_units(tmp_path, fmi):
 
 
 def test_the_plant_file_of_the_documentation_fits_it(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "plants.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "plants.md").read_text(encoding="utf-8")
     (tmp_path / "plant.yaml").write_text(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     write_fmu(tmp_path / "vehicle.fmu")
     found = check_plant(open_plant(str(tmp_path / "plant.yaml"), HMMWV))

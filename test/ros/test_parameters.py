@@ -24,7 +24,7 @@ from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.units import to_si
 
 RECORDS = {"controller": SETTINGS, "lattice": LATTICE, "tracker": TRACKER, "lidar": LIDAR}
-DOCUMENT = Path(__file__).parents[2] / "docs" / "parameters.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "parameters.md"
 
 
 def all_parameters() -> list[Parameter]:

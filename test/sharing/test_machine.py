@@ -26,7 +26,7 @@ ALL = [MachineInputs(*parts) for parts in product(MODES, Presence, Presence, Pre
 
 
 def test_the_documentation_has_the_table_that_the_code_uses():
-    assert markdown() in (Path(__file__).resolve().parents[2] / "docs" / "sharing.md").read_text(encoding="utf-8")
+    assert markdown() in (Path(__file__).resolve().parents[2] / "docs" / "concepts" / "sharing.md").read_text(encoding="utf-8")
 
 
 def test_whatever_is_seen_one_row_holds_and_each_row_is_reached():

@@ -173,3 +173,36 @@ def test_what_is_refused(place: int, value: np.ndarray, message: str) -> None:
     arguments[place] = value
     with pytest.raises(InputError, match=message):
         rollout("linear_single_track").run(*arguments)
+
+
+@pytest.mark.parametrize(("model", "prescribed"), [("linear_single_track", ()), ("eight_dof", ("vx",)), ("twenty_four_dof", ())])
+@pytest.mark.parametrize("memory", [2**30, 2**21])
+def test_many_runs_on_a_gpu_as_one_by_one(gpu, model: str, prescribed: tuple[str, ...], memory: int) -> None:
+    """Each run and direction in a thread; also where they go over in chunks."""
+    gpu.set(memory=memory)
+    several = rollout(model, prescribed=prescribed, channels=["vx", "vy", "yaw_rate"])
+    (theta, x0), (d_theta, d_x0, _) = point(model), seeds(model)
+    thetas = theta * np.random.default_rng(5).uniform(0.9, 1.1, (7, 3))
+    starts = np.repeat(x0[None], 7, axis=0)
+    starts[:, [f.name for f in VEHICLE.model(model).states].index("vy")] += np.linspace(-0.1, 0.1, 7)
+    ours, theirs = (several.run_many(thetas, starts, d_theta[:, :6], d_x0[:, :6], backend) for backend in ("gpu", "cpu"))
+    for a, b in zip(ours, theirs):
+        scale = np.abs(b).max(axis=(0, 1), keepdims=True) + 1e-12
+        assert a.shape == b.shape and (np.abs(a - b) / scale).max() < 1e-11
+    assert ours[1].shape == (7, len(TIMES), 3, 6)
+    x, s = several.run(thetas[3], starts[3], d_theta[:, :6], d_x0[:, :6])
+    np.testing.assert_array_equal(theirs[0][3], x)
+    np.testing.assert_array_equal(theirs[1][3], s)
+    assert gpu.counts()["launches"] >= 1
+
+
+def test_many_runs_say_what_is_wrong() -> None:
+    single = rollout("linear_single_track", states=["vy"])
+    (theta, x0), (d_theta, d_x0, _) = point("linear_single_track"), seeds("linear_single_track")
+    for backend in ("cpu", "gpu"):
+        with pytest.raises(InputError, match="seeds_x0 changes a state that is not among: vy"):
+            single.run_many(theta, x0, d_theta, d_x0, backend)
+    with pytest.raises(InputError, match="derivatives run on cpu or gpu, not on 'auto'"):
+        single.run_many(theta, x0, d_theta, d_x0, "auto")
+    with pytest.raises(InputError, match="seeds_theta has shape"):
+        single.run_many(theta, x0, d_theta[:2], d_x0)

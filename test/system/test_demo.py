@@ -78,7 +78,7 @@ def test_a_drive_that_a_signal_ends_is_no_lost_message(tmp_path: Path, monkeypat
 
 def test_the_bags_alone_for_a_first_calibration_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                         capfd: pytest.CaptureFixture[str]) -> None:
-    """As in the README: folders of bags to fit and to hold out, and the commands that follow, of which `--check` knows all it needs."""
+    """As docs/howto/commands.md has it: bags to fit and to hold out, and the commands that follow; `--check` knows all it needs."""
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--record-only", "drives"]) == 0
     shown = capfd.readouterr().out

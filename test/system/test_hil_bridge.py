@@ -175,7 +175,7 @@ def test_configurations_that_cannot_be(graph: Any, parameters: dict[str, Any], w
 
 
 def test_the_stack_in_processes_against_the_example_device(tmp_path: Path) -> None:
-    """As docs/hil.md tells it: `lfdm up hil --processes` on a CAN bus, and the report of what it has recorded."""
+    """As docs/howto/hil.md tells it: `lfdm up hil --processes` on a CAN bus, and the report of what it has recorded."""
     bag, port = tmp_path / "drive", str(free_port())
     device = subprocess.Popen([sys.executable, str(share_directory() / "examples" / "can_device.py"), "--port", port, "--seconds", "120"],
                               stdout=subprocess.PIPE, text=True)

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import import_lfdm, load_vehicle, save_vehicle
 
@@ -248,4 +249,48 @@ def test_wrong_files(tmp_path, vehicle, tyre, suspension, words):
 
 
 def test_missing_file(tmp_path):
-    refused((tmp_path / "none.json", tmp_path / "none.json"), "none.json: not readable JSON")
+    refused((tmp_path / "none.json", tmp_path / "none.json"), "none.json: no such file, which should be JSON")
+
+
+# -- And back -------------------------------------------------------------------------------------------------------------------
+
+
+def returned(vehicle, folder):
+    """A vehicle through the library's files, by the command."""
+    save_vehicle(vehicle, folder / "car.yaml")
+    assert main(["vehicle", "lfdm", str(folder / "car.yaml"), "--out", str(folder / "json")]) == 0
+    paths = [folder / "json" / f"{name}.json" for name in ("vehicle", "tmeasy", "tmeasyNr", "suspension")]
+    return import_lfdm(*(path for path in paths if path.exists()))
+
+
+@pytest.mark.parametrize("place, vehicle, tyre", [case for case in CASES if case[2] == "tmeasy"])
+def test_what_came_from_the_library_goes_back_to_it(folder, tmp_path, capsys, place, vehicle, tyre):
+    """Every parameter, and without a note."""
+    paths = [folder / place / f"{name}.json" for name in (vehicle, tyre, "suspension")]
+    imported, _ = import_lfdm(*(path for path in paths if path.exists()))
+    again, notes = returned(imported, tmp_path)
+    assert notes == [] and "note" not in capsys.readouterr().err
+    assert again.parameters.keys() == imported.parameters.keys()
+    assert dict(again.parameters) == pytest.approx(dict(imported.parameters), rel=1e-12)
+    assert again.default_tyre == imported.default_tyre
+
+
+def test_a_steering_map_and_one_driven_axle_go_back(tmp_path, capsys):
+    """A tyre by size becomes the table that it stands for; its friction has no place in it."""
+    imported, _ = import_lfdm(*write(tmp_path, {**SMALL, "4wd": False, "rearWheels": True, "crankInertia": 0.1}))
+    again, _ = returned(imported, tmp_path)
+    told = capsys.readouterr().err
+    assert "friction_scale: 0.8 is built into the library, 0.9 has no place in its files" in told
+    kept = {name: value for name, value in imported.parameters.items() if name != "friction_scale"}
+    assert {name: again.parameters[name] for name in kept} == pytest.approx(kept, rel=1e-12)
+
+
+def test_what_the_library_cannot_be_given_is_said(tmp_path, capsys):
+    vehicle = load_vehicle("sedan").replace(brake_torque_front=3000.0, brake_torque_rear=2000.0, front_drive_share=0.3)
+    save_vehicle(vehicle, tmp_path / "car.yaml")
+    assert main(["vehicle", "lfdm", str(tmp_path / "car.yaml"), "--out", str(tmp_path / "json")]) == 0
+    told = capsys.readouterr().err
+    assert "brake_torque: the library has one for both axles; 3000 and 2000 became their mean" in told
+    assert "front_drive_share: 0.3 became 0.5" in told
+    assert main(["vehicle", "lfdm", "genesis", "--out", str(tmp_path / "other")]) == 2
+    assert "vehicle 'genesis' is none of LFDM's: it lacks" in capsys.readouterr().err and not (tmp_path / "other").exists()

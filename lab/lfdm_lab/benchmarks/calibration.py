@@ -57,10 +57,11 @@ WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 # -- The problem ----------------------------------------------------------------------------------------------------
 
 def reference_folder(name: str) -> Path:
-    """Returns the folder of a set of published data; README.md says where each comes from. Raises InputError: it is not there."""
+    """Returns the folder of a set of published data, as docs/tutorials/recordings.md lists them. Raises InputError: it is not there."""
     root = Path(os.environ.get("LFDM_REFERENCE_DATA", share_directory() / ".." / "shared" / "data")).resolve()
     if not (root / name).is_dir():
-        raise InputError(f"no reference data {root / name}; set LFDM_REFERENCE_DATA to the folder that has {name} (see README.md)")
+        raise InputError(f"no reference data {root / name}; set LFDM_REFERENCE_DATA to the folder that has {name} "
+                         "(docs/tutorials/recordings.md)")
     return root / name
 
 

@@ -1,4 +1,4 @@
-"""measure what the README claims; the measurements are lfdm_lab/benchmarks/NAME.py"""
+"""measure what docs/reference/figures.md claims; the measurements are lfdm_lab/benchmarks/NAME.py"""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
     parser.add_argument("--peer", action="append", nargs="?", const="", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
                         help="models: run this program in turn with ours and report the ratio of the times; repeatable; without a command: "
-                        "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/lfdm_differences.md)")
+                        "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/concepts/lfdm_differences.md)")
     parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
     parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt)")

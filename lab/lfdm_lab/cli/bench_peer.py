@@ -79,8 +79,8 @@ def library_peers(only: str = "*") -> list[Peer]:
     program = shutil.which(LIBRARY)
     if program is None:
         raise InputError(f"--peer: no program {LIBRARY} on the PATH, which runs the C++ library LFDM: build wheeled_vehicle_models of "
-                         "github.com/uwsbel/low-fidelity-dynamic-models and a program around it (docs/lfdm_differences.md#its-speed), or "
-                         "name another one: --peer 'MODEL/TYRE/RUN=COMMAND {inputs}'")
+                         "github.com/uwsbel/low-fidelity-dynamic-models and a program around it "
+                         "(docs/concepts/lfdm_differences.md#its-speed), or name another one: --peer 'MODEL/TYRE/RUN=COMMAND {inputs}'")
     chosen = [name for name in _OF_LIBRARY if fnmatch(name, only)]
     if not chosen:
         raise InputError(f"--peer: the library has none of --only {only}; it has {', '.join(_OF_LIBRARY)}")

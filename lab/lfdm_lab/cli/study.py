@@ -23,6 +23,7 @@ from lfdm_lab.cli import study_control
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import sbc
 from lfdm_ros.cli.calibrate import read_options
+from lfdm_ros.cli.common import add_backend
 from lfdm_ros.errors import InputError
 
 EPILOG = """example:
@@ -81,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
+    add_backend(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
     sbc.add_own_arguments(parser)
     study_control.add_arguments(parser)

@@ -1,5 +1,5 @@
-"""Errors of the simpler models against the one with 24 degrees of freedom, and of each model against a fine step; docs/which_model.md has
-the tables."""
+"""Errors of the simpler models against the one with 24 degrees of freedom, and of each model against a fine step; the tables are in
+docs/concepts/which_model.md."""
 
 import numpy as np
 from scipy.optimize import brentq

@@ -129,7 +129,7 @@ def test_hidden_fields_are_found_where_the_vehicle_drove() -> None:
         assert one.lost < 0.01  # far beside the way the prior is left
     z = np.concatenate([one.z for one in fields])
     assert len(z) > 200
-    # Four drives, on each of which errors go together; docs/ground.md has the coverage of twenty.
+    # Four drives, on each of which errors go together; docs/concepts/ground.md has the coverage of twenty.
     assert 0.8 < np.mean(np.abs(z) < 1.645) < 0.98
 
 

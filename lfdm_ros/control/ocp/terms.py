@@ -254,10 +254,10 @@ def build(m: Any, layout: ProblemLayout) -> Any:
     end (`end`) and its `duration` [s]. Terms find there also `path`, the errors from it (lateral, longitudinal [m], heading [rad]), and
     `road_steering`, the steering at the wheels.
     """
-    def inputs(steering, pedal):
+    def inputs(steering: Any, pedal: Any) -> tuple[Any, Any, Any]:
         return steering, m.fmax(pedal, 0.0), m.fmax(-pedal, 0.0)
 
-    def completed(stage):
+    def complete(stage: Any) -> None:
         # The path next to the stage's point is a parabola: distance and heading are exact to second order.
         z, c = stage.z, stage.c
         dx, dy = z.x - c.path_x, z.y - c.path_y
@@ -265,14 +265,13 @@ def build(m: Any, layout: ProblemLayout) -> Any:
         stage.path = m.namespace(lateral=c.path_cos * dy - c.path_sin * dx - 0.5 * c.path_curvature * longitudinal * longitudinal,
                                  heading=z.yaw - c.path_yaw - c.path_curvature * longitudinal, longitudinal=longitudinal)
         stage.road_steering = z.road_steering if layout.lag else z.steering
-        return stage
 
-    def residuals(stage):
-        completed(stage)
+    def residuals(stage: Any) -> tuple[Any, ...]:
+        complete(stage)
         return tuple(term.residual(m, stage) for term in layout.terms)
 
-    def rows(stage):
-        completed(stage)
+    def rows(stage: Any) -> tuple[Any, ...]:
+        complete(stage)
         return tuple(constraint.row(m, stage) for constraint in layout.constraints)
 
     return m.namespace(inputs=inputs, residuals=residuals, rows=rows)

@@ -7,6 +7,7 @@ not change sides.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -280,7 +281,7 @@ def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         system = np.diag(weights) + matmul(inner.T, inner)
         knots = solve(system, weights[:, None] * knots - matmul(inner.T, ghost * whole[:1]))
     start, end = np.eye(n + 2)[-1], np.zeros(n + 2)
-    ends: tuple = ((1, start), (2, end))
+    ends: Any = ((1, start), (2, end))
     curve = CubicSpline(np.arange(n + 1.0), knots, bc_type=ends)
     at = np.arange(n * SAMPLES_PER_STATION + 1) / SAMPLES_PER_STATION
     return curve(at), curve(at, 1), curve(at, 2)

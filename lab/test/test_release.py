@@ -1,0 +1,95 @@
+"""Files that a release and a forge need say the same as the package: versions, commands, stacks, the line for pip."""
+
+import importlib.metadata
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lfdm_ros
+from lfdm_lab.cli_page import parser_of
+from lfdm_ros.stacks.stack import load_stack
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_one_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    lab = re.search(r'^version = "(.+)"$', (ROOT / "lab" / "pyproject.toml").read_text(), re.MULTILINE)
+    assert lab and citation["version"] == lab[1] == lfdm_ros.__version__
+    assert citation["cff-version"] == "1.2.0" and {"title", "message", "authors", "license"} <= citation.keys()
+
+
+def test_the_change_log_is_one() -> None:
+    """Keep a Changelog: the unreleased part first, then versions, the newest first, each dated but the first of all."""
+    titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert titles[0] == "[Unreleased]" and f"[{lfdm_ros.__version__}]" in titles[1]
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\](?: - \d{4}-\d\d-\d\d)?", title) for title in titles[1:])
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_calls_what_there_is(path: Path) -> None:
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    lines = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    if path.stem == "nightly":
+        fuzzed = next(line for line in lines if "fuzz" in line)
+        lines += [fuzzed.replace("${{ matrix.command }}", command) for command in jobs["fuzz"]["strategy"]["matrix"]["command"]]
+        lines.remove(fuzzed)
+    assert lines
+    for line in lines:
+        words = shlex.split(line)
+        program = words[0].removeprefix(".venv/bin/")
+        if program == "make":
+            assert words[1] in TARGETS, line
+        elif program == "lfdm":
+            parser_of(words[1]).parse_args(words[2:])
+        else:
+            assert not program.startswith((".ci/", "src/")) or (ROOT / program.removeprefix("src/lfdm_ros/")).is_file(), line
+    pythons = [job["strategy"]["matrix"]["python"] for job in jobs.values() if "python" in job.get("strategy", {}).get("matrix", {})]
+    assert all(versions == ["3.10", "3.11", "3.12", "3.13"] for versions in pythons)
+
+
+def test_before_a_commit_runs_what_lint_runs() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    run = {re.sub(r" --\S+", "", line) for line in re.findall(r"\$\(VENV\)/bin/(.+)", recipe)}
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {re.sub(r" --\S+", "", hook["entry"].removeprefix(".venv/bin/")) for hook in hooks} == run
+
+
+def test_containers_have_the_packages_of_the_page_and_stacks_that_load() -> None:
+    line = re.search(r"^ +(pip install --only-binary :all: .+)$", (ROOT / "docs" / "howto" / "install.md").read_text(), re.MULTILINE)
+    script = ROOT / "docker" / "workspace"
+    assert line and line[1] in script.read_text().splitlines()
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
+    assert list(services) == ["simulator", "controller", "cockpit"]
+    nodes = []
+    for service in services.values():
+        name, *words = shlex.split(service["command"].removeprefix("lfdm "))
+        arguments = parser_of(name).parse_args(words)
+        if name == "up":
+            nodes += [node.executable for node in load_stack(ROOT / words[0].removeprefix("src/lfdm_ros/")).nodes]
+        else:
+            assert arguments.attach
+    shared = [node.executable for node in load_stack("shared_human").nodes]
+    assert sorted(nodes) == sorted(shared)
+    json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+
+
+def test_the_bill_of_materials_has_what_is_locked_for_this_machine() -> None:
+    done = subprocess.run([sys.executable, "-m", "lfdm_lab.sbom"], capture_output=True, text=True, check=True)
+    made = json.loads(done.stdout)
+    versions = {part["name"]: part["version"] for part in made["components"]}
+    assert made["bomFormat"] == "CycloneDX" and len(versions) == len(made["components"]) > 100
+    for name in ("numpy", "casadi", "pymc", "ros-rclpy"):
+        assert versions[name] == importlib.metadata.version(name)
+    assert all(part["hashes"] and part["licenses"][0]["license"]["name"] for part in made["components"])
+    lost = [part["name"] for part in made["components"] if part["licenses"][0]["license"]["name"] == "unknown"]
+    assert len(lost) < 0.05 * len(versions), lost
