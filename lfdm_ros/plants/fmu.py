@@ -55,7 +55,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Link:
+class FmuLink:
     """An output that is an input of another FMU: target = factor * source + offset, in the units of both."""
 
     source: Variable
@@ -92,11 +92,11 @@ class Fmu:
 
     @property
     def parts(self) -> Mapping[str, Fmu]:
-        """FMUs by name, as `ssp.System` has several."""
+        """FMUs by name, as `ssp.FmuSystem` has several."""
         return {"": self}
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[FmuLink, ...]:
         """Connections between them."""
         return ()
 

@@ -176,7 +176,7 @@ class Instance:
             self._function("FreeInstance", None)(slave)
 
     def do_step(self, span: float, steps: int) -> None:
-        """Advances by a time [s] of so many steps."""
+        """Advances by a time [s], counted as `steps`."""
         now = c_double(self.count * self._step)
         if self.version == 2:
             self.call("DoStep", now, c_double(span), c_int(1))
@@ -216,7 +216,7 @@ class Group:
         return found
 
 
-class System:
+class ConnectedInstances:
     """An FMU, or several whose outputs are inputs of each other: what one shows at the end of a step, another gets in the next."""
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -276,12 +276,12 @@ class System:
 
 def serve(parent: socket.socket, task: dict[str, Any]) -> None:
     """Answers requests until the parent is gone."""
-    system: System | None = None
+    system: ConnectedInstances | None = None
     while message := parent.recv(LARGEST):
         request, steps = HEAD.unpack_from(message)
         numbers = struct.unpack_from(f"<{(len(message) - HEAD.size) // 8}d", message, HEAD.size)
         try:
-            system = system or System(task)
+            system = system or ConnectedInstances(task)
             if request == RESET:
                 system.reset(numbers)
             else:

@@ -35,7 +35,7 @@ from lfdm_ros.models.declaration import INPUTS, OUTPUTS
 from lfdm_ros.plants.fmu import Fmu, Scale, Variable, read_fmu
 from lfdm_ros.plants.fmu_process import FmuProcess
 from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, WrongStart, require_outputs
-from lfdm_ros.plants.ssp import System, read_ssp
+from lfdm_ros.plants.ssp import FmuSystem, read_ssp
 from lfdm_ros.units import unit_scale
 
 KEYS = (
@@ -154,7 +154,7 @@ class _Reader:
         self.items, self.where = documents.mapping(dict(items), where, ("fmu",), names(KEYS)), where
         folder = Path(where).parent
         path = folder / documents.text(self.items["fmu"], f"{where}: fmu")
-        self.fmu: Fmu | System = read_ssp(path) if path.suffix == ".ssp" else read_fmu(path)
+        self.fmu: Fmu | FmuSystem = read_ssp(path) if path.suffix == ".ssp" else read_fmu(path)
         self.constants = read_constants(self._section("constants"), f"{where}: constants")
         self.named: dict[str, tuple[Variable, Scale]] = {}
         for name, value in self._section("variables").items():

@@ -18,7 +18,7 @@ from lfdm_ros.plants import fmu_child
 from lfdm_ros.plants.fmu import Fmu, Variable
 from lfdm_ros.plants.fmu_child import HEAD, LARGEST
 from lfdm_ros.plants.plant import PlantFailed
-from lfdm_ros.plants.ssp import System
+from lfdm_ros.plants.ssp import FmuSystem
 
 _CHILD = "lfdm_ros.plants.fmu_child"
 _GRACE = 1.0  # [s] for a process to end by itself
@@ -27,7 +27,7 @@ _GRACE = 1.0  # [s] for a process to end by itself
 class FmuProcess:
     """An FMU, or a system of several, in a process of its own, which is started by `reset` and again after a crash."""
 
-    def __init__(self, fmu: Fmu | System, step: float, timeout: float, parameters: Sequence[tuple[Variable, float]],
+    def __init__(self, fmu: Fmu | FmuSystem, step: float, timeout: float, parameters: Sequence[tuple[Variable, float]],
                  start: Sequence[Variable], inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
         """Unpacks the FMU.
 

@@ -16,19 +16,19 @@ from xml.etree.ElementTree import Element
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote, suggest
-from lfdm_ros.plants.fmu import MAX_DESCRIPTION, MAX_UNPACKED, Fmu, Link, Scale, Variable, content, opened, parsed, read_fmu
+from lfdm_ros.plants.fmu import MAX_DESCRIPTION, MAX_UNPACKED, Fmu, FmuLink, Scale, Variable, content, opened, parsed, read_fmu
 
 STRUCTURE = "SystemStructure.ssd"
 _FMU = "application/x-fmu-sharedlibrary"
 
 
 @dataclass(frozen=True)
-class System:
+class FmuSystem:
     """Connected FMUs, as `Fmu` describes one. `values`: parameters that the archive binds, in the FMUs' units."""
 
     path: Path
     parts: Mapping[str, Fmu]
-    links: tuple[Link, ...]
+    links: tuple[FmuLink, ...]
     values: tuple[tuple[Variable, float], ...]
     variables: Mapping[str, Variable]
     step: float = math.nan
@@ -46,7 +46,7 @@ class System:
         return self.parts[variable.part].scale(variable, unit, where)
 
 
-def read_ssp(path: str | Path) -> System:
+def read_ssp(path: str | Path) -> FmuSystem:
     """Reads a system; no code of its FMUs runs.
 
     Raises:
@@ -80,7 +80,7 @@ def read_ssp(path: str | Path) -> System:
         if not parts:
             raise InputError(f"{where}: no FMU in it")
         known = {f"{part}.{v.name}": replace(v, part=part) for part, fmu in parts.items() for v in fmu.variables.values()}
-        made = System(path, parts, (), (), known, folder=folder)
+        made = FmuSystem(path, parts, (), (), known, folder=folder)
         links, own = _connections(system, made, where)
         if len(parts) == 1:
             own = {variable.name: variable for variable in known.values()} | own
@@ -104,9 +104,9 @@ def _attribute(element: Element, name: str, where: str) -> str:
     return value
 
 
-def _connections(system: Element, made: System, where: str) -> tuple[list[Link], dict[str, Variable]]:
+def _connections(system: Element, made: FmuSystem, where: str) -> tuple[list[FmuLink], dict[str, Variable]]:
     """Reads connections: between components, and those of the system's own connectors by their names."""
-    links: list[Link] = []
+    links: list[FmuLink] = []
     own: dict[str, Variable] = {}
     for found in system.findall("Connections/Connection"):
         ends = [(found.get(f"{end}Element"), _attribute(found, f"{end}Connector", where)) for end in ("start", "end")]
@@ -140,7 +140,7 @@ def _connections(system: Element, made: System, where: str) -> tuple[list[Link],
             factor, offset = factor * more, factor * shift + offset
         if any(link.target == target for link in links):
             raise InputError(f"{place}: its end has two connections")
-        links.append(Link(source, target, factor, offset))
+        links.append(FmuLink(source, target, factor, offset))
     return links, own
 
 
@@ -151,7 +151,7 @@ def _number(text: str, where: str) -> float:
         raise InputError(f"{where}: {quote(text)} is no number") from None
 
 
-def _bound(system: Element, archive: zipfile.ZipFile, made: System, where: str) -> Iterator[tuple[Variable, float]]:
+def _bound(system: Element, archive: zipfile.ZipFile, made: FmuSystem, where: str) -> Iterator[tuple[Variable, float]]:
     """Yields the parameters that the archive sets, of the system's bindings before those of the components."""
     owners = [("", system), *((_attribute(c, "name", where), c) for c in system.findall("Elements/Component"))]
     for part, owner in owners:
