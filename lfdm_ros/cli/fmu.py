@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
 def _info(args: argparse.Namespace) -> int:
     from lfdm_ros.plants.fmu import CAUSALITIES, read_fmu
 
+    if args.fmu.suffix == ".ssp":
+        return _info_of_system(args.fmu, args.json)
     fmu = read_fmu(args.fmu)
     step = None if math.isnan(fmu.step) else fmu.step
     if args.json:
@@ -57,6 +59,26 @@ def _info(args: argparse.Namespace) -> int:
                 start = f" = {v.start}" if v.start else ""
                 kind = "" if v.type == "Float64" and not v.array else f" {v.type}{' array' if v.array else ''}"
                 print(f"    {v.name}{start}{f' [{v.unit}]' if v.unit else ''}{kind}{f': {v.description}' if v.description else ''}")
+    return 0
+
+
+def _info_of_system(path: Path, as_json: bool) -> int:
+    from lfdm_ros.plants.ssp import read_ssp
+
+    system = read_ssp(path)
+    links = [(f"{a.part}.{a.name}", f"{b.part}.{b.name}") for a, b in ((link.source, link.target) for link in system.links)]
+    own = {name: f"{v.part}.{v.name}" for name, v in system.variables.items() if name != f"{v.part}.{v.name}"}
+    if as_json:
+        print(json.dumps({"file": str(path), "links": links, "connectors": own, "parts": {
+            name: {"name": fmu.name, "fmi": fmu.version, "kinds": fmu.kinds} for name, fmu in system.parts.items()}}))
+        return 0
+    print(f"{path}: {len(system.parts)} FMUs")
+    for name, fmu in system.parts.items():
+        print(f"  {name}: {fmu.name or 'no name'}, FMI {fmu.version}, {', '.join(fmu.kinds) or 'no kind'}")
+    for source, target in links:
+        print(f"  {source} to {target}")
+    for name, inside in own.items():
+        print(f"  {name}: {inside}")
     return 0
 
 

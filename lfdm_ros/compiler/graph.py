@@ -69,7 +69,7 @@ class Graph:
 
     def reachable(self, ends: Iterable[int], known: Collection[int] = ()) -> list[int]:
         """Returns the nodes that `ends` need, themselves included, in order; without those that are `known` and what only they need."""
-        wanted = set(ends)
+        wanted, known = set(ends), frozenset(known)
         for i in range(max(wanted, default=-1), -1, -1):
             if i in wanted and i not in known:
                 wanted.update(self.nodes[i].arguments)

@@ -26,6 +26,7 @@ _Reduced = TypeVar("_Reduced")
 BLOCK = 16  # particles that share an instruction
 # Numbers of responses, and of inputs where particles have their own, that a core looks at together: what its cache holds.
 CHUNK = 200_000
+LAUNCH = 2**25  # the same where a back end elsewhere takes more at a time
 # Samples further apart than this many times the usual distance do not follow each other.
 GAP = 2.5
 
@@ -146,6 +147,11 @@ class _Piece:
     def plain(self) -> bool:
         """True if the kernel's own sums of squares are those of the errors."""
         return self._outputs.trivial
+
+    @property
+    def on_processor(self) -> bool:
+        """Whether batches run on the processor alone."""
+        return self._rollout.backend == "cpu"
 
     @property
     def own_inputs(self) -> bool:
@@ -396,7 +402,8 @@ class RolloutLikelihood:
         """Calls `look` with parts of `count` particles, on all cores."""
         samples, channels = piece.data.observed.shape
         numbers = samples * max(channels, piece.data.table.shape[1] if piece.own_inputs else 0)
-        width = max(BLOCK, CHUNK // numbers // BLOCK * BLOCK)
+        most = CHUNK if piece.on_processor else LAUNCH
+        width = max(BLOCK, most // numbers // BLOCK * BLOCK)
 
         def one(i: int) -> None:
             with np.errstate(over="ignore", invalid="ignore"):

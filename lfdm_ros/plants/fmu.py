@@ -39,7 +39,8 @@ Scale = tuple[float, float, Any]  # SI = factor * value + offset; pint's dimensi
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable: `reference` is FMI's value reference, `type` as in FMI 3.0, `start` as written; `array`: it has dimensions."""
+    """A variable: `reference` is FMI's value reference, `type` as in FMI 3.0, `start` as written; `array`: it has dimensions; `part`: the
+    component of a system that it is of."""
 
     name: str
     reference: int
@@ -50,6 +51,17 @@ class Variable:
     start: str
     description: str
     array: bool = False
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class FmuLink:
+    """An output that is an input of another FMU: target = factor * source + offset, in the units of both."""
+
+    source: Variable
+    target: Variable
+    factor: float = 1.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,21 @@ class Fmu:
     variables: Mapping[str, Variable]
     units: Mapping[str, Scale]
     platforms: tuple[str, ...]
+
+    @property
+    def parts(self) -> Mapping[str, Fmu]:
+        """FMUs by name, as `ssp.FmuSystem` has several."""
+        return {"": self}
+
+    @property
+    def links(self) -> tuple[FmuLink, ...]:
+        """Connections between them."""
+        return ()
+
+    @property
+    def values(self) -> tuple[tuple[Variable, float], ...]:
+        """Parameters that are set."""
+        return ()
 
     def variable(self, name: str, where: str) -> Variable:
         """Returns a scalar by name. Raises InputError, after `where`: there is none, or it is no number."""
@@ -123,12 +150,12 @@ class Fmu:
         """
         library, left = self.library(), MAX_UNPACKED
         wanted = (str(PurePosixPath(library).parent) + "/", "resources/")
-        with _opened(self.path) as archive:
+        with opened(self.path) as archive:
             for entry in archive.infolist():
                 if not entry.filename.startswith(wanted) or entry.is_dir():
                     continue
                 target = folder / entry.filename
-                left -= len(data := _content(archive, entry, left, self.path))
+                left -= len(data := content(archive, entry, left, self.path))
                 try:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(data)
@@ -154,11 +181,11 @@ def read_fmu(path: str | Path) -> Fmu:
         InputError: no archive, or a damaged or hostile one; no readable description; FMI 1.0. One line with the file and what is wrong.
     """
     path = Path(path)
-    with _opened(path) as archive:
+    with opened(path) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
         if DESCRIPTION not in entries:
             raise InputError(f"{path}: no {DESCRIPTION} in it, so it is no FMU")
-        root = _parsed(_content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), path)
+        root = parsed(content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), path)
     parts = [PurePosixPath(name).parts for name in entries if not name.endswith("/")]
     platforms = tuple(sorted({part[1] for part in parts if len(part) > 2 and part[0] == "binaries"}))
     try:
@@ -170,14 +197,14 @@ def read_fmu(path: str | Path) -> Fmu:
         raise InputError(f"{path}: {DESCRIPTION}: {what}") from None
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
-    """Opens an archive whose names are all within it."""
+def opened(path: Path, kind: str = "an FMU") -> zipfile.ZipFile:
+    """Opens an archive whose names are all within it. Raises InputError: it is none, or hostile."""
     try:
         archive = zipfile.ZipFile(path)
     except OSError as error:
         raise InputError(f"{path}: {reason(error)}") from None
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not readable as an FMU, which is a zip file: {quote(str(error))[1:-1]}") from None
+        raise InputError(f"{path}: not readable as {kind}, which is a zip file: {quote(str(error))[1:-1]}") from None
     entries = archive.infolist()
     problem = f"more than {MAX_FILES} files" if len(entries) > MAX_FILES else next(filter(None, map(_problem, entries)), None)
     if problem:
@@ -195,7 +222,8 @@ def _problem(entry: zipfile.ZipInfo) -> str | None:
     return f"{quote(name)} is encrypted" if entry.flag_bits & 1 else None
 
 
-def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path: Path) -> bytes:
+def content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path: Path) -> bytes:
+    """Returns an entry of at most `largest` bytes. Raises InputError: damaged, or longer."""
     try:
         with archive.open(entry) as file:
             data = file.read(largest + 1)
@@ -212,21 +240,21 @@ class _Refused(Exception):
     """Raised within a handler of expat."""
 
 
-def _parsed(data: bytes, path: Path) -> Element:
-    """Parses XML without a document type: no entity is ever declared."""
-    builder, parser, level = TreeBuilder(), expat.ParserCreate(), 0
+def parsed(data: bytes, path: Path, name: str = DESCRIPTION) -> Element:
+    """Parses XML without a document type, so that no entity is ever declared; tags are local names. Raises InputError: it is none."""
+    builder, parser, level = TreeBuilder(), expat.ParserCreate(namespace_separator=" "), 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal level
         level += 1
         if level > MAX_LEVELS:
             raise _Refused(f"more than {MAX_LEVELS} levels")
-        builder.start(tag, attributes)
+        builder.start(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
 
     def end(tag: str) -> None:
         nonlocal level
         level -= 1
-        builder.end(tag)
+        builder.end(tag.rpartition(" ")[2])
 
     def refuse(*_: Any) -> None:
         raise _Refused("a document type, which may declare entities; descriptions have none")
@@ -236,7 +264,7 @@ def _parsed(data: bytes, path: Path) -> Element:
         parser.Parse(data, True)
         return builder.close()
     except (expat.ExpatError, _Refused, ValueError, LookupError) as error:
-        raise InputError(f"{path}: {DESCRIPTION}: not readable XML: {quote(str(error))[1:-1]}") from None
+        raise InputError(f"{path}: {name}: not readable XML: {quote(str(error))[1:-1]}") from None
 
 
 def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:

@@ -1,4 +1,5 @@
-"""Process of an FMU: loads its library and steps it as the parent asks. Native code of others crashes or hangs here alone.
+"""Process of an FMU, or of several that are connected: loads their libraries and steps them as the parent asks. Native code of others
+crashes or hangs here alone.
 
     python -m lfdm_ros.plants.fmu_child DESCRIPTOR TASK.json
 
@@ -87,17 +88,18 @@ class Values:
 
 
 class Instance:
-    """A co-simulation of FMI 2.0 or 3.0; every call that is refused raises Failed."""
+    """A co-simulation of FMI 2.0 or 3.0; every call that is refused raises Failed, with the name of the part where there are several."""
 
-    def __init__(self, task: dict[str, Any]) -> None:
-        self._task, self.version, self._said = task, int(task["version"]), ""
+    def __init__(self, task: dict[str, Any], step: float) -> None:
+        self._task, self.version, self._said, self._step = task, int(task["version"]), "", step
+        self._part = f"{task['part']}: " if task["part"] else ""
         self._slave: c_void_p | None = None
         self._runs = False  # initialised, and no status since after which it must not be called
         try:
             self._library = ctypes.CDLL(task["library"], mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as error:
             text = str(error).replace(task["library"], os.path.basename(task["library"]))
-            raise Failed(f"its library cannot be loaded: {text}") from None
+            raise Failed(f"{self._part}its library cannot be loaded: {text}") from None
         self._functions: dict[str, Any] = {}
         if self.version == 2:
             libc = ctypes.CDLL(None)
@@ -105,9 +107,7 @@ class Instance:
             self._callbacks = _Callbacks(self._log, ctypes.cast(libc.calloc, c_void_p), ctypes.cast(libc.free, c_void_p), None, None)
         else:
             self._log = _LOG_3(lambda environment, status, category, text: self._hear(status, text))
-        self._parameters, self._start, self._inputs, self._outputs = (
-            Values(self, [(kind, number) for kind, number in task[name]]) for name in ("parameters", "start", "inputs", "outputs"))
-        self._step, self._count = float(task["step"]), 0
+        self.count = 0  # steps done
 
     def _hear_2(self, environment: Any, name: Any, status: int, category: Any, text: bytes | None, first: int | None) -> None:
         bad = status not in _GOOD
@@ -122,7 +122,7 @@ class Instance:
             try:
                 self._functions[name] = getattr(self._library, f"fmi{self.version}{name}")
             except AttributeError:
-                raise Failed(f"its library lacks fmi{self.version}{name}") from None
+                raise Failed(f"{self._part}its library lacks fmi{self.version}{name}") from None
             self._functions[name].restype = result
         return self._functions[name]
 
@@ -132,10 +132,13 @@ class Instance:
         status = self._function(name)(self._slave, *arguments)
         if status not in _GOOD:
             self._runs = False
-            raise Failed(f"fmi{self.version}{name} at {self._count * self._step:g} s: {_STATUS.get(status, status)}"
+            raise Failed(f"{self._part}fmi{self.version}{name} at {self.count * self._step:g} s: {_STATUS.get(status, status)}"
                          + (f", {self._said}" if self._said else ""))
 
-    def _instantiate(self) -> None:
+    def instantiate(self) -> None:
+        """Begins at time 0; instantiated anew, as few support a reset."""
+        self.free()
+        self.count = 0
         create = self._function("Instantiate" if self.version == 2 else "InstantiateCoSimulation", c_void_p)
         name, token, resources = (str(self._task[key]).encode() for key in ("name", "token", "resources"))
         self._said = ""
@@ -145,22 +148,21 @@ class Instance:
             no = c_bool(False)
             made = create(name, token, resources, no, no, no, no, None, c_size_t(0), None, self._log, None)
         if not made:
-            raise Failed("it refuses to be instantiated" + (f": {self._said}" if self._said else "; a wrong GUID or token, or no licence"))
+            raise Failed(f"{self._part}it refuses to be instantiated"
+                         + (f": {self._said}" if self._said else "; a wrong GUID or token, or no licence"))
         self._slave = c_void_p(made)
-
-    def reset(self, start: Any) -> None:
-        """Begins at time 0 with start values; instantiated anew, as few support a reset."""
-        self.free()
-        self._count = 0
-        self._instantiate()
         if self.version == 2:
             self.call("SetupExperiment", c_int(0), c_double(0.0), c_double(0.0), c_int(0), c_double(0.0))
-        self._parameters.set(self._task["values"])
-        self._start.set(start)
+
+    def initialise(self) -> None:
+        """Enters the mode in which initial values are computed."""
         if self.version == 2:
             self.call("EnterInitializationMode")
         else:
             self.call("EnterInitializationMode", c_bool(False), c_double(0.0), c_double(0.0), c_bool(False), c_double(0.0))
+
+    def run(self) -> None:
+        """Leaves that mode."""
         self.call("ExitInitializationMode")
         self._runs = True
 
@@ -173,32 +175,99 @@ class Instance:
             self._runs = False
             self._function("FreeInstance", None)(slave)
 
+    def do_step(self, span: float, steps: int) -> None:
+        """Advances by a time [s], counted as `steps`."""
+        now = c_double(self.count * self._step)
+        if self.version == 2:
+            self.call("DoStep", now, c_double(span), c_int(1))
+        else:
+            event, ended, early, reached = c_bool(), c_bool(), c_bool(), c_double()
+            self.call("DoStep", now, c_double(span), c_bool(True), byref(event), byref(ended), byref(early), byref(reached))
+            if ended.value:
+                raise Failed(f"{self._part}it ended the simulation at {now.value + span:g} s")
+        self.count += steps
+
+
+class Group:
+    """Variables of several instances that are set or read together, [part, type, reference] each."""
+
+    def __init__(self, instances: list[Instance], variables: list[tuple[int, str, int]]) -> None:
+        self.count, self._parts = len(variables), []
+        for part in dict.fromkeys(part for part, _, _ in variables):
+            places = [i for i, (other, _, _) in enumerate(variables) if other == part]
+            self._parts.append((Values(instances[part], [(variables[i][1], variables[i][2]) for i in places]), places))
+
+    def set(self, numbers: Any) -> None:
+        """Sets all, (n,)."""
+        for values, places in self._parts:
+            values.set([numbers[i] for i in places])
+
+    def set_slopes(self, slopes: list[float]) -> None:
+        """Sets derivatives [1/s] of the real ones, FMI 2.0."""
+        for values, places in self._parts:
+            values.set_slopes([slopes[i] for i in places])
+
+    def get(self) -> list[float]:
+        """Returns all, (n,)."""
+        found = [0.0] * self.count
+        for values, places in self._parts:
+            for place, value in zip(places, values.get()):
+                found[place] = value
+        return found
+
+
+class ConnectedInstances:
+    """An FMU, or several whose outputs are inputs of each other: what one shows at the end of a step, another gets in the next."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._task, self._step = task, float(task["step"])
+        self._instances = [Instance(part, self._step) for part in task["parts"]]
+        self._parameters, self._start, self._inputs, self._outputs = (
+            Group(self._instances, task[name]) for name in ("parameters", "start", "inputs", "outputs"))
+        links = task["links"]
+        self._sources, self._targets = (Group(self._instances, [link[end] for link in links]) for end in ("source", "target"))
+        self._scales = [(link["factor"], link["offset"]) for link in links]
+
+    def reset(self, start: Any) -> None:
+        """Begins at time 0 with start values."""
+        self.free()
+        for instance in self._instances:
+            instance.instantiate()
+        self._parameters.set(self._task["values"])
+        self._start.set(start)
+        for instance in self._instances:
+            instance.initialise()
+        for _ in self._instances[1:]:  # values pass through as many as there are
+            self._pass_on()
+        for instance in self._instances:
+            instance.run()
+
+    def _pass_on(self) -> None:
+        if self._scales:
+            self._targets.set([factor * value + offset for value, (factor, offset) in zip(self._sources.get(), self._scales)])
+
+    def free(self) -> None:
+        """Ends all instances."""
+        for instance in self._instances:
+            instance.free()
+
     def advance(self, steps: int, first: Any, last: Any) -> None:
         """Advances by steps; inputs (nu,) go from first to last. An FMU that takes slopes gets them, others the inputs of the middle of
         each step."""
-        whole = self._task["slopes"] and self._task["whole"]
-        parts = 1 if whole else steps
+        slopes_taken = self._task["slopes"]
+        parts = 1 if slopes_taken and self._task["whole"] else steps
         span = steps * self._step / parts
         slopes = [(b - a) / (steps * self._step) for a, b in zip(first, last)]
         changing = any(slopes)
         for i in range(parts):
             if i == 0 or changing:
-                share = (i if self._task["slopes"] else i + 0.5) / parts
+                share = (i if slopes_taken else i + 0.5) / parts
                 self._inputs.set([a + (b - a) * share for a, b in zip(first, last)] if changing else last)
-                if self._task["slopes"]:
+                if slopes_taken:
                     self._inputs.set_slopes(slopes)
-            self._do_step(span)
-            self._count += steps // parts
-
-    def _do_step(self, span: float) -> None:
-        now = c_double(self._count * self._step)
-        if self.version == 2:
-            self.call("DoStep", now, c_double(span), c_int(1))
-            return
-        event, ended, early, reached = c_bool(), c_bool(), c_bool(), c_double()
-        self.call("DoStep", now, c_double(span), c_bool(True), byref(event), byref(ended), byref(early), byref(reached))
-        if ended.value:
-            raise Failed(f"it ended the simulation at {now.value + span:g} s")
+            self._pass_on()
+            for instance in self._instances:
+                instance.do_step(span, steps // parts)
 
     def outputs(self) -> list[float]:
         """Returns the outputs now, (ny,)."""
@@ -207,24 +276,24 @@ class Instance:
 
 def serve(parent: socket.socket, task: dict[str, Any]) -> None:
     """Answers requests until the parent is gone."""
-    instance: Instance | None = None
+    system: ConnectedInstances | None = None
     while message := parent.recv(LARGEST):
         request, steps = HEAD.unpack_from(message)
         numbers = struct.unpack_from(f"<{(len(message) - HEAD.size) // 8}d", message, HEAD.size)
         try:
-            instance = instance or Instance(task)
+            system = system or ConnectedInstances(task)
             if request == RESET:
-                instance.reset(numbers)
+                system.reset(numbers)
             else:
                 half = len(numbers) // 2
-                instance.advance(steps, numbers[:half], numbers[half:])
-            found = instance.outputs()
+                system.advance(steps, numbers[:half], numbers[half:])
+            found = system.outputs()
             answer = OK + struct.pack(f"<{len(found)}d", *found)
         except Failed as error:
             answer = FAILED + str(error).encode()
         parent.send(answer)
-    if instance is not None:
-        instance.free()
+    if system is not None:
+        system.free()
 
 
 def end_with(parent: int) -> None:

@@ -32,13 +32,15 @@ from lfdm_ros.bags.mapping_keys import Key, names
 from lfdm_ros.bags.quantities import Quantity, describe
 from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS
-from lfdm_ros.plants.fmu import Scale, Variable, read_fmu
+from lfdm_ros.plants.fmu import Fmu, Scale, Variable, read_fmu
 from lfdm_ros.plants.fmu_process import FmuProcess
 from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, WrongStart, require_outputs
+from lfdm_ros.plants.ssp import FmuSystem, read_ssp
 from lfdm_ros.units import unit_scale
 
 KEYS = (
-    Key("fmu", "vehicle.fmu", "the FMU, relative to the plant file"),
+    Key("fmu", "vehicle.fmu", "the FMU, or an SSP of several that are connected, whose variables are COMPONENT.NAME; relative to the "
+        "plant file"),
     Key("step", "1 ms", "of communication; a bare number is in s. Default: the FMU's own if that is at most 10 ms, else 1 ms"),
     Key("timeout", "10 s", "of the wall clock for an answer, then the FMU is said to hang"),
     Key("inputs", "{PEDAL: EXPRESSION}", "inputs of the FMU, from `steering`, `throttle` and `brake`; left out: those with our names"),
@@ -151,7 +153,8 @@ class _Reader:
     def __init__(self, items: Mapping[str, Any], where: str) -> None:
         self.items, self.where = documents.mapping(dict(items), where, ("fmu",), names(KEYS)), where
         folder = Path(where).parent
-        self.fmu = read_fmu(folder / documents.text(self.items["fmu"], f"{where}: fmu"))
+        path = folder / documents.text(self.items["fmu"], f"{where}: fmu")
+        self.fmu: Fmu | FmuSystem = read_ssp(path) if path.suffix == ".ssp" else read_fmu(path)
         self.constants = read_constants(self._section("constants"), f"{where}: constants")
         self.named: dict[str, tuple[Variable, Scale]] = {}
         for name, value in self._section("variables").items():
@@ -279,9 +282,13 @@ class FmuPlant:
         self.output_names, read, self._convert = reader.outputs()
         self._scales = [(factor, offset) for _, (factor, offset, _) in read]
         set_values = reader.parameters()
+        linked = [v.name for v in inputs if any(v == link.target for link in self.fmu.links)]
+        if linked:
+            raise InputError(f"{where}: inputs: {', '.join(linked)} of {reader.fmu.path.name} is connected within it; leave it out")
         self.parameters: dict[str, float] = {
-            **{v.name: float(v.start) for v in self.fmu.variables.values() if v.causality == "parameter" and documents.is_number(v.start)},
-            **{variable.name: value for variable, value in set_values}}
+            **{name: float(v.start) for name, v in self.fmu.variables.items()
+               if v.causality == "parameter" and documents.is_number(v.start)},
+            **{".".join(filter(None, (v.part, v.name))): value for v, value in (*self.fmu.values, *set_values)}}
         self._starts = bool(start)
         self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
                                    [variable for variable, _ in read])

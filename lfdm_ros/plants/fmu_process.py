@@ -1,4 +1,4 @@
-"""The process of an FMU, as its parent sees it."""
+"""The process of an FMU or of a system of several, as its parent sees it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from lfdm_ros.plants import fmu_child
 from lfdm_ros.plants.fmu import Fmu, Variable
 from lfdm_ros.plants.fmu_child import HEAD, LARGEST
 from lfdm_ros.plants.plant import PlantFailed
+from lfdm_ros.plants.ssp import FmuSystem
 
 _CHILD = "lfdm_ros.plants.fmu_child"
 _GRACE = 1.0  # [s] for a process to end by itself
 
 
 class FmuProcess:
-    """An FMU in a process of its own, which is started by `reset` and again after a crash."""
+    """An FMU, or a system of several, in a process of its own, which is started by `reset` and again after a crash."""
 
-    def __init__(self, fmu: Fmu, step: float, timeout: float, parameters: Sequence[tuple[Variable, float]], start: Sequence[Variable],
-                 inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+    def __init__(self, fmu: Fmu | FmuSystem, step: float, timeout: float, parameters: Sequence[tuple[Variable, float]],
+                 start: Sequence[Variable], inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
         """Unpacks the FMU.
 
         Args:
@@ -38,19 +39,29 @@ class FmuProcess:
             InputError: as `Fmu.unpack`.
         """
         self._folder = tempfile.TemporaryDirectory(prefix="lfdm_fmu_")
-        root = Path(self._folder.name).resolve()
-        library = fmu.unpack(root)
-        resources = (root / "resources").as_uri() if fmu.version == "2.0" else f"{root / 'resources'}{os.sep}"
+        folder = Path(self._folder.name).resolve()
+        parts = list(fmu.parts)
 
-        def listed(variables: Sequence[Variable]) -> list[tuple[str, int]]:
-            return [(variable.type, variable.reference) for variable in variables]
+        def place(variable: Variable) -> tuple[int, str, int]:
+            return parts.index(variable.part), variable.type, variable.reference
 
-        self._task = str(root / "task.json")
+        tasks = []
+        for k, (name, part) in enumerate(fmu.parts.items()):
+            root = folder / str(k)
+            library = part.unpack(root)
+            resources = (root / "resources").as_uri() if part.version == "2.0" else f"{root / 'resources'}{os.sep}"
+            tasks.append({"part": name, "library": str(library), "version": part.version[0], "token": part.token,
+                          "name": name or part.name or part.identifier, "resources": resources})
+        alone = next(iter(fmu.parts.values())) if len(parts) == 1 else None
+        values = [*fmu.values, *parameters]
+        self._task = str(folder / "task.json")
         task = json.dumps({
-            "library": str(library), "version": fmu.version[0], "token": fmu.token, "name": fmu.name or fmu.identifier,
-            "resources": resources, "step": step, "slopes": fmu.input_derivatives, "whole": fmu.variable_step,
-            "parameters": listed([variable for variable, _ in parameters]), "values": [value for _, value in parameters],
-            "start": listed(start), "inputs": listed(inputs), "outputs": listed(outputs)})
+            "parts": tasks, "step": step, "slopes": alone is not None and alone.input_derivatives,
+            "whole": alone is not None and alone.variable_step,
+            "links": [{"source": place(link.source), "target": place(link.target), "factor": link.factor, "offset": link.offset}
+                      for link in fmu.links],
+            "parameters": [place(variable) for variable, _ in values], "values": [value for _, value in values],
+            "start": list(map(place, start)), "inputs": list(map(place, inputs)), "outputs": list(map(place, outputs))})
         Path(self._task).write_text(task, encoding="utf-8")
         self._name, self._timeout, self._step, self._steps = fmu.path.name, timeout, step, 0
         self._child: subprocess.Popen[bytes] | None = None

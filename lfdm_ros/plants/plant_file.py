@@ -26,7 +26,7 @@ def open_plant(source: str, vehicle: Vehicle) -> PlantSimulator:
     path = Path(source)
     if source in PLANTS and not path.suffix:
         items: dict[str, object] = {"type": source}
-    elif path.suffix == ".fmu":
+    elif path.suffix in (".fmu", ".ssp"):
         items = {"fmu": path.name}
     elif path.suffix in (".yaml", ".yml") or path.is_file():
         content = documents.read_yaml(path)[0]

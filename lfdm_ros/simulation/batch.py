@@ -123,6 +123,11 @@ class BatchRollout:
         return self._sampling.times
 
     @property
+    def backend(self) -> str:
+        """Name of the back end."""
+        return self._backend
+
+    @property
     def channels(self) -> int:
         """Number C of reported states."""
         return len(self._sampling.rows)

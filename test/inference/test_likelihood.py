@@ -188,3 +188,17 @@ def test_sums_of_squares_with_inputs_of_its_own_are_those_of_the_errors(nuisance
     moments = both.moments(q)
     for g, errors in enumerate(both.errors(q)):
         np.testing.assert_allclose(moments[:, g, 0], (errors**2).sum(axis=1), rtol=1e-10)
+
+
+def test_a_gpu_gives_the_likelihood(gpu, monkeypatch):
+    """Named by LFDM_BACKEND, as `lfdm calibrate --backend` does: of a population of particles, each with its own inputs."""
+    q = Q * np.random.default_rng(7).uniform(0.9, 1.1, (64, len(Q)))
+    found = {}
+    for backend in ("cpu", "gpu"):
+        monkeypatch.setenv("LFDM_BACKEND", backend)
+        both = data_set(), data_set(1, name="b")
+        found[backend] = [likelihood(*both).moments(np.column_stack([q, q[:, -1]])),
+                          likelihood(*both, correlated=False, nuisances=()).moments(np.column_stack([q[:, [0, 1, 8]], q[:, 8]]))]
+    for ours, theirs in zip(found["gpu"], found["cpu"]):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    assert gpu.counts()["launches"] == 4
