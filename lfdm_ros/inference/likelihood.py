@@ -150,7 +150,7 @@ class _Piece:
 
     @property
     def on_processor(self) -> bool:
-        """Whether batches run on the processor alone."""
+        """Batches run on the processor alone."""
         return self._rollout.backend == "cpu"
 
     @property
