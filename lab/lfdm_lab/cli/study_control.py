@@ -294,7 +294,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
                         "(default 1 2 4 8 12 14)")
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
-                        "convergence; slow); density: mpc, kinematic; or some of them (default: all)")
+                        "convergence; slow); density: mpc, kinematic (default: all), mppi; or some of them")
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
                         "density: fields at each speed and density for all but mpc (default: a third of --seeds); "
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")

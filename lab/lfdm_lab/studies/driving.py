@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_lab.mppi import Mppi
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.controller import Controller, limits_of
@@ -37,6 +38,7 @@ CONTROLLERS: dict[str, dict[str, Any]] = {
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "perception", "plants", "control",
            "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
+MPPI = "mppi"  # one more, where it is named
 SLOW = ("ipopt",)
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
 PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
@@ -140,7 +142,7 @@ def dense_fields(seeds: int, others: int | None, densities: Sequence[float], spe
     plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
-        settings = controllers_settings(controller, base, {name: CONTROLLERS[name] for name in RIVALS})
+        settings = controllers_settings(controller, base, {name: CONTROLLERS[name] for name in RIVALS} | {MPPI: {}})
         count = seeds if controller == "mpc" else -(-seeds // 3) if others is None else min(others, seeds)
         trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, density=density,
                          patience=PATIENCE)
@@ -172,7 +174,9 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
                 lattice: LatticeSettings | None = None) -> Driver:
-    """Makes the controller, with the limits of the largest model."""
+    """Makes the controller, with the limits of the largest model; or one of the comparison that is none of ours."""
+    if controller == MPPI:
+        return Mppi(vehicle)
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 
