@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_lab.mppi import Mppi
 from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies.mppi import Mppi
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.routing.lattice import LatticeSettings
@@ -36,7 +36,7 @@ CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # Sources that a drive depends on; a test holds lists like this against the imports.
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "perception", "plants", "control",
-           "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving")
+           "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving", f"{STUDIES}/mppi")
 RIVALS = ("mpc", "kinematic")  # of the study of density
 MPPI = "mppi"  # one more, where it is named
 SLOW = ("ipopt",)

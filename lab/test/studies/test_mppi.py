@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lfdm_lab.mppi import Mppi, MppiSettings
 from lfdm_lab.studies.driving import dense_fields, run_trial
+from lfdm_lab.studies.mppi import Mppi, MppiSettings
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
@@ -48,6 +48,6 @@ def test_it_brakes_where_all_ways_hit_something():
 
 def test_it_follows_a_path_and_says_when_it_is_done():
     driver = Mppi(VEHICLE, MppiSettings(rollouts=512))
-    driver.follow(Path(np.array([[0.0, 0.0], [50.0, 0.0]])), 10.0)
+    driver.follow(Path(np.array([[0.0, 0.0], [6.0, 0.0]])), 10.0)
     assert np.mean([driver.cycle(0.0, at(y=1.5)).command[0] for _ in range(3)]) < 0.0  # back to it
-    assert driver.cycle(0.0, at(x=49.5)).done
+    assert driver.cycle(0.0, at(x=5.5)).done
