@@ -193,7 +193,7 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
 
 
 def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
-                     of_inputs: bool = False, threads: bool = False) -> str:
+                     of_inputs: bool = False, threads: bool = False, real: str = "double") -> str:
     """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs.
 
     `threads`: of a kernel for a GPU, with a vehicle and direction in each thread and in the last axis, `width` long, of all arrays but the
@@ -217,13 +217,13 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     needed = graph.reachable(ends)
     of_step = graph.depends([*xs, *us, *seeds_x.values(), *seeds_u])
 
-    arguments = {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64", "h": "double",
-                 "rise": "double", "x": "ptr", "s": "ptr"}
+    arguments = {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64", "h": real,
+                 "rise": real, "x": "ptr", "s": "ptr"}
     if differentiated:
         arguments |= {"du": "ptr", "rows": "ptr", "channels": "i64", "width": "i64"}
     if threads:
-        arguments |= dict.fromkeys(TABLES["double"], "ptr")
-    code = Code(graph, arguments, directions=1 if threads else DIRECTIONS, wheels=one_step.wheels, threads=threads)
+        arguments |= dict.fromkeys(TABLES[real], "ptr")
+    code = Code(graph, arguments, real=real, directions=1 if threads else DIRECTIONS, wheels=one_step.wheels, threads=threads)
     code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
 
     with code.blocks("0", "%width", 1) if threads else nullcontext("") as own_place:

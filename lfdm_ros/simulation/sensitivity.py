@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from lfdm_ros.backends import SensitivityKernel, cores, gpu_sensitivity, in_parallel, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
-from lfdm_ros.simulation.batch import BatchRollout, check_names, checked_sampling
+from lfdm_ros.simulation.batch import PRECISIONS, BatchRollout, check_names, checked_sampling
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.simulator import SimulationDiverged, with_ground
 from lfdm_ros.vehicles import Vehicle
@@ -123,7 +123,7 @@ class SensitivityRollout:
         return kernel.run(start, by_x0, p, by_theta, table, common.substeps, common.h, common.hold, by_inputs, common.rows)
 
     def run_many(self, theta: ArrayLike, x0: ArrayLike, seeds_theta: ArrayLike, seeds_x0: ArrayLike,
-                 backend: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
+                 backend: str = "cpu", precision: str = "float64") -> tuple[np.ndarray, np.ndarray]:
         """Returns N runs and their derivatives in D directions, the same for all.
 
         Args:
@@ -132,6 +132,7 @@ class SensitivityRollout:
             seeds_theta: (P, D) d theta.
             seeds_x0: (nx, D) d x0.
             backend: cpu, run after run on all cores; or gpu, a thread for each run and direction.
+            precision: float64, or of gpu float32.
 
         Returns:
             Trajectories (N, K, C) and derivatives (N, K, C, D). A run that diverged has numbers in them that are not finite.
@@ -147,15 +148,19 @@ class SensitivityRollout:
         _check_shape("theta", values, (n, len(common.parameters)))
         _check_shape("seeds_theta", by_theta, (len(common.parameters), count))
         _check_shape("seeds_x0", by_x0, (nx, count))
+        if precision not in PRECISIONS:
+            raise InputError(f"precision '{precision}' must be one of {', '.join(PRECISIONS)}")
         if backend == "gpu" and count:
             if self._fixed.size and by_x0[self._fixed].any():
                 raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
             p = np.repeat(common.base[:, None], n, axis=1)
             p[common.columns] = values.T
-            kernel = gpu_sensitivity(common.model, common.parameters, self._states, common.prescribed)
+            kernel = gpu_sensitivity(common.model, common.parameters, self._states, common.prescribed, precision)
             return kernel.run(p, starts.T, by_theta, by_x0, self._inputs, common.hold, common.substeps, common.h, common.rows)
         if backend not in ("cpu", "gpu"):
             raise InputError(f"derivatives run on cpu or gpu, not on '{backend}'")
+        if precision != "float64":
+            raise InputError(f"precision '{precision}': on the processor derivatives are float64")
         shape = (n, len(common.times), len(common.rows))
         x, s = np.empty(shape), np.empty((*shape, count))
 

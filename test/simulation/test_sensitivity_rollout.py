@@ -189,6 +189,9 @@ def test_many_runs_on_a_gpu_as_one_by_one(gpu, model: str, prescribed: tuple[str
     for a, b in zip(ours, theirs):
         scale = np.abs(b).max(axis=(0, 1), keepdims=True) + 1e-12
         assert a.shape == b.shape and (np.abs(a - b) / scale).max() < 1e-11
+    single = several.run_many(thetas, starts, d_theta[:, :6], d_x0[:, :6], "gpu", "float32")
+    for a, b, bound in zip(single, theirs, (1e-4, 1e-2)):
+        assert (np.abs(a - b) / (np.abs(b).max(axis=(0, 1), keepdims=True) + 1e-3)).max() < bound
     assert ours[1].shape == (7, len(TIMES), 3, 6)
     x, s = several.run(thetas[3], starts[3], d_theta[:, :6], d_x0[:, :6])
     np.testing.assert_array_equal(theirs[0][3], x)
@@ -204,5 +207,7 @@ def test_many_runs_say_what_is_wrong() -> None:
             single.run_many(theta, x0, d_theta, d_x0, backend)
     with pytest.raises(InputError, match="derivatives run on cpu or gpu, not on 'auto'"):
         single.run_many(theta, x0, d_theta, d_x0, "auto")
+    with pytest.raises(InputError, match="on the processor derivatives are float64"):
+        single.run_many(theta, x0, d_theta, np.zeros_like(d_x0), "cpu", "float32")
     with pytest.raises(InputError, match="seeds_theta has shape"):
         single.run_many(theta, x0, d_theta[:2], d_x0)
