@@ -261,3 +261,12 @@ def test_positions_are_located_where_nothing_is_nearer():
         around = np.abs(fine - near[k]) < 8.0
         assert found <= np.hypot(fx[around] - x[k], fy[around] - y[k]).min() + 0.01
         assert abs(offset[k]) == pytest.approx(found, abs=0.01)
+
+
+def test_a_path_that_turns_back_on_itself_between_two_points():
+    """Two of its points are one there."""
+    path = Path(np.array([[0.0, 0.0], [0.0, 1.25], [0.0, 0.0]]), smooth=False)
+    assert path.length == pytest.approx(2.5)
+    s, offset = path.project(np.array([0.3]), np.array([0.5]), np.array([0.5]))
+    assert s == pytest.approx([0.5]) and offset == pytest.approx([-0.3])
+    assert all(np.isfinite(values).all() for values in path.at(np.linspace(0.0, 2.5, 26)))

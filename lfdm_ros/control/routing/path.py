@@ -108,6 +108,7 @@ class Path:
         cosines, sines = np.cos(yaws), np.sin(yaws)
         self._last = len(xs) - 2  # last piece
         chord = np.hypot(np.diff(xs), np.diff(ys))
+        chord = np.where(chord > 0.0, chord, 1.0)  # where a path turns back on itself, two of its points may be one
         sag = 0.5 * self.step * np.diff(yaws)
         # With the along-track coordinate of each point itself: g = x cos + y sin - that.
         self._points = np.array([xs, ys, cosines, sines, xs * cosines + ys * sines])
