@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros import plugins
-from lfdm_ros.backends.gpu_batch import GpuBatch
+from lfdm_ros.backends.gpu_batch import REALS, GpuBatch
 from lfdm_ros.backends.quicker_batch import QuickerBatch
 from lfdm_ros.backends.trajectory_kernels import batch_kernel, once, run_batch
 from lfdm_ros.errors import InputError
@@ -46,8 +46,7 @@ class BatchBackend:
 
 
 def _compile_for_cpu(model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
-    real = {"float64": "double", "float32": "float"}[precision]
-    return partial(run_batch, batch_kernel(model, real, separate_inputs=separate_inputs, prescribed=prescribed))
+    return partial(run_batch, batch_kernel(model, REALS[precision], separate_inputs=separate_inputs, prescribed=prescribed))
 
 
 def _compile_for_quicker(model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:

@@ -12,7 +12,7 @@ import numpy as np
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.gpu_launch import RESIDENT, TABLE_POINTERS, VEHICLES, ByValue, ByVehicle, GpuKernel, Result, Shared, usable_devices
 from lfdm_ros.backends.steps import HALF_IMPLICIT, step_of
-from lfdm_ros.backends.trajectory_kernels import Common, batch_text
+from lfdm_ros.backends.trajectory_kernels import Common, batch_text, places_of
 from lfdm_ros.compiler.emitter import LIBRARY, Code
 from lfdm_ros.compiler.graph import VALUE
 from lfdm_ros.compiler.machine_code import GPU, POINTER, REAL, TRIPLE, assembly, machine_code
@@ -62,7 +62,7 @@ def common_of(model: Model, columns: tuple[int, ...], real: str) -> Common:
 def batch_ptx(model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...], common: Common) -> str:
     """Returns the PTX module of a model's batch kernel."""
     real = REALS[precision]
-    driven = [[field.name for field in model.states].index(name) for name in prescribed]
+    driven = places_of(model, prescribed)
     return assembly(f"gpu batch {casadi_model(model).digest} {real} {separate_inputs} {driven} {common}",
                     lambda: batch_text(model, real, separate_inputs, HALF_IMPLICIT, 1, driven, threads=True, common=common), GPU)
 

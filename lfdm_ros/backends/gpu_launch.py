@@ -19,7 +19,7 @@ import numpy as np
 
 from lfdm_ros.backends.cuda_driver import OUT_OF_MEMORY, Device, DriverError, Stream, devices
 from lfdm_ros.backends.trajectory_kernels import once
-from lfdm_ros.compiler.code_cache import store, stored
+from lfdm_ros.compiler.code_cache import kept
 from lfdm_ros.compiler.reading import WIDTH
 from lfdm_ros.compiler.tables import stored_table
 from lfdm_ros.errors import InputError
@@ -277,12 +277,7 @@ POOL = StreamPool()
 def _load(device: Device, ptx: str, name: str) -> int:
     """Returns the handle of a kernel on the current device; its machine code is kept in the code cache."""
     key = f"{device.driver.version}|{device.capability}|{ptx}"
-    place = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin"
-    cubin = stored(place)
-    if cubin is None:
-        cubin = device.linked(ptx)
-        store(place, cubin)
-    return device.kernel(cubin, name)
+    return device.kernel(kept(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
 
 
 class GpuKernel:
@@ -293,11 +288,6 @@ class GpuKernel:
         for device in self._devices:
             with device.current():
                 _load(device, ptx, name)
-
-    @property
-    def resident(self) -> int:
-        """Vehicles that all GPUs hold at a time."""
-        return sum(RESIDENT * device.multiprocessors for device in self._devices)
 
     def run(self, arguments: Sequence[Argument], steps: int) -> None:
         """Runs all vehicles and fills the arrays of `Result`; `steps`: of each vehicle, by which launches are cut. Called by several

@@ -9,7 +9,7 @@ from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.gpu_batch import REALS, table_columns
 from lfdm_ros.backends.gpu_launch import TABLE_POINTERS, VEHICLES, ByVehicle, GpuKernel, Result, Shared
 from lfdm_ros.backends.steps import HALF_IMPLICIT
-from lfdm_ros.backends.trajectory_kernels import once, sensitivity_text
+from lfdm_ros.backends.trajectory_kernels import once, places_of, sensitivity_text
 from lfdm_ros.compiler.machine_code import GPU, assembly
 from lfdm_ros.models import Model
 
@@ -22,9 +22,8 @@ class GpuSensitivity:
 
     def __init__(self, model: Model, parameters: tuple[str, ...], states: tuple[str, ...], prescribed: tuple[str, ...],
                  precision: str = "float64"):
-        names, fields = [field.name for field in model.states], [field.name for field in model.parameters]
-        columns = [fields.index(name) for name in parameters]
-        rows, driven = ([names.index(name) for name in some] for some in (states, prescribed))
+        fields = [field.name for field in model.parameters]
+        columns, rows, driven = [fields.index(name) for name in parameters], places_of(model, states), places_of(model, prescribed)
         self._tables, self._real, self._number = table_columns(model), REALS[precision], np.dtype(precision)
         self._kernel = GpuKernel(assembly(
             f"gpu sensitivity {casadi_model(model).digest} {self._real} {columns} {rows} {driven}",

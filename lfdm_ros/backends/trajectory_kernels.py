@@ -123,7 +123,7 @@ def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: t
     nx, nu, np_, lanes = len(model.states), len(model.inputs), len(model.parameters), DIRECTIONS
     columns = [[f.name for f in model.parameters].index(name) for name in parameters]
     differentiated = bool(parameters or states or of_inputs)
-    rows_of_states, driven = _places(model, states), _places(model, prescribed)
+    rows_of_states, driven = places_of(model, states), places_of(model, prescribed)
     code = machine_code(f"sensitivity {casadi_model(model).digest} {columns} {rows_of_states} {scheme} {driven} {of_inputs}",
                         lambda: sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs), here())
     call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2
@@ -176,7 +176,8 @@ def _check_shape(name: str, a: np.ndarray, shape: tuple[int, ...]) -> None:
         raise ValueError(f"sensitivity kernel: {name} has shape {a.shape}, expected {shape}")
 
 
-def _places(model: Model, states: Sequence[str]) -> list[int]:
+def places_of(model: Model, states: Sequence[str]) -> list[int]:
+    """Returns the places of some states among all of a model."""
     names = [field.name for field in model.states]
     return [names.index(name) for name in states]
 
@@ -331,7 +332,7 @@ def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = Fal
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
-    driven = _places(model, prescribed)
+    driven = places_of(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
                         lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven), here())
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)

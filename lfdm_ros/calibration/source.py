@@ -185,21 +185,21 @@ def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, 
     return vehicle, ()
 
 
-def posterior_parameters(vehicle_file: Path, known: Collection[str], model: str) -> dict[str, np.ndarray]:
+def posterior_parameters(vehicle_file: Path, known: Collection[str], model: str, where: str) -> dict[str, np.ndarray]:
     """Reads the draws of the posterior that a vehicle file lies beside, as parameters of a vehicle, (draws,) each.
 
     Args:
-        known: parameters that the model can be given; model: its name, for messages.
+        known: parameters that the model can be given; model: its name, for messages; where: leads them.
 
     Raises:
         InputError: the file is no calibration's, or the model lacks a parameter that was calibrated.
     """
     if not (vehicle_file.parent / "summary.json").is_file():
-        raise InputError(f"{vehicle_file} is not the result of a calibration (no summary.json beside it)")
+        raise InputError(f"{where}: {vehicle_file} is not the result of a calibration (no summary.json beside it)")
     source = from_posterior(vehicle_file.parent)
     flat = {name: values.ravel() for name, values in source.draws.items() if name in source.unknowns}
     lacking = [target for name in flat for target, _ in source.unknowns[name] if target not in known]
     if lacking:
-        raise InputError(f"{model} has no {', '.join(lacking)}, which was calibrated with {source.model}; "
+        raise InputError(f"{where}: {model} has no {', '.join(lacking)}, which was calibrated with {source.model}; "
                          f"give --model {source.model.split('/')[0]}")
     return {target: factor * values for name, values in flat.items() for target, factor in source.unknowns[name]}

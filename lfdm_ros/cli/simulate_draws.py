@@ -53,10 +53,8 @@ def run(args: argparse.Namespace, vehicle: Vehicle, model: Model, profile: Input
 
 def _drawn(args: argparse.Namespace, model: Model) -> tuple[np.ndarray, list[str]]:
     """Returns parameters (N, P) and their names: rows of the posterior beside the vehicle file, with replacement where it has fewer."""
-    try:
-        values = posterior_parameters(find_config("vehicles", args.vehicle), {f.name for f in model.parameters}, model.name)
-    except InputError as error:
-        raise InputError(f"--draws {args.draws}: {error}") from None
+    values = posterior_parameters(find_config("vehicles", args.vehicle), {f.name for f in model.parameters}, model.name,
+                                  f"--draws {args.draws}")
     table = np.column_stack(list(values.values()))
     rng = np.random.default_rng(args.seed)
     most = len(table)

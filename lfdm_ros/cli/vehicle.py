@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     library.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for vehicle.json, tmeasy.json or tmeasyNr.json, "
                          "suspension.json")
     library.set_defaults(run_action=_lfdm)
-    shower = actions.add_parser("show", help="what a vehicle has, and which models it can be", epilog=EPILOG,
+    shower = actions.add_parser("show", help="the parts and the body of a vehicle, and the models that it can be", epilog=EPILOG,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
     shower.set_defaults(run_action=_show)

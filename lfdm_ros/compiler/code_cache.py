@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -117,6 +118,15 @@ def stored(name: str) -> bytes | None:
     # A checksum before the data: half a file, or a changed one, is made again instead of used.
     check, kept = data[:_CHECK], data[_CHECK:]
     return kept if kept and hashlib.sha256(kept).digest() == check else None
+
+
+def kept(name: str, make: Callable[[], bytes]) -> bytes:
+    """Returns the content of a name; where there is none, what `make` gives, which is stored."""
+    data = stored(name)
+    if data is None:
+        data = make()
+        store(name, data)
+    return data
 
 
 def store(name: str, data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from lfdm_ros.compiler.code_cache import store, stored
+from lfdm_ros.compiler.code_cache import kept
 from lfdm_ros.errors import InputError
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
@@ -85,12 +85,7 @@ def object_code(key: str, text: Callable[[], str], target: CodeTarget, linked: b
 
 def _kept(key: str, target: CodeTarget, ending: str, make: Callable[[], bytes]) -> bytes:
     parts = [key, version("llvmlite"), version("casadi"), target.cpu, target.features]
-    name = f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.{ending}"
-    data = stored(name)
-    if data is None:
-        data = make()
-        store(name, data)
-    return data
+    return kept(f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.{ending}", make)
 
 
 def compile_text(text: str, target: CodeTarget | None = None, linked: bool = False) -> bytes:

@@ -30,10 +30,8 @@ def posterior_draws(vehicle_file: Path, export: Exported, count: int) -> list[Dr
     """
     from lfdm_ros.calibration.source import posterior_parameters
 
-    try:
-        values = posterior_parameters(vehicle_file, {v.name for v in export.variables if v.kind == TUNABLE}, export.model.name)
-    except InputError as error:
-        raise InputError(f"--draws {count}: {error}") from None
+    tunable = {v.name for v in export.variables if v.kind == TUNABLE}
+    values = posterior_parameters(vehicle_file, tunable, export.model.name, f"--draws {count}")
     most = min((len(column) for column in values.values()), default=0)
     if not 0 < count <= most:
         raise InputError(f"--draws {count}: the posterior of {vehicle_file.parent} has {most}; give 1 to {most}")

@@ -57,11 +57,16 @@ class Obstacles:
         """Mask of those that move or are suspected to (n,)."""
         return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
 
+    @property
+    def hardly_seen(self) -> np.ndarray:
+        """Mask of the small things that were hardly seen yet (n,); of none where that is not known."""
+        return np.zeros(len(self.radii), bool) if self.new is None else self.new
+
     def hypotheses(self, halting: float, room: float) -> Obstacles:
         """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,
         is there a second time, standing where it is now, new things larger by `room` [m]."""
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
-        speed, new = np.hypot(*goes_on.T), np.zeros(len(self.radii), bool) if self.new is None else self.new
+        speed, new = np.hypot(*goes_on.T), self.hardly_seen
         halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))
         return Obstacles(np.concatenate([self.centres, self.centres[halts]]),
                          np.concatenate([self.radii, self.radii[halts] + room * new[halts]]),

@@ -111,8 +111,7 @@ class SensitivityRollout:
         _check_shape("seeds_x0", by_x0, (nx, count))
         if by_inputs is not None:
             _check_shape("seeds_inputs", by_inputs, (len(common.times), len(self.model.inputs), count))
-        if self._fixed.size and by_x0[self._fixed].any():
-            raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
+        self._check_fixed(by_x0)
         p = common.base.copy()
         p[common.columns] = values
         if not count:
@@ -151,8 +150,7 @@ class SensitivityRollout:
         if precision not in PRECISIONS:
             raise InputError(f"precision '{precision}' must be one of {', '.join(PRECISIONS)}")
         if backend == "gpu" and count:
-            if self._fixed.size and by_x0[self._fixed].any():
-                raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
+            self._check_fixed(by_x0)
             p = np.repeat(common.base[:, None], n, axis=1)
             p[common.columns] = values.T
             kernel = gpu_sensitivity(common.model, common.parameters, self._states, common.prescribed, precision)
@@ -169,6 +167,10 @@ class SensitivityRollout:
 
         in_parallel(work, n)
         return x, s
+
+    def _check_fixed(self, seeds_x0: np.ndarray) -> None:
+        if self._fixed.size and seeds_x0[self._fixed].any():
+            raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
 
     def _kernel(self, of_inputs: bool = False) -> SensitivityKernel:
         common = self._sampling

@@ -10,6 +10,7 @@ import numpy as np
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.safety.stops import outline_distance
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import BatchRollout, Goal, initial_state
 from lfdm_ros.vehicles import Vehicle
@@ -124,14 +125,9 @@ class Mppi:
         seen = self._obstacles.at(now)
         if len(seen.radii):
             seen = seen.where(np.hypot(*(seen.centres - [x[0, 0], y[0, 0]]).T) < FAR)
-        o = self._vehicle.footprint
-        c, sine = np.cos(yaw), np.sin(yaw)
         for centre, radius, velocity in zip(seen.centres, seen.radii, seen.velocities):
             dx, dy = centre[0] + velocity[0] * self._times - x, centre[1] + velocity[1] * self._times - y
-            ahead, aside = c * dx + sine * dy, np.abs(c * dy - sine * dx) - o.half_width
-            beyond = np.maximum(ahead - o.front, -ahead - o.rear)
-            outside = np.hypot(np.maximum(beyond, 0.0), np.maximum(aside, 0.0)) + np.minimum(np.maximum(beyond, aside), 0.0)
-            nearest = np.minimum(nearest, outside - radius)
+            nearest = np.minimum(nearest, outline_distance(self._vehicle.footprint, dx, dy, yaw) - radius)
         touched = nearest < s.margin
         cost += 100.0 * touched.sum(axis=1) + 2.0 * np.exp(-np.maximum(nearest - s.margin, 0.0) / 0.5).sum(axis=1)
         finite = np.isfinite(cost)

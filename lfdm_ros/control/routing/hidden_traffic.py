@@ -40,7 +40,7 @@ def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndar
         e = side * (outline.half_width + BODY + across)
         places = np.stack([px[:, None] - e * np.sin(yaw)[:, None], py[:, None] + e * np.cos(yaw)[:, None]], axis=-1)
         solid = (np.hypot(*np.moveaxis(places[:, :, None] - obstacles.centres, -1, 0)) < obstacles.radii).any(axis=2)
-        # What was seen bars the way out, whatever hides behind it.
+        # A thing that was seen bars the way out, whatever hides behind it.
         barred = np.logical_or.accumulate(solid, axis=1)
         hidden = occluded((places - sensor).reshape(-1, 2), obstacles.centres - sensor, obstacles.radii).reshape(solid.shape) & ~barred
         reached = np.where(hidden, across / assumed, math.inf).min(axis=1)  # [s] when the strip may be, at each place ahead

@@ -220,4 +220,4 @@ class RelevantObstacles:
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
         # Somebody who is new may step in from beside it.
         beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
-        self.obstacles = seen.where(seen.may_move | inside | (beside & seen.new if seen.new is not None else inside))
+        self.obstacles = seen.where(seen.may_move | inside | (beside & seen.hardly_seen))

@@ -75,7 +75,7 @@ class LaneBrake:
         """Checks that something moves, or is near enough to brake for and may."""
         if obstacles.moving.any():
             return True
-        may = obstacles.may_move if obstacles.new is None else obstacles.may_move | obstacles.new
+        may = obstacles.may_move | obstacles.hardly_seen
         if not may.any():
             return False
         away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
