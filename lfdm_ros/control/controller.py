@@ -2,8 +2,8 @@
 
 Every cycle ends on one level of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
 BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
-STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle backs along the way
-that it came and looks for another (`lfdm_ros.control.routing.backing`).
+STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle leaves by a way
+with changes of direction (`lfdm_ros.control.routing.manoeuvring`).
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleContext, CycleO
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import SOLVER_ERRORS, Planner, Replanner
 from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Prediction
-from lfdm_ros.control.routing.backing import Backing
 from lfdm_ros.control.routing.lattice import LatticeSettings
+from lfdm_ros.control.routing.manoeuvring import Axles, Manoeuvring
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
@@ -33,6 +33,7 @@ from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 
 SOLVER_SHARE = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
+SIGHT_AGE = 0.5  # [s] older detections do not show that a place is free
 
 
 def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
@@ -71,7 +72,7 @@ class Controller:
         self._guard = Guard(s, vehicle, planner.trajectory.place)
         self._fallback = FallbackSelector(self._guard)
         self._navigator = Navigator(s, self.outline, float(planner.trajectory.grid[-1]), lattice)
-        self._backing = Backing(*self._backing_of(vehicle))
+        self._manoeuvring = Manoeuvring(*self._manoeuvring_of(vehicle))
         self._rates = RateLimits.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
@@ -88,7 +89,7 @@ class Controller:
         self._prediction.clear()
         self._replanner.reset()
         self._fallback.reset()
-        self._backing.reset()
+        self._manoeuvring.reset()
         self._now = -math.inf
         if self._task is not None:
             self._task = self._task.anew()
@@ -123,7 +124,7 @@ class Controller:
     def _begin(self, task: Assignment) -> None:
         self._task = task
         self._replanner.new_task()
-        self._backing.begin()
+        self._manoeuvring.begin()
         self._relevant.choose(task.reference)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
@@ -143,14 +144,14 @@ class Controller:
         self._hand_on()
 
     def _hand_on(self) -> None:
-        """Hands settings and vehicle to guard, navigator and backing."""
+        """Hands settings and vehicle to guard, navigator and manoeuvres."""
         self._guard.configure(self.settings, self._vehicle)
         self._navigator.configure(self.settings, self.outline)
-        self._backing.configure(*self._backing_of(self._vehicle))
+        self._manoeuvring.configure(*self._manoeuvring_of(self._vehicle))
 
-    def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
+    def _manoeuvring_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, Axles]:
         planned = self.planner.vehicle
-        return self.settings, self._guard.stops, vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock
+        return self.settings, self._guard.stops, Axles(vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -202,9 +203,9 @@ class Controller:
 
         if task.done and abs(float(x[self.planner.trajectory.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
-        backing = self._back(task, now, x, age, began)
-        if backing is not None:
-            return backing
+        manoeuvre = self._manoeuvre(task, now, x, age, began)
+        if manoeuvre is not None:
+            return manoeuvre
         z0 = np.concatenate([x, self._command, [road] if self.actuators.steering_lag > 0.0 else []])
         until = began + SOLVER_SHARE * s.time_budget if s.time_budget > 0.0 else math.inf
         outcome, cold = self._replanner.plan(z0, lambda: self._reference(task, now, x), self._relevant.obstacles, ahead, s, until)
@@ -217,7 +218,7 @@ class Controller:
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
-            command=(0.0, 0.0, 0.0), outcome=level, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
+            command=(0.0, 0.0, 0.0), outcome=level, reason=self._manoeuvring.explained(reason or BLOCKED) if blocked else reason,
             cold_start=cold, done=task.done, blocked=blocked, solver=self.planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
@@ -244,15 +245,13 @@ class Controller:
             (0.0, 0.0, 0.0), CycleOutcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self.planner.solver.name,
             age=age, plan=self._fallback.good, seconds=time.perf_counter() - began))
 
-    def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
-        """Returns a cycle of backing; None: the route to the goal is not blocked, or backing does not help."""
-        backing, measured, pose = self._backing, self._measured, self._pose(x)
-        assert measured is not None
-        remaining = self._navigator.remaining(task, pose, self.planner.stages.station) if task.goal is not None else math.inf
-        backing.trail.note(measured.time, PlanarState.of(measured))
-        blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
-        was = backing.active
-        move = backing.step(now, pose, blocked, remaining, self._relevant.obstacles, self._command[0])
+    def _manoeuvre(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
+        """Returns a cycle of a manoeuvre; None: drive by the plan."""
+        manoeuvring, pose, station = self._manoeuvring, self._pose(x), self.planner.stages.station
+        if task.goal is None or task.done or task.route is None:
+            return None
+        was = manoeuvring.active
+        move = manoeuvring.step(now, pose, task.goal, task.route.blocked, self._relevant.obstacles, self._command[0])
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.
@@ -260,9 +259,11 @@ class Controller:
         self._fallback.drop()
         if move is None:
             return None
+        self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), CycleOutcome.BACKING, move.reason, blocked=blocked, solver=self.planner.solver.name, age=age,
-            seconds=time.perf_counter() - began, remaining=remaining), move.reverse)
+            (0.0, 0.0, 0.0), CycleOutcome.BACKING, move.reason, done=task.done, blocked=task.route.blocked, solver=self.planner.solver.name,
+            age=age, seconds=time.perf_counter() - began,
+            remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
         """Limits the command's rates and records it. reverse: the selector's position; it changes while no throttle is in force."""
@@ -295,6 +296,7 @@ class Controller:
                     self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
                                               self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
                 else:
+                    self._see(now, x)
                     self._find(task, now, x)
             except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
                 task.routed = now
@@ -307,8 +309,14 @@ class Controller:
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)
-        return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._relevant.obstacles.at(now)),
+        return self._navigator.find(task, now, pose, lambda: self._manoeuvring.recall(now, self._relevant.obstacles.at(now)),
                                     lambda: self._guard.visible_length(self._fallback.good, now, pose, self._relevant.obstacles))
+
+    def _see(self, now: float, x: np.ndarray) -> None:
+        """Notes on the map of manoeuvres what is in view."""
+        seen, pose = self._relevant.seen, self._pose(x)
+        if now - seen.time < SIGHT_AGE:
+            self._manoeuvring.map.look(now, pose, self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))
 
     def _pose(self, x: np.ndarray) -> PlanarState:
         return PlanarState(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

@@ -24,7 +24,8 @@ class Obstacles:
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
     [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
-    were hardly seen yet; None: not known.
+    were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad]; None: not known, of the
+    sector all round.
     """
 
     centres: np.ndarray
@@ -35,6 +36,7 @@ class Obstacles:
     excess: np.ndarray | None = None
     suspected: np.ndarray | None = None
     new: np.ndarray | None = None
+    sector: tuple[float, float] | None = None
 
     def at(self, time: float) -> Obstacles:
         """Returns them at `time` [s], at constant velocity."""
@@ -50,7 +52,7 @@ class Obstacles:
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
         more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected, self.new))
-        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more)
+        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more, self.sector)
 
     @property
     def may_move(self) -> np.ndarray:
@@ -181,6 +183,7 @@ class ObstacleTracker:
     def reset(self) -> None:
         """Forgets everything."""
         self._tracks = np.empty((_ROWS, 0))
+        self._sector: tuple[float, float] | None = None
         self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
@@ -235,6 +238,8 @@ class ObstacleTracker:
         self._tracks = tracks[:, order]
         # A radar may have measured the velocity just before of a thing that is seen for the first time.
         self._take_radar(np.flatnonzero(self._tracks[_T.SIGHTINGS] == 1.0), scan.stamp)
+        span = scan.angle_increment * (len(scan.ranges) - 1)
+        self._sector = None if is_full_circle(scan) else (mount.yaw + scan.angle_min + 0.5 * span, 0.5 * abs(span))
         self._give_out(scan.stamp)
 
     def add_radar(self, scan: RadarScan, mount: Mount, pose: tuple[float, float, float], velocity: tuple[float, float, float]) -> None:
@@ -280,7 +285,7 @@ class ObstacleTracker:
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)))
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)), self._sector)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,307 @@
+"""Ways with changes of direction, at walking pace, where the vehicle stands and the way ahead is blocked or the plan does not move on.
+
+A search (`reverse_search`) on the map of what was seen (`seen_map`) gives the way: legs forwards and in reverse. In reverse the vehicle goes
+only where it has seen that nothing stands. Each leg is looked at again in each cycle, with what moves where it will be; where it is not
+free, the vehicle stops and looks for a way again. It drives on by its plan as soon as the lattice sees a way from a leg that leads
+forwards; where that led back to the same place before, later.
+
+Steering is that of Coulter 1992, "Implementation of the pure pursuit path tracking algorithm", from the rear axle.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from lfdm_ros.control.prediction import PlanarState
+from lfdm_ros.control.routing.reverse_search import Leg, Outcome, ReverseSearch
+from lfdm_ros.control.routing.seen_map import SeenMap
+from lfdm_ros.control.safety.stops import Stops
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import Goal
+
+MOVING_MARGIN = 0.6  # [m] to keep from what moves
+CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
+WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
+STUCK_TIME = 3.0  # [s] it stands although there is a way
+SETTLE_TIME = 0.5  # [s] for which a way is seen, or none: one scan decides nothing
+CALM_TIME = 5.0  # [s] since something that moves was near: sooner it does not set out in reverse
+QUIET_DISTANCE = 20.0  # [m] so far from the vehicle nothing moves while it is stuck: else it may be waiting
+RETRY_TIME = 10.0  # [s] after a search without success
+FIRST_LENGTH = 4.0  # [m] driven before the plan takes over; as much more each time that led back
+STUCK_LENGTHS = 2.0  # of the vehicle's length, where the plan stood although there was a way
+MIN_GAIN = 2.0  # [m] nearer to the goal than ever before
+MAX_TRIES = 40  # searches in a row without gain
+FORWARD_SPEED = 2.0  # [m/s]
+DECELERATION = 0.5  # [m/s^2] with which it slows down to the end of a leg
+END_CLEARANCE = 0.2  # [m] it stops so far before the end of what is free
+LEG_END = 0.1  # [m] before its end a leg is done
+LOOK_AHEAD = 0.5  # of the wheelbase, of the steering
+MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
+STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
+STATES = 600  # of the search a cycle
+# Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
+PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
+NO_WAY = "no way to the goal is open on the map of what was seen"
+NOT_FOUND = "no way with changes of direction was found"
+NO_ROOM = "no way is open but in reverse, where nothing was seen"
+NO_GAIN = f"{MAX_TRIES} ways have not led nearer"
+
+
+def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float, margin: float) -> float:
+    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on, with a margin [m] to what stands."""
+    if not len(obstacles.radii):
+        return float(leg.s[-1])
+    moving = obstacles.moving
+    shortest = float(leg.s[-1])
+    for part, room in ((~moving, margin), (moving, MOVING_MARGIN)):
+        if not part.any():
+            continue
+        distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
+        # What is nearer already must not come nearer.
+        need = np.minimum(room, np.maximum(distance[0] - 0.02, 0.0))
+        met = (distance < need).any(axis=1)
+        if met.any():
+            shortest = min(shortest, float(leg.s[max(int(met.argmax()) - 1, 0)]))
+    return shortest
+
+
+@dataclass(frozen=True)
+class Axles:
+    """Lengths of a vehicle's steering: of the rear axle behind the position, the wheelbase [m], and full lock [rad]."""
+
+    rear: float
+    wheelbase: float
+    full_lock: float
+
+    def pursue(self, leg: Leg, pose: PlanarState) -> float:
+        """Returns the steering [-1, 1] with which the rear axle runs along a leg that begins beside the vehicle."""
+        x, y, yaw = leg.poses.T
+        x, y, last = x - self.rear * np.cos(yaw), y - self.rear * np.sin(yaw), float(yaw[-1])
+        ahead, sign = LOOK_AHEAD * self.wheelbase, -1.0 if leg.reverse else 1.0
+        beyond = max(ahead - float(leg.s[-1]), 0.0) * sign  # straight on where the leg ends
+        dx = float(np.interp(ahead, leg.s, x)) + beyond * math.cos(last) - (pose.x - self.rear * math.cos(pose.yaw))
+        dy = float(np.interp(ahead, leg.s, y)) + beyond * math.sin(last) - (pose.y - self.rear * math.sin(pose.yaw))
+        aside = math.cos(pose.yaw) * dy - math.sin(pose.yaw) * dx
+        angle = math.atan(self.wheelbase * 2.0 * aside / max(dx * dx + dy * dy, 0.02 * self.wheelbase**2))
+        return min(max(angle / self.full_lock, -1.0), 1.0)
+
+
+class _Phase(Enum):
+    DRIVING = 0  # by the plan
+    SEARCHING = 1
+    MOVING = 2
+
+
+@dataclass(frozen=True)
+class Move:
+    """A command of a manoeuvre: steering [-1, 1], pedal [-1, 1] (below 0 brake), whether the selector is in reverse, and why."""
+
+    steering: float
+    pedal: float
+    reverse: bool
+    reason: str
+
+
+class Manoeuvring:
+    """Decides when to leave the plan for a manoeuvre, drives it, and when to return. Time comes with each call."""
+
+    def __init__(self, settings: Settings, stops: Stops, axles: Axles) -> None:
+        """Begins with an empty map."""
+        self.configure(settings, stops, axles)
+        self.reset()
+
+    def configure(self, settings: Settings, stops: Stops, axles: Axles) -> None:
+        """Sets other settings or another vehicle; the map stays."""
+        self._settings, self._stops, self._axles = settings, stops, axles
+        self._search = ReverseSearch(stops.outline, axles.rear, math.tan(axles.full_lock) / axles.wheelbase)
+        if hasattr(self, "map"):
+            self.map.configure(stops.outline, 2.0 * self._search.cell)
+        else:
+            self.map = SeenMap(stops.outline, 2.0 * self._search.cell)
+
+    def reset(self) -> None:
+        """Forgets the map and any manoeuvre."""
+        self.map.clear()
+        self._phase, self._reverse = _Phase.DRIVING, False
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a new task: earlier tries do not count. A vehicle in a manoeuvre stops first."""
+        if self._phase is _Phase.MOVING:
+            self._phase = _Phase.SEARCHING
+        self._legs: list[Leg] = []
+        self._tries, self._nearest, self._returns = 0, math.inf, 0
+        self._driven, self._least_length = 0.0, 0.0
+        self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
+        self._time, self._press, self._failed, self._recalls_until, self._begun = -math.inf, 0.0, -math.inf, -math.inf, False
+        self.why_not = ""  # why a vehicle before a blocked way stands; empty: it looks for one, or the way is not blocked
+
+    def explained(self, reason: str) -> str:
+        """Returns a reason with that for standing added."""
+        return "; ".join(filter(None, (reason, self.why_not)))
+
+    @property
+    def active(self) -> bool:
+        """True while the vehicle looks for a manoeuvre, or drives one."""
+        return self._phase is not _Phase.DRIVING
+
+    @property
+    def path(self) -> np.ndarray | None:
+        """Poses (n, 3) of the manoeuvre that is left; None: there is none."""
+        return np.concatenate([leg.poses for leg in self._legs]) if self._phase is _Phase.MOVING and self._legs else None
+
+    def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
+        """Adds to the obstacles those that are out of sight, after the way was blocked: a dead end is not tried twice."""
+        return self.map.recall(now, obstacles) if now < self._recalls_until else obstacles
+
+    def step(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
+        """Returns the move to make instead of the plan's; None: drive by the plan.
+
+        Args:
+            blocked: the lattice sees no way; obstacles: now; steering: in force.
+        """
+        span, self._time = min(max(now - self._time, 0.0), 0.5), now
+        self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEP_SPEED else math.inf
+        self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDSTILL_SPEED else math.inf
+        self._open_since = math.inf if blocked else min(self._open_since, now)
+        if self._phase is _Phase.DRIVING:
+            if not self._is_due(now, pose, goal, blocked, obstacles):
+                return None
+            self._phase, self._begun, self._driven = _Phase.SEARCHING, False, 0.0
+            self._returns += 1
+            self._least_length = FIRST_LENGTH * self._returns
+            if not blocked:
+                self._least_length = max(self._least_length, STUCK_LENGTHS * self._search.length)
+        if self._phase is _Phase.MOVING:
+            self._driven += abs(pose.vx) * span
+            if self._may_return(now):
+                self._phase, self._legs = _Phase.DRIVING, []
+                return None
+            return self._drive(now, pose, obstacles, steering, span)
+        return self._look(now, pose, goal, blocked, obstacles, steering)
+
+    def _is_due(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles) -> bool:
+        """Checks that the vehicle has to look for a way with changes of direction."""
+        if not blocked:
+            self.why_not = ""
+        if self._settings.reverse_speed <= 0.0 or now - self._failed < RETRY_TIME:
+            return False
+        near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < QUIET_DISTANCE
+        stuck = now - self._stood_since >= STUCK_TIME and not (near & obstacles.moving).any()
+        due = stuck or (blocked and now - self._crept_since >= WAIT_TIME - SETTLE_TIME)
+        self._due_since = min(self._due_since, now) if due else math.inf
+        if now - self._due_since < SETTLE_TIME:
+            return False
+        remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
+        if remaining < self._nearest - MIN_GAIN:
+            self._nearest, self._tries, self._returns = remaining, 0, 0
+        if self._tries >= MAX_TRIES:
+            self.why_not = NO_GAIN
+            return False
+        return True
+
+    def _may_return(self, now: float) -> bool:
+        """Checks that the plan can take over: on a leg forwards, none in reverse after it, and the lattice sees a way."""
+        forwards = not any(leg.reverse for leg in self._legs)
+        return forwards and now - self._open_since >= SETTLE_TIME and self._driven >= self._least_length
+
+    def _look(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
+        """Stands and searches; then begins the first leg."""
+        if now - self._stood_since < SETTLE_TIME:
+            return self._halt(steering, "stopping to look for a way")
+        if not self._begun:
+            self._tries += 1
+            self._recalls_until = now + RECALL
+            known = self.map.recall(now, obstacles)
+            known = known.where(~known.moving)
+            self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
+                               self._settings.stop_margin, np.repeat(np.repeat(self.map.places(now), 2, axis=0), 2, axis=1),
+                               self.map.corner)
+            self._begun = True
+            return self._halt(steering, "looking for a way")
+        outcome = self._search.advance(STATES)
+        if outcome is Outcome.SEARCHING:
+            return self._halt(steering, "looking for a way")
+        self._begun = False
+        self._legs = self._search.legs() if outcome is Outcome.FOUND else []
+        if not self._legs:
+            self._phase, self._failed = _Phase.DRIVING, now
+            self.why_not = NO_ROOM if self._search.ends_unseen else NO_WAY if outcome is Outcome.CLOSED else NOT_FOUND
+            return None
+        self._phase, self._press, self.why_not = _Phase.MOVING, 0.0, ""
+        return self._halt(steering, "setting out")
+
+    def _rest(self, pose: PlanarState) -> tuple[Leg, float, float]:
+        """Returns what is left of the leg, from the vehicle on, and how far off it the vehicle is [m], [rad]."""
+        leg = self._legs[0]
+        x, y, yaw = leg.poses.T
+        rear = self._axles.rear
+        px, py = pose.x - rear * math.cos(pose.yaw), pose.y - rear * math.sin(pose.yaw)
+        dx, dy = px - (x - rear * np.cos(yaw)), py - (y - rear * np.sin(yaw))
+        # The last place that the rear axle has passed, within what it can have driven since.
+        k = int(np.argmin(dx * dx + dy * dy))
+        c, t = math.cos(yaw[k]), math.sin(yaw[k])
+        along, aside = c * dx[k] + t * dy[k], c * dy[k] - t * dx[k]
+        passed = (-along if leg.reverse else along) >= 0.0
+        k = min(k + passed, len(x) - 1)
+        s = leg.s[k:] - leg.s[k]
+        lead = math.hypot(px - (x[k] - rear * math.cos(yaw[k])), py - (y[k] - rear * math.sin(yaw[k])))
+        poses = np.vstack([[pose.x, pose.y, pose.yaw], leg.poses[k:]])
+        ends = k == len(x) - 1 and (-1.0 if leg.reverse else 1.0) * (c * dx[-1] + t * dy[-1]) >= 0.0
+        distances = np.concatenate([[0.0], (0.0 if ends else lead) + s])
+        return (Leg(poses, distances, leg.reverse), abs(float(aside)), abs(math.remainder(pose.yaw - float(yaw[k]), 2.0 * math.pi)))
+
+    def _drive(self, now: float, pose: PlanarState, obstacles: Obstacles, steering: float, span: float) -> Move:
+        leg, aside, turned = self._rest(pose)
+        if float(leg.s[-1]) < LEG_END:
+            if now - self._stood_since < SETTLE_TIME:
+                return self._halt(steering, "changing direction")
+            self._legs.pop(0)
+            self._press = 0.0
+            if not self._legs:
+                self._phase, self._begun = _Phase.SEARCHING, False
+                return self._halt(steering, "stopping to look for a way")
+            leg, aside, turned = self._rest(pose)
+        if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
+            return self._anew(steering, "it is off its way")
+        s = self._settings
+        pace = s.reverse_speed if leg.reverse else FORWARD_SPEED
+        free = free_length(leg, self._stops, now, obstacles, pace, 0.5 * s.stop_margin)
+        if free < leg.s[-1]:
+            free -= END_CLEARANCE
+            if free <= 0.0:
+                if now - self._stood_since >= max(WAIT_TIME, SETTLE_TIME):
+                    return self._anew(steering, "the way is not free")
+                return self._halt(steering, "the way is not free")
+        sign = -1.0 if leg.reverse else 1.0
+        speed = sign * pose.vx
+        road = self._axles.pursue(leg, pose)
+        standing = abs(pose.vx) < STANDSTILL_SPEED
+        if speed < -STANDSTILL_SPEED or (leg.reverse and standing and now - self.map.came < CALM_TIME):
+            return self._halt(steering, "something has come near" if standing else "changing direction")
+        if standing and abs(road - steering) > STEERING_TOLERANCE:
+            return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
+        missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
+        bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
+        self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)
+        self._reverse = leg.reverse
+        return Move(road, PROPORTIONAL_GAIN * missing + self._press, leg.reverse,
+                    self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
+
+    def _anew(self, steering: float, reason: str) -> Move:
+        self._phase, self._begun, self._legs = _Phase.SEARCHING, False, []
+        return self._halt(steering, reason)
+
+    def _halt(self, steering: float, reason: str) -> Move:
+        return Move(steering, -self._settings.stop_brake, self._reverse, self._reason(reason))
+
+    def _reason(self, text: str) -> str:
+        return f"the way is blocked, try {max(self._tries, 1)} of {MAX_TRIES}: {text}"
+
+
+RECALL = 180.0  # [s] for which what is out of sight counts on routes after the way was blocked

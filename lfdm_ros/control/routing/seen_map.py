@@ -1,0 +1,173 @@
+"""Memory of places that were in view, and of what stands where it is out of view now."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.native import addresses, native
+from lfdm_ros.control.prediction import PlanarState
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.vehicles import Footprint
+
+SEEN_CELLS, BEARINGS = 120, 720  # of the map along each axis, and of a full turn
+SEEN_MEMORY = 60.0  # [s] for which a place out of view is known to be free
+RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
+# Distance [m] within which a moving thing comes to a place, and time [s] until then: the place does not count any more.
+NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
+FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
+SAME_PLACE = 0.5  # [m] a thing is the same as one that is seen so near
+MAX_REMEMBERED = 1500
+NUMBERS = 12
+
+
+def look(view, circles, nearest, seen):
+    """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are in view, or under the vehicle.
+
+    Args:
+        view: the map's corner x, y [m], cell [m], time [s], sensor x, y [m], range [m], middle and half of its sector [rad], and the
+            vehicle's place x, y [m] and radius [m].
+        circles: (n, 3) x, y, radius [m] of what hides; nearest: (BEARINGS,) to work in.
+    """
+    unit = 2.0 * math.pi / BEARINGS
+    nearest[:] = view[6]
+    for n in range(len(circles)):
+        dx, dy, r = circles[n, 0] - view[4], circles[n, 1] - view[5], circles[n, 2]
+        away = math.hypot(dx, dy)
+        if away <= r:
+            continue
+        middle, half = math.atan2(dy, dx), math.asin(r / away)
+        for k in range(int(math.floor((middle - half) / unit)), int(math.ceil((middle + half) / unit)) + 1):
+            nearest[k % BEARINGS] = min(nearest[k % BEARINGS], math.sqrt(max(away * away - r * r, 0.0)))
+    for i in range(SEEN_CELLS):
+        for j in range(SEEN_CELLS):
+            x, y = view[0] + j * view[2], view[1] + i * view[2]
+            if math.hypot(x - view[9], y - view[10]) < view[11]:
+                seen[i, j] = view[3]
+                continue
+            dx, dy = x - view[4], y - view[5]
+            bearing = math.atan2(dy, dx)
+            off = bearing - view[7]
+            off -= 2.0 * math.pi * math.floor(off / (2.0 * math.pi) + 0.5)
+            if abs(off) <= view[8] and math.hypot(dx, dy) < nearest[int(math.floor(bearing / unit)) % BEARINGS]:
+                seen[i, j] = view[3]
+    return 0
+
+
+class SeenMap:
+    """Remembers which places were in view, and things where they are not in view now. Time comes with each call."""
+
+    def __init__(self, outline: Footprint, cell: float) -> None:
+        """Begins empty. cell: side of a cell [m]."""
+        self._look = native("lfdm_ros.control.routing.manoeuvre_native", (POINTER, POINTER, INTEGER, POINTER, POINTER), INTEGER,
+                            ("lfdm_ros.control.routing.reverse_search", "lfdm_ros.control.routing.seen_map"), "look")
+        self._nearest = np.empty(BEARINGS)
+        self.configure(outline, cell)
+
+    def configure(self, outline: Footprint, cell: float) -> None:
+        """Sets another outline and size of cells; what was seen is forgotten if the cells change."""
+        self._outline = outline
+        if getattr(self, "_cell", None) != cell:
+            self._cell = cell
+            self.clear()
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._seen = np.full((SEEN_CELLS, SEEN_CELLS), -math.inf)
+        self._corner: np.ndarray | None = None  # of the first cell's middle [m]
+        self._things = np.empty((0, 4))  # x, y, radius [m], and when it was in view last [s]
+        self.came = -math.inf  # when something that moves was last near the vehicle [s]
+        self.looked = -math.inf  # when it looked last [s]
+
+    @property
+    def corner(self) -> tuple[float, float]:
+        """The middle of the first cell [m]."""
+        assert self._corner is not None
+        return float(self._corner[0]), float(self._corner[1])
+
+    def look(self, now: float, pose: PlanarState, sensor: np.ndarray, sight: float, obstacles: Obstacles) -> None:
+        """Takes what is in view now.
+
+        Args:
+            sensor: its place (2,) [m]; sight: its range [m]; obstacles: now.
+        """
+        self._move_to(pose)
+        assert self._corner is not None
+        self.looked = now
+        moving, o = obstacles.moving, self._outline
+        circles = np.column_stack([obstacles.centres, obstacles.radii])
+        middle, half = obstacles.sector or (0.0, math.pi)
+        ahead = 0.5 * (o.front - o.rear)
+        view = np.array([*self._corner, self._cell, now, *sensor, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
+                         pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
+        self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
+        self._forget_near(now, pose, obstacles.where(moving))
+        still = circles[~moving]
+        kept = self._out_of_view(now, sensor, still)
+        self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), kept])[:MAX_REMEMBERED]
+
+    def _move_to(self, pose: PlanarState) -> None:
+        """Moves the map so that the vehicle is in its middle half."""
+        size = SEEN_CELLS * self._cell
+        here = np.array([pose.x, pose.y])
+        if self._corner is not None and (np.abs(here - self._corner - 0.5 * size) < 0.25 * size).all():
+            return
+        corner = self._cell * np.rint(here / self._cell) - 0.5 * size
+        moved = np.full_like(self._seen, -math.inf)
+        if self._corner is not None:
+            dj, di = np.rint((corner - self._corner) / self._cell).astype(int).tolist()
+            if max(abs(di), abs(dj)) < SEEN_CELLS:
+                rows, columns = (slice(max(d, 0), SEEN_CELLS + min(d, 0)) for d in (di, dj))
+                to_rows, to_columns = (slice(max(-d, 0), SEEN_CELLS + min(-d, 0)) for d in (di, dj))
+                moved[to_rows, to_columns] = self._seen[rows, columns]
+        self._seen, self._corner = moved, corner
+
+    def _forget_near(self, now: float, pose: PlanarState, moving: Obstacles) -> None:
+        """Forgets the places out of view that what moves may come to."""
+        if not len(moving.radii):
+            return
+        assert self._corner is not None
+        later = now - moving.time + np.linspace(0.0, NEAR_TIME, 5)[:, None, None]
+        centres = (moving.centres + later * moving.velocities).reshape(-1, 2)
+        reach = np.tile(moving.radii, 5) + NEAR_DISTANCE
+        if (np.hypot(*(centres - [pose.x, pose.y]).T) - reach < self._outline.front + self._outline.rear).any():
+            self.came = now
+        span = self._corner[:, None] + self._cell * np.arange(SEEN_CELLS)
+        for (x, y), r in zip(centres.tolist(), reach.tolist()):
+            i, j = np.flatnonzero(np.abs(span[1] - y) < r), np.flatnonzero(np.abs(span[0] - x) < r)
+            if len(i) and len(j):
+                part = self._seen[i[0]:i[-1] + 1, j[0]:j[-1] + 1]
+                part[(part < now) & (np.hypot(span[0][j] - x, (span[1][i] - y)[:, None]) < r)] = -math.inf
+
+    def _out_of_view(self, now: float, sensor: np.ndarray, still: np.ndarray) -> np.ndarray:
+        """Returns the remembered things (n, 4) that are not in view now, and not the same as one of `still` (m, 3)."""
+        things = self._things[now - self._things[:, 3] < RECALL_TIME]
+        if not len(things):
+            return things
+        assert self._corner is not None
+        to = things[:, :2] - sensor
+        away = np.hypot(*to.T)
+        fronts = sensor + to * np.maximum(1.0 - (things[:, 2] + FRONT) / np.maximum(away, 1e-6), 0.0)[:, None]
+        j, i = np.rint((fronts - self._corner) / self._cell).astype(int).T
+        inside = (i >= 0) & (i < SEEN_CELLS) & (j >= 0) & (j < SEEN_CELLS)
+        in_view = np.zeros(len(things), bool)
+        in_view[inside] = self._seen[i[inside], j[inside]] >= now
+        things = things[inside & ~in_view]
+        if not len(still) or not len(things):
+            return things
+        apart = np.hypot(things[:, 0, None] - still[:, 0], things[:, 1, None] - still[:, 1])
+        return np.asarray(things[~(apart < np.minimum(SAME_PLACE, things[:, 2, None])).any(axis=1)])
+
+    def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
+        """Adds things that are out of view to obstacles."""
+        known = self._things[self._things[:, 3] < self.looked]
+        if not len(known):
+            return obstacles
+        return Obstacles(np.concatenate([obstacles.centres, known[:, :2]]), np.concatenate([obstacles.radii, known[:, 2]]),
+                         np.concatenate([obstacles.velocities, np.zeros((len(known), 2))]), obstacles.time if len(obstacles.radii) else now)
+
+    def places(self, now: float) -> np.ndarray:
+        """Returns the cells (SEEN_CELLS, SEEN_CELLS) that are known to be free at their last sight: True."""
+        return now - self._seen < SEEN_MEMORY
