@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
-from lfdm_ros.control.routing.reverse_search import Leg, Outcome, ReverseSearch
+from lfdm_ros.control.routing.reverse_search import APPROACH, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.seen_map import SeenMap
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
@@ -41,6 +41,7 @@ DECELERATION = 0.5  # [m/s^2] with which it slows down to the end of a leg
 END_CLEARANCE = 0.2  # [m] it stops so far before the end of what is free
 LEG_END = 0.1  # [m] before its end a leg is done
 LOOK_AHEAD = 0.5  # of the wheelbase, of the steering
+NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
 MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
 STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
 STATES = 600  # of the search a cycle
@@ -63,7 +64,7 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
         # What is nearer already must not come nearer.
-        need = np.minimum(room, np.maximum(distance[0] - 0.02, 0.0))
+        need = np.minimum(room, distance[0] - APPROACH)
         met = (distance < need).any(axis=1)
         if met.any():
             shortest = min(shortest, float(leg.s[max(int(met.argmax()) - 1, 0)]))
@@ -215,6 +216,9 @@ class Manoeuvring:
         if now - self._stood_since < SETTLE_TIME:
             return self._halt(steering, "stopping to look for a way")
         if not self._begun:
+            if self._tries >= MAX_TRIES:
+                self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
+                return None
             self._tries += 1
             self._recalls_until = now + RECALL
             known = self.map.recall(now, obstacles)
@@ -237,24 +241,22 @@ class Manoeuvring:
         return self._halt(steering, "setting out")
 
     def _rest(self, pose: PlanarState) -> tuple[Leg, float, float]:
-        """Returns what is left of the leg, from the vehicle on, and how far off it the vehicle is [m], [rad]."""
-        leg = self._legs[0]
-        x, y, yaw = leg.poses.T
-        rear = self._axles.rear
+        """Drops what was driven of the leg; returns what is left of it, from the vehicle on, and how far off it the vehicle is [m],
+        [rad]."""
+        leg, rear, sign = self._legs[0], self._axles.rear, -1.0 if self._legs[0].reverse else 1.0
+        yaw = leg.poses[:, 2]
+        x, y = leg.poses[:, 0] - rear * np.cos(yaw), leg.poses[:, 1] - rear * np.sin(yaw)
         px, py = pose.x - rear * math.cos(pose.yaw), pose.y - rear * math.sin(pose.yaw)
-        dx, dy = px - (x - rear * np.cos(yaw)), py - (y - rear * np.sin(yaw))
-        # The last place that the rear axle has passed, within what it can have driven since.
-        k = int(np.argmin(dx * dx + dy * dy))
+        near = leg.s - leg.s[0] < NEAR_LENGTHS * self._search.length
+        k = int(np.argmin(np.where(near, np.hypot(px - x, py - y), math.inf)))
         c, t = math.cos(yaw[k]), math.sin(yaw[k])
-        along, aside = c * dx[k] + t * dy[k], c * dy[k] - t * dx[k]
-        passed = (-along if leg.reverse else along) >= 0.0
-        k = min(k + passed, len(x) - 1)
-        s = leg.s[k:] - leg.s[k]
-        lead = math.hypot(px - (x[k] - rear * math.cos(yaw[k])), py - (y[k] - rear * math.sin(yaw[k])))
-        poses = np.vstack([[pose.x, pose.y, pose.yaw], leg.poses[k:]])
-        ends = k == len(x) - 1 and (-1.0 if leg.reverse else 1.0) * (c * dx[-1] + t * dy[-1]) >= 0.0
-        distances = np.concatenate([[0.0], (0.0 if ends else lead) + s])
-        return (Leg(poses, distances, leg.reverse), abs(float(aside)), abs(math.remainder(pose.yaw - float(yaw[k]), 2.0 * math.pi)))
+        along, aside = sign * (c * (px - x[k]) + t * (py - y[k])), c * (py - y[k]) - t * (px - x[k])
+        self._legs[0] = leg = Leg(leg.poses[k:], leg.s[k:], leg.reverse)
+        passed = int(along >= 0.0)
+        poses = np.vstack([[pose.x, pose.y, pose.yaw], leg.poses[passed:]])
+        s = np.concatenate([[0.0], np.maximum(leg.s - leg.s[0] - along, 0.0)[passed:]])
+        turned = abs(math.remainder(pose.yaw - float(yaw[k]), 2.0 * math.pi))
+        return Leg(poses, np.maximum.accumulate(s), leg.reverse), abs(float(aside)), turned
 
     def _drive(self, now: float, pose: PlanarState, obstacles: Obstacles, steering: float, span: float) -> Move:
         leg, aside, turned = self._rest(pose)

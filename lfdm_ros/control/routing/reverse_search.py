@@ -29,6 +29,7 @@ STEP = 1.7  # [cells] length of an arc: it leaves a cell, and a heading
 PARTS = 3  # places of an arc that are checked
 STEERINGS = 5  # from full right to full left
 DISCS, EDGE = 4, 0.08  # discs that cover the vehicle; spacing of places along its outline, of its length
+POINT_SHARE = 0.8  # of half the width: circles reach farther than the things that they cover
 TOLERANCE_SHARE = 0.7  # of the goal's: what is left is for the way that is driven
 CURVATURE_SHARE = 0.88  # of the tightest circle: the rest is for the steering to correct with
 REVERSE_COST, SWITCH_LENGTH, BEND_COST, CLOSE_COST = 1.6, 1.0, 0.15, 1.0  # for a length; a change of direction costs lengths of the vehicle
@@ -125,9 +126,9 @@ def pop(keys, items, count):
 def lead(p, field, keys, items, left):
     """Fills `left` (CELLS, CELLS) with the length of a point's way to the goal [m], FAR where there is none.
 
-    The point keeps as far from things as half the vehicle's width. A goal off the map is reached across the map's edge.
+    The point keeps a little less than half the vehicle's width from things. A goal off the map is reached across the map's edge.
     """
-    cell, tight = p.cell, p.half
+    cell, tight = p.cell, POINT_SHARE * p.half
     left[:] = FAR
     gx, gy = (p.goal_x - p.x0) / cell, (p.goal_y - p.y0) / cell
     count = 0

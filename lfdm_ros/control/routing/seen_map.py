@@ -24,7 +24,7 @@ NUMBERS = 12
 
 
 def look(view, circles, nearest, seen):
-    """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are in view, or under the vehicle.
+    """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are in view, if only a part of them is, or under the vehicle.
 
     Args:
         view: the map's corner x, y [m], cell [m], time [s], sensor x, y [m], range [m], middle and half of its sector [rad], and the
@@ -51,7 +51,7 @@ def look(view, circles, nearest, seen):
             bearing = math.atan2(dy, dx)
             off = bearing - view[7]
             off -= 2.0 * math.pi * math.floor(off / (2.0 * math.pi) + 0.5)
-            if abs(off) <= view[8] and math.hypot(dx, dy) < nearest[int(math.floor(bearing / unit)) % BEARINGS]:
+            if abs(off) <= view[8] and math.hypot(dx, dy) < nearest[int(math.floor(bearing / unit)) % BEARINGS] + 0.5 * view[2]:
                 seen[i, j] = view[3]
     return 0
 
