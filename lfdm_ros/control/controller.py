@@ -297,7 +297,10 @@ class Controller:
                                               self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
                 else:
                     self._see(now, x)
-                    self._find(task, now, x)
+                    if self._manoeuvring.needs_route or task.route is None:
+                        self._find(task, now, x)
+                    else:
+                        task.routed = now
             except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
                 task.routed = now
 

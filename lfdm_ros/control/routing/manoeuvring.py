@@ -24,6 +24,9 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 
+# Of stop_margin, what a way keeps from what stands, or where there is none so wide: circles that cover a surface reach beyond it, and
+# move a little from scan to scan.
+MARGINS = (2.0, 0.7)
 MOVING_MARGIN = 0.6  # [m] to keep from what moves
 CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
 WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
@@ -53,13 +56,13 @@ NO_ROOM = "no way is open but in reverse, where nothing was seen"
 NO_GAIN = f"{MAX_TRIES} ways have not led nearer"
 
 
-def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float, margin: float) -> float:
-    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on, with a margin [m] to what stands."""
+def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float) -> float:
+    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on."""
     if not len(obstacles.radii):
         return float(leg.s[-1])
     moving = obstacles.moving
     shortest = float(leg.s[-1])
-    for part, room in ((~moving, margin), (moving, MOVING_MARGIN)):
+    for part, room in ((~moving, 0.0), (moving, MOVING_MARGIN)):
         if not part.any():
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
@@ -139,7 +142,8 @@ class Manoeuvring:
         self._tries, self._nearest, self._returns = 0, math.inf, 0
         self._driven, self._least_length = 0.0, 0.0
         self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
-        self._time, self._press, self._failed, self._recalls_until, self._begun = -math.inf, 0.0, -math.inf, -math.inf, False
+        self._time, self._press, self._failed, self._recalls_until = -math.inf, 0.0, -math.inf, -math.inf
+        self._begun, self._narrow = False, False  # a search, and one for a narrower way than the first
         self.why_not = ""  # why a vehicle before a blocked way stands; empty: it looks for one, or the way is not blocked
 
     def explained(self, reason: str) -> str:
@@ -150,6 +154,11 @@ class Manoeuvring:
     def active(self) -> bool:
         """True while the vehicle looks for a manoeuvre, or drives one."""
         return self._phase is not _Phase.DRIVING
+
+    @property
+    def needs_route(self) -> bool:
+        """True where a way of the lattice would be taken: by the plan, or at the end of a manoeuvre, that leads forwards."""
+        return self._phase is not _Phase.MOVING or not any(leg.reverse for leg in self._legs)
 
     @property
     def path(self) -> np.ndarray | None:
@@ -169,11 +178,11 @@ class Manoeuvring:
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEP_SPEED else math.inf
         self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDSTILL_SPEED else math.inf
-        self._open_since = math.inf if blocked else min(self._open_since, now)
+        self._open_since = math.inf if blocked or not self.needs_route else min(self._open_since, now)
         if self._phase is _Phase.DRIVING:
             if not self._is_due(now, pose, goal, blocked, obstacles):
                 return None
-            self._phase, self._begun, self._driven = _Phase.SEARCHING, False, 0.0
+            self._phase, self._begun, self._narrow, self._driven, self._reverse = _Phase.SEARCHING, False, False, 0.0, False
             self._returns += 1
             self._least_length = FIRST_LENGTH * self._returns
             if not blocked:
@@ -207,31 +216,32 @@ class Manoeuvring:
         return True
 
     def _may_return(self, now: float) -> bool:
-        """Checks that the plan can take over: on a leg forwards, none in reverse after it, and the lattice sees a way."""
-        forwards = not any(leg.reverse for leg in self._legs)
-        return forwards and now - self._open_since >= SETTLE_TIME and self._driven >= self._least_length
+        """Checks that the plan can take over: the lattice sees a way, from a leg forwards with none in reverse after it."""
+        return now - self._open_since >= SETTLE_TIME and self._driven >= self._least_length
 
     def _look(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
         """Stands and searches; then begins the first leg."""
         if now - self._stood_since < SETTLE_TIME:
             return self._halt(steering, "stopping to look for a way")
+        if not self._begun and self._tries >= MAX_TRIES:
+            self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
+            return None
         if not self._begun:
-            if self._tries >= MAX_TRIES:
-                self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
-                return None
-            self._tries += 1
+            self._tries += not self._narrow
             self._recalls_until = now + RECALL
             known = self.map.recall(now, obstacles)
             known = known.where(~known.moving)
             self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
-                               self._settings.stop_margin, np.repeat(np.repeat(self.map.places(now), 2, axis=0), 2, axis=1),
+                               MARGINS[self._narrow] * self._settings.stop_margin, np.repeat(np.repeat(self.map.places(now), 2, axis=0), 2, axis=1),
                                self.map.corner)
             self._begun = True
             return self._halt(steering, "looking for a way")
         outcome = self._search.advance(STATES)
         if outcome is Outcome.SEARCHING:
             return self._halt(steering, "looking for a way")
-        self._begun = False
+        self._begun, self._narrow = False, outcome is not Outcome.FOUND and not self._narrow
+        if self._narrow:
+            return self._halt(steering, "looking for a narrower way")
         self._legs = self._search.legs() if outcome is Outcome.FOUND else []
         if not self._legs:
             self._phase, self._failed = _Phase.DRIVING, now
@@ -266,14 +276,13 @@ class Manoeuvring:
             self._legs.pop(0)
             self._press = 0.0
             if not self._legs:
-                self._phase, self._begun = _Phase.SEARCHING, False
-                return self._halt(steering, "stopping to look for a way")
+                return self._anew(steering, "stopping to look for a way")
             leg, aside, turned = self._rest(pose)
         if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
             return self._anew(steering, "it is off its way")
         s = self._settings
         pace = s.reverse_speed if leg.reverse else FORWARD_SPEED
-        free = free_length(leg, self._stops, now, obstacles, pace, 0.5 * s.stop_margin)
+        free = free_length(leg, self._stops, now, obstacles, pace)
         if free < leg.s[-1]:
             free -= END_CLEARANCE
             if free <= 0.0:
@@ -296,7 +305,7 @@ class Manoeuvring:
                     self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
 
     def _anew(self, steering: float, reason: str) -> Move:
-        self._phase, self._begun, self._legs = _Phase.SEARCHING, False, []
+        self._phase, self._begun, self._narrow, self._legs = _Phase.SEARCHING, False, False, []
         return self._halt(steering, reason)
 
     def _halt(self, steering: float, reason: str) -> Move:
