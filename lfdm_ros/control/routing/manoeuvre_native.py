@@ -38,7 +38,7 @@ def expand(numbers, counters, shape, count, field, left, seen, best, nodes, link
                    carray(shape, (count, 2), dtype=real), carray(field, (FINE * CELLS, FINE * CELLS), dtype=np.float32),
                    carray(left, (CELLS, CELLS), dtype=real), carray(seen, (CELLS, CELLS), dtype=np.uint8),
                    carray(best, (HEADINGS, CELLS, CELLS), dtype=np.int32), carray(nodes, (most_nodes, 4), dtype=real),
-                   carray(links, (most_nodes, 3), dtype=np.int32), carray(keys, (heap,), dtype=real),
+                   carray(links, (most_nodes, 4), dtype=np.int32), carray(keys, (heap,), dtype=real),
                    carray(items, (heap,), dtype=np.int64), states)
 
 

@@ -47,6 +47,7 @@ LOOK_AHEAD = 0.5  # of the wheelbase, of the steering
 NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
 MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
 STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
+TURNING, MIN_PACE = 2.0, 0.2  # share of the speed that is lost for each full lock that the steering still has to turn, and that is left
 STATES = 600  # of the search a cycle
 # Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
@@ -297,6 +298,8 @@ class Manoeuvring:
             return self._halt(steering, "something has come near" if standing else "changing direction")
         if standing and abs(road - steering) > STEERING_TOLERANCE:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
+        # The steering takes its time.
+        pace *= max(1.0 - TURNING * abs(road - steering), MIN_PACE)
         missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
         bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
         self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)

@@ -32,8 +32,9 @@ DISCS, EDGE = 4, 0.08  # discs that cover the vehicle; spacing of places along i
 POINT_SHARE = 0.8  # of half the width: circles reach farther than the things that they cover
 TOLERANCE_SHARE = 0.7  # of the goal's: what is left is for the way that is driven
 CURVATURE_SHARE = 0.88  # of the tightest circle: the rest is for the steering to correct with
-REVERSE_COST, SWITCH_LENGTH, BEND_COST, CLOSE_COST = 1.6, 1.0, 0.15, 1.0  # for a length; a change of direction costs lengths of the vehicle
-COMFORT = 0.15  # of the length: nearer to things the way costs more
+REVERSE_COST, SWITCH_LENGTH, BEND_COST, STEERING_COST, CLOSE_COST = 1.6, 1.0, 0.15, 0.25, 2.0  # for a length; a change of
+# direction costs lengths of the vehicle, and one of the steering from straight ahead to full lock this share of one
+COMFORT = 0.2  # of the length: nearer to things the way costs more
 GREED = 1.2  # weight of what is left
 MAX_STATES = 150_000
 LIMIT = 0.5  # of the length, largest distance in the field
@@ -259,7 +260,7 @@ def expand(p, counters, shape, field, left, seen, best, nodes, links, keys, item
         shape: (n, 2) places ahead and to the left of the rear axle [m], of the discs, then of the outline; field: as `clearances`; left: as `lead`; seen: (CELLS, CELLS), 0
             where the vehicle may not back.
         best: (HEADINGS, CELLS, CELLS) node of each state, -1: none; nodes: (n, 4) x, y [m], yaw [rad] of the rear axle, cost [m]; links:
-            (n, 3) its parent, direction, and 1 when it is done; keys, items: the heap.
+            (n, 4) its parent, direction, 1 when it is done, and steering; keys, items: the heap.
     """
     cell, bend, step = p.cell, p.curvature, STEP * p.cell
     for _ in range(most):
@@ -313,7 +314,9 @@ def expand(p, counters, shape, field, left, seen, best, nodes, links, keys, item
                 if not (0 <= r < CELLS and 0 <= c < CELLS) or left[r, c] >= FAR:
                     continue
                 length = step * (1.0 + BEND_COST * abs(curvature) / bend + CLOSE_COST * close) * (REVERSE_COST if direction < 0 else 1.0)
-                total = cost + length + (SWITCH_LENGTH * p.length if going * direction < 0 else 0.0)
+                total = cost + length + STEERING_COST * p.length * abs(curvature / bend - 2.0 * links[at, 3] / (STEERINGS - 1) + 1.0)
+                if going * direction < 0:
+                    total += SWITCH_LENGTH * p.length
                 turn = psi / (2.0 * math.pi)
                 a = int((turn - math.floor(turn)) * HEADINGS) % HEADINGS
                 node = best[a, i, j]
@@ -325,7 +328,7 @@ def expand(p, counters, shape, field, left, seen, best, nodes, links, keys, item
                 counters[NODES] += 1
                 best[a, i, j] = node
                 nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = px, py, psi, total
-                links[node, 0], links[node, 1], links[node, 2] = at, direction, 0
+                links[node, 0], links[node, 1], links[node, 2], links[node, 3] = at, direction, 0, steering
                 push(keys, items, counters[HEAP], total + GREED * left[r, c], node)
                 counters[HEAP] += 1
     return 0
@@ -387,7 +390,7 @@ class ReverseSearch:
         if self._best is None:
             self._best, self._left = np.empty((HEADINGS, CELLS, CELLS), np.int32), np.empty((CELLS, CELLS))
             self._field = np.empty((FINE * CELLS, FINE * CELLS), np.float32)
-            self._nodes, self._links = np.empty((MAX_STATES, 4)), np.empty((MAX_STATES, 3), np.int32)
+            self._nodes, self._links = np.empty((MAX_STATES, 4)), np.empty((MAX_STATES, 4), np.int32)
             self._keys, self._items = np.empty(8 * CELLS * CELLS), np.empty(8 * CELLS * CELLS, np.int64)
         (x, y, yaw), last = pose, (CELLS - 1) * self.cell
         start = x - self.rear * math.cos(yaw), y - self.rear * math.sin(yaw)
@@ -400,7 +403,7 @@ class ReverseSearch:
                                              self._items, self._left))
         self._problem = p._replace(start_margin=room_here - APPROACH)
         self._best[:], self._counters[:] = -1, 0
-        self._nodes[0], self._links[0] = (*start, yaw, 0.0), (-1, 0, 0)
+        self._nodes[0], self._links[0] = (*start, yaw, 0.0), (-1, 0, 0, STEERINGS // 2)
         self._counters[[NODES, HEAP]], self._keys[0], self._items[0] = 1, 0.0, 0
         i, j = (round((p - c) / self.cell) for p, c in zip((y, x), corner[::-1]))
         open_here = self._left[max(i - 1, 0):i + 2, max(j - 1, 0):j + 2].min(initial=FAR) < FAR
