@@ -251,7 +251,7 @@ class Controller:
         if task.goal is None or task.done or task.route is None:
             return None
         was = manoeuvring.active
-        move = manoeuvring.step(now, pose, task.goal, task.route.blocked, self._relevant.obstacles, self._command[0])
+        move = manoeuvring.step(now, pose, task.goal, task.route, self._relevant.obstacles, self._command[0])
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.
@@ -262,7 +262,7 @@ class Controller:
         self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
             (0.0, 0.0, 0.0), CycleOutcome.BACKING, move.reason, done=task.done, blocked=task.route.blocked, solver=self.planner.solver.name,
-            age=age, seconds=time.perf_counter() - began,
+            age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
             remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:

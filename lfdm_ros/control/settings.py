@@ -64,8 +64,10 @@ class Settings(CommandLimits):
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
-    reverse_speed: float = setting(1.5, "m/s", "for backing along the way that was driven, where the way ahead is blocked; 0: never",
+    reverse_speed: float = setting(1.5, "m/s", "in reverse, on ways with changes of direction, where the way ahead is blocked; 0: it stands",
                                    0.0, 3.0, live=True)
+    reverse_unseen: bool = setting(False, "", "back into places that no scan has shown, too: only where something else watches them",
+                                   live=True)
 
     penalty_obstacle: float = setting(300.0, "1/m", "of coming nearer to an obstacle than the margin, for a second", 0.0, 1e7, live=True)
     penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the one at rest, a second", 0.0, 1e7, live=True)

@@ -17,7 +17,9 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
+from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, Leg, Outcome, ReverseSearch
+from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.routing.seen_map import SeenMap
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
@@ -32,10 +34,11 @@ CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to s
 WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
 STUCK_TIME = 3.0  # [s] it stands although there is a way
 SETTLE_TIME = 0.5  # [s] for which a way is seen, or none: one scan decides nothing
-CALM_TIME = 5.0  # [s] since something that moves was near: sooner it does not set out in reverse
+MIN_CALM = 4.0  # [m] in reverse before the place where something moves or has just moved, or the whole leg: else it does not set out
 QUIET_DISTANCE = 20.0  # [m] so far from the vehicle nothing moves while it is stuck: else it may be waiting
 RETRY_TIME = 10.0  # [s] after a search without success
-FIRST_LENGTH = 4.0  # [m] driven before the plan takes over; as much more each time that led back
+FIRST_LENGTH = 4.0  # [m] driven on the last leg before the plan takes over; as much more each time that led back
+SAME_WAY = 2.0, 0.5  # of the vehicle's length: so far ahead, and so near to each other
 STUCK_LENGTHS = 2.0  # of the vehicle's length, where the plan stood although there was a way
 MIN_GAIN = 2.0  # [m] nearer to the goal than ever before
 MAX_TRIES = 40  # searches in a row without gain
@@ -73,6 +76,14 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
         if met.any():
             shortest = min(shortest, float(leg.s[max(int(met.argmax()) - 1, 0)]))
     return shortest
+
+
+def path_of(legs: list[Leg]) -> Path:
+    """Returns the places of all legs, one after the other, as a path."""
+    x, y, yaw = np.concatenate([leg.poses for leg in legs]).T
+    s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+    even = np.linspace(0.0, s[-1], max(math.ceil(s[-1] / STEP), 2) + 1)
+    return Path.of_samples(even, np.interp(even, s, x), np.interp(even, s, y), np.interp(even, s, yaw), np.zeros(len(even)))
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,7 @@ class Manoeuvring:
         if self._phase is _Phase.MOVING:
             self._phase = _Phase.SEARCHING
         self._legs: list[Leg] = []
+        self._way: Path | None = None
         self._tries, self._nearest, self._returns = 0, math.inf, 0
         self._driven, self._least_length = 0.0, 0.0
         self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
@@ -162,20 +174,21 @@ class Manoeuvring:
         return self._phase is not _Phase.MOVING or not any(leg.reverse for leg in self._legs)
 
     @property
-    def path(self) -> np.ndarray | None:
-        """Poses (n, 3) of the manoeuvre that is left; None: there is none."""
-        return np.concatenate([leg.poses for leg in self._legs]) if self._phase is _Phase.MOVING and self._legs else None
+    def way(self) -> Path | None:
+        """The manoeuvre that is driven, with all its legs, for pictures: its yaw is the vehicle's; None: there is none."""
+        return self._way if self._phase is _Phase.MOVING else None
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
         """Adds to the obstacles those that are out of sight, after the way was blocked: a dead end is not tried twice."""
         return self.map.recall(now, obstacles) if now < self._recalls_until else obstacles
 
-    def step(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
+    def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles, steering: float) -> Move | None:
         """Returns the move to make instead of the plan's; None: drive by the plan.
 
         Args:
-            blocked: the lattice sees no way; obstacles: now; steering: in force.
+            route: the lattice's, as long as `needs_route`; obstacles: now; steering: in force.
         """
+        blocked = route.blocked
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEP_SPEED else math.inf
         self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDSTILL_SPEED else math.inf
@@ -189,8 +202,8 @@ class Manoeuvring:
             if not blocked:
                 self._least_length = max(self._least_length, STUCK_LENGTHS * self._search.length)
         if self._phase is _Phase.MOVING:
-            self._driven += abs(pose.vx) * span
-            if self._may_return(now):
+            self._driven += max(pose.vx, 0.0) * span if self.needs_route else 0.0
+            if self._may_return(now, pose, route):
                 self._phase, self._legs = _Phase.DRIVING, []
                 return None
             return self._drive(now, pose, obstacles, steering, span)
@@ -216,9 +229,16 @@ class Manoeuvring:
             return False
         return True
 
-    def _may_return(self, now: float) -> bool:
-        """Checks that the plan can take over: the lattice sees a way, from a leg forwards with none in reverse after it."""
-        return now - self._open_since >= SETTLE_TIME and self._driven >= self._least_length
+    def _may_return(self, now: float, pose: PlanarState, route: Route) -> bool:
+        """Checks that the plan can take over: the lattice sees a way, from a leg forwards with none in reverse after it, and its way is
+        that of the leg; another may lead back to where the vehicle comes from."""
+        if now - self._open_since < SETTLE_TIME or self._driven < self._least_length:
+            return False
+        leg = self._rest(pose)[0]
+        ahead = min(SAME_WAY[0] * self._search.length, float(leg.s[-1]))
+        (x,), (y,), *_ = route.path.at(np.array([ahead]))
+        apart = math.hypot(x - float(np.interp(ahead, leg.s, leg.poses[:, 0])), y - float(np.interp(ahead, leg.s, leg.poses[:, 1])))
+        return apart < SAME_WAY[1] * self._search.length
 
     def _look(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
         """Stands and searches; then begins the first leg."""
@@ -230,11 +250,11 @@ class Manoeuvring:
         if not self._begun:
             self._tries += not self._narrow
             self._recalls_until = now + RECALL
+            seen = self.map.places(now) | self._settings.reverse_unseen
             known = self.map.recall(now, obstacles)
             known = known.where(~known.moving)
             self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
-                               MARGINS[self._narrow] * self._settings.stop_margin, np.repeat(np.repeat(self.map.places(now), 2, axis=0), 2, axis=1),
-                               self.map.corner)
+                               MARGINS[self._narrow] * self._settings.stop_margin, np.repeat(np.repeat(seen, 2, axis=0), 2, axis=1), self.map.corner)
             self._begun = True
             return self._halt(steering, "looking for a way")
         outcome = self._search.advance(STATES)
@@ -248,7 +268,7 @@ class Manoeuvring:
             self._phase, self._failed = _Phase.DRIVING, now
             self.why_not = NO_ROOM if self._search.ends_unseen else NO_WAY if outcome is Outcome.CLOSED else NOT_FOUND
             return None
-        self._phase, self._press, self.why_not = _Phase.MOVING, 0.0, ""
+        self._phase, self._press, self.why_not, self._way = _Phase.MOVING, 0.0, "", path_of(self._legs)
         return self._halt(steering, "setting out")
 
     def _rest(self, pose: PlanarState) -> tuple[Leg, float, float]:
@@ -294,8 +314,13 @@ class Manoeuvring:
         speed = sign * pose.vx
         road = self._axles.pursue(leg, pose)
         standing = abs(pose.vx) < STANDSTILL_SPEED
-        if speed < -STANDSTILL_SPEED or (leg.reverse and standing and now - self.map.came < CALM_TIME):
-            return self._halt(steering, "something has come near" if standing else "changing direction")
+        if speed < -STANDSTILL_SPEED:
+            return self._halt(steering, "changing direction")
+        if leg.reverse:
+            calm = self._calm_length(now, leg)
+            if calm < leg.s[-1] and calm < (MIN_CALM if standing else END_CLEARANCE):
+                return self._halt(steering, "something moves behind it")
+            free = min(free, calm)
         if standing and abs(road - steering) > STEERING_TOLERANCE:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
         # The steering takes its time.
@@ -306,6 +331,16 @@ class Manoeuvring:
         self._reverse = leg.reverse
         return Move(road, PROPORTIONAL_GAIN * missing + self._press, leg.reverse,
                     self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
+
+    def _calm_length(self, now: float, leg: Leg) -> float:
+        """Returns the length of a leg in reverse [m] up to where something moves, or has just moved, at the vehicle's rear end."""
+        o = self._stops.outline
+        x, y, yaw = leg.poses.T
+        calm = np.ones(len(x), bool)
+        for side in (-o.half_width, 0.0, o.half_width):
+            calm &= self.map.is_calm(now, np.column_stack([x - o.rear * np.cos(yaw) - side * np.sin(yaw),
+                                                           y - o.rear * np.sin(yaw) + side * np.cos(yaw)]))
+        return float(leg.s[-1] if calm.all() else leg.s[max(int(calm.argmin()) - 1, 0)])
 
     def _anew(self, steering: float, reason: str) -> Move:
         self._phase, self._begun, self._narrow, self._legs = _Phase.SEARCHING, False, False, []

@@ -17,6 +17,7 @@ SEEN_MEMORY = 60.0  # [s] for which a place out of view is known to be free
 RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
 # Distance [m] within which a moving thing comes to a place, and time [s] until then: the place does not count any more.
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
+CALM_TIME = 5.0  # [s] since something that moves was near a place: sooner the vehicle does not back there
 FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
 SAME_PLACE = 0.5  # [m] a thing is the same as one that is seen so near
 MAX_REMEMBERED = 1500
@@ -78,7 +79,7 @@ class SeenMap:
         self._seen = np.full((SEEN_CELLS, SEEN_CELLS), -math.inf)
         self._corner: np.ndarray | None = None  # of the first cell's middle [m]
         self._things = np.empty((0, 4))  # x, y, radius [m], and when it was in view last [s]
-        self.came = -math.inf  # when something that moves was last near the vehicle [s]
+        self._came = np.full_like(self._seen, -math.inf)  # when something that moves was last near a cell, or about to be [s]
         self.looked = -math.inf  # when it looked last [s]
 
     @property
@@ -103,7 +104,7 @@ class SeenMap:
         view = np.array([*self._corner, self._cell, now, *sensor, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
                          pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
-        self._forget_near(now, pose, obstacles.where(moving))
+        self._forget_near(now, obstacles.where(moving))
         still = circles[~moving]
         kept = self._out_of_view(now, sensor, still)
         self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), kept])[:MAX_REMEMBERED]
@@ -115,31 +116,25 @@ class SeenMap:
         if self._corner is not None and (np.abs(here - self._corner - 0.5 * size) < 0.25 * size).all():
             return
         corner = self._cell * np.rint(here / self._cell) - 0.5 * size
-        moved = np.full_like(self._seen, -math.inf)
-        if self._corner is not None:
-            dj, di = np.rint((corner - self._corner) / self._cell).astype(int).tolist()
-            if max(abs(di), abs(dj)) < SEEN_CELLS:
-                rows, columns = (slice(max(d, 0), SEEN_CELLS + min(d, 0)) for d in (di, dj))
-                to_rows, to_columns = (slice(max(-d, 0), SEEN_CELLS + min(-d, 0)) for d in (di, dj))
-                moved[to_rows, to_columns] = self._seen[rows, columns]
-        self._seen, self._corner = moved, corner
+        shift = [SEEN_CELLS] * 2 if self._corner is None else np.rint((corner - self._corner) / self._cell).astype(int).tolist()
+        self._seen, self._came, self._corner = _shifted(self._seen, shift), _shifted(self._came, shift), corner
 
-    def _forget_near(self, now: float, pose: PlanarState, moving: Obstacles) -> None:
-        """Forgets the places out of view that what moves may come to."""
+    def _forget_near(self, now: float, moving: Obstacles) -> None:
+        """Notes the places that what moves may come to, and forgets those out of view."""
         if not len(moving.radii):
             return
         assert self._corner is not None
         later = now - moving.time + np.linspace(0.0, NEAR_TIME, 5)[:, None, None]
         centres = (moving.centres + later * moving.velocities).reshape(-1, 2)
         reach = np.tile(moving.radii, 5) + NEAR_DISTANCE
-        if (np.hypot(*(centres - [pose.x, pose.y]).T) - reach < self._outline.front + self._outline.rear).any():
-            self.came = now
         span = self._corner[:, None] + self._cell * np.arange(SEEN_CELLS)
         for (x, y), r in zip(centres.tolist(), reach.tolist()):
             i, j = np.flatnonzero(np.abs(span[1] - y) < r), np.flatnonzero(np.abs(span[0] - x) < r)
             if len(i) and len(j):
-                part = self._seen[i[0]:i[-1] + 1, j[0]:j[-1] + 1]
-                part[(part < now) & (np.hypot(span[0][j] - x, (span[1][i] - y)[:, None]) < r)] = -math.inf
+                window = slice(i[0], i[-1] + 1), slice(j[0], j[-1] + 1)
+                near = np.hypot(span[0][j] - x, (span[1][i] - y)[:, None]) < r
+                self._came[window][near] = now
+                self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
     def _out_of_view(self, now: float, sensor: np.ndarray, still: np.ndarray) -> np.ndarray:
         """Returns the remembered things (n, 4) that are not in view now, and not the same as one of `still` (m, 3)."""
@@ -168,6 +163,23 @@ class SeenMap:
         return Obstacles(np.concatenate([obstacles.centres, known[:, :2]]), np.concatenate([obstacles.radii, known[:, 2]]),
                          np.concatenate([obstacles.velocities, np.zeros((len(known), 2))]), obstacles.time if len(obstacles.radii) else now)
 
+    def is_calm(self, now: float, places: np.ndarray) -> np.ndarray:
+        """Checks that nothing that moves was near places (n, 2) [m] for a while, or about to come there (n,)."""
+        if self._corner is None:
+            return np.ones(len(places), bool)
+        j, i = np.clip(np.rint((places - self._corner) / self._cell).astype(int), 0, SEEN_CELLS - 1).T
+        return np.asarray(now - self._came[i, j] >= CALM_TIME)
+
     def places(self, now: float) -> np.ndarray:
         """Returns the cells (SEEN_CELLS, SEEN_CELLS) that are known to be free at their last sight: True."""
         return now - self._seen < SEEN_MEMORY
+
+
+def _shifted(cells: np.ndarray, by: list[int]) -> np.ndarray:
+    """Returns cells of a map whose corner has moved by so many columns and rows."""
+    moved = np.full_like(cells, -math.inf)
+    if max(map(abs, by)) < SEEN_CELLS:
+        columns, rows = (slice(max(d, 0), SEEN_CELLS + min(d, 0)) for d in by)
+        to_columns, to_rows = (slice(max(-d, 0), SEEN_CELLS + min(-d, 0)) for d in by)
+        moved[to_rows, to_columns] = cells[rows, columns]
+    return moved

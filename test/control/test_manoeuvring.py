@@ -1,0 +1,319 @@
+"""Ways with changes of direction: driven on their own, and in closed loop in places that have to be left so."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import CycleOutcome
+from lfdm_ros.control.prediction import PlanarState
+from lfdm_ros.control.routing import manoeuvring
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Route
+from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_ROOM, NO_WAY, Axles, Manoeuvring, free_length
+from lfdm_ros.control.routing.reverse_search import Leg
+from lfdm_ros.control.safety.stops import Stops
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.sensors import LidarSettings
+from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World
+from lfdm_ros.simulation import Pose as Start
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+SETTINGS = Settings(time_budget=0.0, sight=20.0, period=0.04)
+LIMITS = limits_of(HMMWV, SETTINGS)
+CONTROLLER = Controller(HMMWV, SETTINGS, LIMITS)
+STOPS = Stops(SETTINGS, HMMWV)
+REAR, FULL_LOCK = HMMWV.parameters["cg_to_rear_axle"], HMMWV.parameters["max_road_wheel_angle"]
+AXLES = Axles(REAR, 3.3778, FULL_LOCK)
+PERIOD, GOAL = 0.05, Goal(60.0, 0.0)
+
+
+def circles(*rows, time=0.0):
+    """Obstacles from rows x, y, radius, vx, vy."""
+    table = np.array(rows, float).reshape(-1, 5)
+    return Obstacles(table[:, :2], table[:, 2], table[:, 3:5], time)
+
+
+def wall(x0, x1, y0, y1, spacing=0.5):
+    """Rows of circles along a rectangle's lines, from one corner to the other."""
+    count = max(round(max(abs(x1 - x0), abs(y1 - y0)) / spacing), 1)
+    return [(x, y, 0.3, 0.0, 0.0) for x, y in zip(np.linspace(x0, x1, count + 1), np.linspace(y0, y1, count + 1))]
+
+
+POCKET = wall(4.0, 4.0, -3.5, 3.5) + wall(-20.0, 4.0, 3.5, 3.5) + wall(-20.0, 4.0, -3.5, -3.5)
+
+
+class Car:
+    """A kinematic vehicle under `Manoeuvring`: pedals act as 10 m/s^2 each, at once; the steering moves by full lock a second."""
+
+    def __init__(self, settings=SETTINGS, sector=None):
+        self.manoeuvring = Manoeuvring(settings, STOPS, AXLES)
+        self.pose, self.sector = PlanarState(0.0, 0.0, 0.0, 0.0), sector
+        self.now, self.steering, self.moves, self.poses = 0.0, 0.0, [], []
+
+    def run(self, time, blocked=True, obstacles=circles(*POCKET), goal=GOAL):
+        for _ in range(round(time / PERIOD)):
+            self.step(blocked, obstacles, goal)
+        return self
+
+    def step(self, blocked=True, obstacles=circles(*POCKET), goal=GOAL, way=None):
+        p = self.pose
+        seen = Obstacles(obstacles.centres, obstacles.radii, obstacles.velocities, obstacles.time, sector=self.sector)
+        if len(self.moves) % 4 == 0:
+            self.manoeuvring.map.look(self.now, p, np.array([p.x, p.y]), 100.0, seen.at(self.now))
+        path = way or Path(np.array([[p.x, p.y], [p.x + 50.0 * math.cos(p.yaw), p.y + 50.0 * math.sin(p.yaw)]]))
+        move = self.manoeuvring.step(self.now, p, goal, Route(path, blocked, 0.0), seen, self.steering)
+        self.moves.append(move)
+        self.poses.append(p)
+        steering, pedal, reverse = (move.steering, move.pedal, move.reverse) if move else (0.0, -0.5, False)
+        self.steering += min(max(steering - self.steering, -PERIOD), PERIOD)
+        sign = -1.0 if reverse else 1.0
+        along = sign * p.vx + 10.0 * PERIOD * pedal
+        vx = sign * (along if pedal > 0.0 else max(along, 0.0))
+        turn = vx * math.tan(self.steering * FULL_LOCK) / AXLES.wheelbase * PERIOD
+        way, heading = vx * PERIOD, p.yaw + 0.5 * turn
+        # The position is ahead of the rear axle, which moves along the vehicle.
+        x, y = p.x - REAR * math.cos(p.yaw) + way * math.cos(heading), p.y - REAR * math.sin(p.yaw) + way * math.sin(heading)
+        yaw = p.yaw + turn
+        self.pose = PlanarState(x + REAR * math.cos(yaw), y + REAR * math.sin(yaw), yaw, vx)
+        self.now += PERIOD
+
+    def reasons(self):
+        return [move.reason if move else "" for move in self.moves]
+
+
+def straight(length, reverse=True):
+    """A leg along the x axis, in reverse from 0 on."""
+    s = np.arange(0.0, length + 1e-9, 0.25)
+    return Leg(np.column_stack([-s if reverse else s, 0.0 * s, 0.0 * s]), s, reverse)
+
+
+# -- Parts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_leg_is_free_up_to_what_stands_or_comes():
+    leg = straight(20.0)
+
+    def free(*rows):
+        return free_length(leg, STOPS, 0.0, circles(*rows), 1.5)
+
+    assert free((10.0, 0.0, 1.0, 0.0, 0.0), (-10.0, 2.3, 1.0, 0.0, 0.0)) == leg.s[-1]  # ahead, and beside
+    assert free((-10.0, 0.0, 1.0, 0.0, 0.0)) == pytest.approx(10.0 - 2.4 - 1.0, abs=0.4)
+    assert free((-2.7, 1.25, 0.5, 0.0, 0.0)) < 0.5  # at the rear corner
+    # It comes behind: sooner met than where it is now.
+    assert free((-10.0, 0.0, 1.0, 1.5, 0.0)) == pytest.approx(0.5 * (10.0 - 2.4 - 1.0), abs=1.0)
+
+
+def test_the_steering_leads_back_from_beside():
+    leg = straight(20.0)
+    assert AXLES.pursue(leg, PlanarState(0.0, 0.0, 0.0, 0.0)) == 0.0
+    # From the left of the way the rear has to go to the right: steered to the right.
+    assert AXLES.pursue(leg, PlanarState(0.0, 0.3, 0.0, 0.0)) < -0.05
+    assert AXLES.pursue(straight(20.0, False), PlanarState(0.0, 0.3, 0.0, 0.0)) < -0.05
+    assert AXLES.pursue(straight(1.0), PlanarState(0.0, 0.0, 0.0, 0.0)) == 0.0
+
+
+# -- Decisions ------------------------------------------------------------------------------------------------------
+
+
+def test_it_leaves_a_pocket_in_reverse_and_turns():
+    car = Car().run(65.0)
+    x, y = np.array([(p.x, p.y) for p in car.poses]).T
+    speed = np.array([p.vx for p in car.poses])
+    assert [m is None for m in car.moves[:18]] == [True] * 18  # it waits
+    assert -1.3 * SETTINGS.reverse_speed < speed.min() < -0.8 * SETTINGS.reverse_speed
+    assert speed.max() < 1.2 * manoeuvring.FORWARD_SPEED
+    assert x.min() < -18.0 and math.hypot(x[-1] - GOAL.x, y[-1] - GOAL.y) < 12.0
+    rows = np.array(POCKET)
+    yaw = np.array([p.yaw for p in car.poses])
+    poses = np.column_stack([x, y, yaw])
+    assert STOPS.distances(poses, np.zeros(len(x)), 0.0, circles(*POCKET)).min() > 0.0 and len(rows)
+
+
+def on_along(car):
+    """The way that is left of a manoeuvre, as the lattice would give it."""
+    x, y = car.pose.x, car.pose.y
+    way = car.manoeuvring.way
+    if way is None:
+        return None
+    k = int(np.argmin(np.hypot(way.x - x, way.y - y)))
+    left = np.column_stack([way.x[k:], way.y[k:]])
+    return Path(np.vstack([[x, y], left[np.hypot(left[:, 0] - x, left[:, 1] - y) > 0.3]]), smooth=False)
+
+
+def test_the_plan_takes_over_on_the_last_leg_only():
+    car = Car().run(3.0)
+    assert car.pose.vx < -0.5
+    while car.manoeuvring.active:
+        car.step(blocked=False, way=on_along(car))
+        assert car.now < 60.0
+    assert car.pose.vx > 1.0 and car.pose.x < -5.0
+    speed = np.array([p.vx for p in car.poses])
+    assert np.flatnonzero(speed < -0.2)[-1] < len(speed) - 20
+
+
+def test_another_way_than_that_of_the_manoeuvre_is_not_taken():
+    """It may lead back: here into the pocket."""
+    car = Car().run(3.0)
+    into = Path(np.array([[-30.0, 0.0], [3.0, 0.0]]))
+    car.run(17.0)
+    while car.now < 35.0:
+        car.step(blocked=False, way=into)
+    assert all(move is not None for move in car.moves[60:])
+
+
+def test_what_led_back_is_driven_further():
+    car, driven = Car(), []
+    for _ in range(3):
+        while not car.manoeuvring.active:
+            car.step()
+        begin = len(car.poses)
+        while car.manoeuvring.active:
+            car.step(blocked=False, way=on_along(car))
+        speed = np.array([p.vx for p in car.poses[begin:]])
+        driven.append(PERIOD * speed[np.flatnonzero(speed < -0.1)[-1]:].sum())
+        car.pose, car.steering = PlanarState(0.0, 0.0, 0.0, 0.0), 0.0
+    assert driven == pytest.approx([4.0, 8.0, 12.0], abs=0.8)
+
+
+def test_it_stands_where_nothing_was_seen_behind_it():
+    half = math.radians(135.0)
+    car = Car(sector=(0.0, half)).run(6.0)
+    assert car.moves[-1] is None and NO_ROOM in car.manoeuvring.explained("x") and car.pose.vx == 0.0 and car.pose.x > -0.1
+    free = Car(Settings(time_budget=0.0, sight=20.0, period=0.04, reverse_unseen=True), sector=(0.0, half)).run(6.0)
+    assert free.pose.vx < -0.5
+
+
+def test_it_says_that_a_goal_is_closed_in():
+    ring = wall(20.0, 40.0, 10.0, 10.0) + wall(20.0, 40.0, -10.0, -10.0) + wall(20.0, 20.0, -10.0, 10.0) + wall(40.0, 40.0, -10.0, 10.0)
+    car = Car().run(8.0, obstacles=circles(*ring), goal=Goal(30.0, 0.0))
+    assert car.moves[-1] is None and car.manoeuvring.explained("x") == f"x; {NO_WAY}" and car.pose.x == 0.0
+
+
+def test_it_needs_a_blocked_way_for_longer_than_a_scan():
+    car = Car()
+    for k in range(55):
+        car.step(blocked=k % 8 < 6)
+    assert all(move is None for move in car.moves) and car.pose.vx == 0.0
+
+
+def test_it_leaves_the_plan_where_that_stands_although_there_is_a_way():
+    car = Car().run(2.9, blocked=False)
+    assert all(move is None for move in car.moves)
+    car.run(4.0, blocked=False)
+    assert car.moves[-1] is not None and car.pose.vx < -0.5
+
+
+def test_it_waits_for_what_moves_near():
+    """It stands although there is a way: what crosses is let pass."""
+    crossing = circles(*POCKET, (10.0, -15.0, 0.5, 0.0, 1.5))
+    car = Car().run(15.0, blocked=False, obstacles=crossing)
+    assert all(move is None for move in car.moves)
+
+
+def test_it_stops_at_once_when_something_comes():
+    for row in ((-6.5, -3.0, 1.0, 0.0, 1.5), (-6.0, 0.0, 1.0, 0.0, 0.0)):
+        car = Car().run(3.2)
+        assert car.pose.vx < -1.0
+        at = car.pose.x
+        car.run(2.0, obstacles=circles(*POCKET, row, time=car.now))
+        assert at - car.pose.x < 1.0 and abs(car.pose.vx) < 0.05
+
+
+def test_it_gives_up_after_tries_without_gain():
+    car = Car()
+    # The way is never free: what stands there is seen only when it sets out.
+    for _ in range(20000):
+        looking = not car.manoeuvring.active or "looking" in car.reasons()[-1]
+        car.step(obstacles=circles(*POCKET) if looking else circles(*POCKET, (car.pose.x - 3.2, 0.0, 0.7, 0.0, 0.0)))
+        if car.manoeuvring.why_not == NO_GAIN:
+            break
+    assert car.manoeuvring.why_not == NO_GAIN and car.pose.x > -15.0
+
+
+def test_never_where_the_settings_say_so():
+    car = Car(Settings(reverse_speed=0.0)).run(4.0)
+    assert all(move is None for move in car.moves)
+
+
+def test_a_new_task_stops_a_vehicle_in_a_manoeuvre():
+    car = Car().run(3.0)
+    car.manoeuvring.begin()
+    car.run(1.0)
+    assert car.pose.vx == 0.0
+
+
+def test_a_vehicle_put_elsewhere_does_not_halt():
+    car = Car().run(3.0)
+    assert car.manoeuvring.active
+    car.manoeuvring.reset()
+    assert not car.manoeuvring.active
+
+
+def test_without_obstacles_nothing_happens():
+    car = Car().run(2.0, blocked=False, obstacles=NOTHING)
+    assert all(move is None for move in car.moves)
+
+
+# -- In closed loop -------------------------------------------------------------------------------------------------
+
+
+# From inside the pocket on all runs come to the same place, whatever the noise of the LIDAR and the last bits of the processor.
+OUTSIDE, INSIDE = Start(speed=5.0), Start(x=19.5, speed=8.0)
+
+
+def pocket(reverse_speed, duration, extra=(), start=OUTSIDE, seed=1):
+    """Into a pocket of posts whose end comes in sight when the vehicle is in it; the goal lies behind. seed: of the LIDAR's noise."""
+    posts = [(12.0 + 1.5 * i, side) for i in range(13) for side in (3.5, -3.5)] + [(30.0, y) for y in (-2.1, -0.7, 0.7, 2.1)]
+    world = World(tuple(Circle(x, y, 0.9) for x, y in posts) + tuple(extra))
+    scenario = Scenario("pocket", start, None, duration, world, Goal(60.0, 0.0, tolerance=3.0), speed=8.0)
+    cycles = []
+    CONTROLLER.reset()
+    CONTROLLER.tune(reverse_speed=reverse_speed)
+    plant = PlantSettings("driven_bicycle", None, lidar=LidarSettings(range_max=20.0, field_of_view=2.0 * math.pi), seed=seed)
+    run = drive(HMMWV, scenario, CONTROLLER, plant, lambda now, cycle, scan: cycles.append(cycle))
+    return run, cycles
+
+
+def test_a_pocket_is_left_backwards_and_the_goal_reached():
+    run, cycles = pocket(1.5, 60.0)
+    assert run.reached < 60.0 and not run.collisions and run.least_clearance > 0.2
+    assert -2.0 < run.column("vx").min() < -1.0
+    back = [c for c in cycles if c.outcome is CycleOutcome.BACKING]
+    assert run.outcomes["BACKING"] == len(back) > 100 
+    # The selector is in reverse only while it backs, and throttle and brake are never both in force.
+    assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not CycleOutcome.BACKING)
+    assert all(c.command[1] == 0.0 or c.command[2] == 0.0 for c in cycles)
+
+
+def test_without_reversing_it_stands_in_the_pocket():
+    run, cycles = pocket(0.0, 12.0)
+    assert math.isnan(run.reached) and not run.collisions and run.column("vx").min() > -0.05
+    assert abs(run.column("vx")[-1]) < 0.3 and run.column("x")[-1] > 19.0 and cycles[-1].blocked
+
+
+def crossing(apart, count):
+    """Things that cross the pocket behind the vehicle, one after the other, so far apart [m], out of the posts and into them."""
+    return [Circle(19.0, -3.5 - apart * i, 0.5, 0.0, 1.5) for i in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_with_something_behind_it_stands(seed):
+    """Others cross and leave no gap that is worth backing into, by metres: where nothing crosses it backs out."""
+    run, cycles = pocket(1.5, 8.0, crossing(2.0, 9), INSIDE, seed)
+    assert not run.collisions and run.column("vx").min() > -0.1 and run.column("x")[-1] > 25.0
+    assert cycles[-1].reason.endswith("something moves behind it")
+    alone, _ = pocket(1.5, 8.0, (), INSIDE, seed)
+    assert alone.column("vx").min() < -1.0 and alone.column("x")[-1] < 23.0
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_what_comes_out_of_hiding_behind_it_is_not_hit(seed):
+    """With gaps between them it may begin to back; it stops for the next."""
+    run, _ = pocket(1.5, 12.0, crossing(5.0, 5), INSIDE, seed)
+    assert not run.collisions and run.least_clearance > 0.3
+    assert run.column("vx")[-1] > -0.1 and run.column("x")[-1] > 22.0
