@@ -47,6 +47,7 @@ DECELERATION = 0.5  # [m/s^2] with which it slows down to the end of a leg
 END_CLEARANCE = 0.2  # [m] it stops so far before the end of what is free
 LEG_END = 0.1  # [m] before its end a leg is done
 LOOK_AHEAD = 0.5  # of the wheelbase, of the steering
+CHECKED_LENGTHS = 2.0  # of the vehicle's length, so far along a leg it is looked at in each cycle
 NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
 MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
 STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
@@ -303,8 +304,9 @@ class Manoeuvring:
             return self._anew(steering, "it is off its way")
         s = self._settings
         pace = s.reverse_speed if leg.reverse else FORWARD_SPEED
-        free = free_length(leg, self._stops, now, obstacles, pace)
-        if free < leg.s[-1]:
+        near = Leg(*(part[leg.s <= CHECKED_LENGTHS * self._search.length] for part in (leg.poses, leg.s)), leg.reverse)
+        free = free_length(near, self._stops, now, self.map.recall(now, obstacles), pace)
+        if free < near.s[-1]:
             free -= END_CLEARANCE
             if free <= 0.0:
                 if now - self._stood_since >= max(WAIT_TIME, SETTLE_TIME):

@@ -19,7 +19,7 @@ RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
 CALM_TIME = 5.0  # [s] since something that moves was near a place: sooner the vehicle does not back there
 FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
-SAME_PLACE = 0.5  # [m] a thing is the same as one that is seen so near
+SAME_PLACE = 0.3  # [m] a thing is the same as one that is remembered so near
 MAX_REMEMBERED = 1500
 NUMBERS = 12
 
@@ -105,8 +105,10 @@ class SeenMap:
                          pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
         self._forget_near(now, obstacles.where(moving))
-        still = circles[~moving]
-        kept = self._out_of_view(now, sensor, still)
+        still, kept = circles[~moving], self._out_of_view(now, sensor)
+        # What is kept stays as it was seen in whole: of a surface that leaves the sector ever less is given out.
+        apart = np.hypot(still[:, 0, None] - kept[:, 0], still[:, 1, None] - kept[:, 1])
+        still = still[~(apart < SAME_PLACE).any(axis=1)]
         self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), kept])[:MAX_REMEMBERED]
 
     def _move_to(self, pose: PlanarState) -> None:
@@ -136,24 +138,24 @@ class SeenMap:
                 self._came[window][near] = now
                 self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
-    def _out_of_view(self, now: float, sensor: np.ndarray, still: np.ndarray) -> np.ndarray:
-        """Returns the remembered things (n, 4) that are not in view now, and not the same as one of `still` (m, 3)."""
+    def _out_of_view(self, now: float, sensor: np.ndarray) -> np.ndarray:
+        """Returns the remembered things (n, 4) that are not in whole in view now."""
         things = self._things[now - self._things[:, 3] < RECALL_TIME]
         if not len(things):
             return things
         assert self._corner is not None
         to = things[:, :2] - sensor
-        away = np.hypot(*to.T)
-        fronts = sensor + to * np.maximum(1.0 - (things[:, 2] + FRONT) / np.maximum(away, 1e-6), 0.0)[:, None]
-        j, i = np.rint((fronts - self._corner) / self._cell).astype(int).T
-        inside = (i >= 0) & (i < SEEN_CELLS) & (j >= 0) & (j < SEEN_CELLS)
-        in_view = np.zeros(len(things), bool)
-        in_view[inside] = self._seen[i[inside], j[inside]] >= now
-        things = things[inside & ~in_view]
-        if not len(still) or not len(things):
-            return things
-        apart = np.hypot(things[:, 0, None] - still[:, 0], things[:, 1, None] - still[:, 1])
-        return np.asarray(things[~(apart < np.minimum(SAME_PLACE, things[:, 2, None])).any(axis=1)])
+        away = np.maximum(np.hypot(*to.T), 1e-6)
+        reach = np.maximum(away - things[:, 2] - FRONT, 0.0)
+        # Both edges and the middle: a thing that is in view in part is given out in part.
+        half = np.arcsin(np.minimum(things[:, 2] / away, 1.0))
+        bearings = np.arctan2(to[:, 1], to[:, 0]) + np.array([-1.0, 0.0, 1.0])[:, None] * half
+        fronts = sensor + reach[:, None] * np.stack([np.cos(bearings), np.sin(bearings)], axis=-1)  # (3, n, 2)
+        cells = np.rint((fronts - self._corner) / self._cell).astype(int)
+        inside = ((cells >= 0) & (cells < SEEN_CELLS)).all(axis=(0, 2))
+        things, cells = things[inside], cells[:, inside]
+        in_view = (self._seen[cells[..., 1], cells[..., 0]] >= now).all(axis=0)
+        return np.asarray(things[~in_view])
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
         """Adds things that are out of view to obstacles."""
