@@ -111,7 +111,7 @@ class ReplayTracks:
                 self.events.append((time, f"{content['lifted']} wheels lifted"))
         elif kind == "sharing" and content["state"] != before["state"]:
             self.events.append((time, content["state"].replace("_", " ")))
-        elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in ("braking", "stopped", "backing"):
+        elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in ("braking", "stopped", "manoeuvring", "backing"):
             self.events.append((time, f"controller: {content['outcome']}"))
 
 

@@ -2,7 +2,7 @@
 
 Every cycle ends on one level of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
 BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
-STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle leaves by a way
+STOPPED, the same without a state or a task. Beside it stands MANOEUVRING: where the way to a goal is blocked, the vehicle leaves by a way
 with changes of direction (`lfdm_ros.control.routing.manoeuvring`).
 """
 
@@ -261,7 +261,7 @@ class Controller:
             return None
         self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), CycleOutcome.BACKING, move.reason, done=task.done, blocked=task.route.blocked, solver=self.planner.solver.name,
+            (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=task.route.blocked, solver=self.planner.solver.name,
             age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
             remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 

@@ -28,7 +28,7 @@ class CycleOutcome(Enum):
     SHIFTED = 1
     BRAKING = 2
     STOPPED = 3
-    BACKING = 4  # beside the fallback levels
+    MANOEUVRING = 4  # beside the fallback levels
 
     @property
     def planned(self) -> bool:

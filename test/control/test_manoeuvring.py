@@ -283,10 +283,10 @@ def test_a_pocket_is_left_backwards_and_the_goal_reached():
     run, cycles = pocket(1.5, 60.0)
     assert run.reached < 60.0 and not run.collisions and run.least_clearance > 0.2
     assert -2.0 < run.column("vx").min() < -1.0
-    back = [c for c in cycles if c.outcome is CycleOutcome.BACKING]
-    assert run.outcomes["BACKING"] == len(back) > 100 
+    back = [c for c in cycles if c.outcome is CycleOutcome.MANOEUVRING]
+    assert run.outcomes["MANOEUVRING"] == len(back) > 100 
     # The selector is in reverse only while it backs, and throttle and brake are never both in force.
-    assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not CycleOutcome.BACKING)
+    assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not CycleOutcome.MANOEUVRING)
     assert all(c.command[1] == 0.0 or c.command[2] == 0.0 for c in cycles)
 
 
