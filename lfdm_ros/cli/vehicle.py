@@ -130,7 +130,7 @@ def _lfdm(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle)
-    print(f"{vehicle.name}: {vehicle.description}\n  {_summary(vehicle)}")
+    print(f"{': '.join(filter(None, (vehicle.name, vehicle.description)))}\n  {_summary(vehicle)}")
     o, lidar, actuators = vehicle.footprint, vehicle.lidar, vehicle.actuators
     print(f"  body {o.front + o.rear:.4g} x {2.0 * o.half_width:.4g} m, front end {o.front:.4g} m ahead of the centre of mass"
           + (f"; not in the file, so: {RULE}" if vehicle.assumed else ""))
