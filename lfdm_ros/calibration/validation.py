@@ -301,8 +301,8 @@ def beyond_at_speed(motion: np.ndarray, fitted: Mapping[str, Sequence[Any]]) -> 
         return []
     worst = int(np.argmax(np.where(above, lateral - reached, -np.inf)))
     driven, at, fitted_to = (round(float(values[worst]), 2) for values in (lateral, speed, reached))
-    return [f"{above.mean():.0%} of the samples have a lateral acceleration above what was fitted at their speed ({driven:g} at {at:g} m/s, "
-            f"fitted up to {fitted_to:g} m/s^2 there): nothing was learned of bends as tight"]
+    return [f"{above.mean():.0%} of the samples have a lateral acceleration above what was fitted at their speed ({driven:g} at {at:g} m/s,"
+            f" fitted up to {fitted_to:g} m/s^2 there): nothing was learned of bends as tight"]
 
 
 def _topics(recording: Recording) -> set[str]:
