@@ -116,6 +116,17 @@ lock:  ## write requirements.txt anew from pyproject.toml
 	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --no-strip-extras --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-emit-package ziglang --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
 
+# A package that the index of advisories does not know is an error (--strict): silence would pass for safety.
+.PHONY: audit
+audit:  ## look up known vulnerabilities of the locked packages; needs a network
+	@$(PYTHON) -m venv build/audit && build/audit/bin/python -m pip install -q pip-audit
+	@build/audit/bin/pip-audit -r requirements.txt --disable-pip --no-deps --strict
+
+# Of what `make install` has staged: a trial that shows contents and dependencies. colcon's prefix will do, too.
+.PHONY: deb
+deb: $(PACKAGE)  ## pack the package as a Debian package in dist, as a trial
+	@mkdir -p dist && .ci/deb build/$$($(VENV)/bin/python -c "import sys; print(sys.implementation.cache_tag)")/prefix dist/ros-jazzy-lfdm-ros.deb
+
 .PHONY: clean
 clean:  ## remove .venv and all that was built
 	rm -rf $(VENV) build dist demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

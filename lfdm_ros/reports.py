@@ -1,10 +1,12 @@
-"""Parts of reports: figures in PNG, SVG or PDF by the suffix of the name, the HTML page around reports, tables in Markdown."""
+"""Parts of reports: figures in PNG, SVG or PDF by the suffix of the name, numbers by name as a figure, HTML pages, tables in Markdown."""
 
 from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 Table = tuple[list[str], list[list[str]]]  # heads and rows
 
 SUFFIXES = (".png", ".svg", ".pdf")
+COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")  # of lines; the first two are told apart by all who see colours differently
 DPI = 130  # of PNG
 DOCS_DPI, DOCS_COLOURS = 90, 48  # of a PNG for a page of the documentation
 # Without a date: the same run gives the same file.
@@ -37,6 +40,45 @@ ul.lights span {{ display: inline-block; min-width: 5.5rem; text-align: center; 
 {body}
 </body></html>
 """
+
+
+@dataclass(frozen=True)
+class NamedValue:
+    """A number to draw, with the interval that it lies in."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+def draw_values(panels: Iterable[tuple[str, Sequence[NamedValue]]], marks: Sequence[float] = ()) -> Figure:
+    """Draws numbers by name, a panel for each (label of the axis, values), the first value on top.
+
+    An axis is logarithmic where all of its numbers are positive and the largest is more than 30 times the smallest.
+
+    Args:
+        marks: numbers to compare with, a line across all panels for each.
+    """
+    from matplotlib.figure import Figure
+
+    panels = [(label, values) for label, values in panels if values]
+    heights = [0.7 + 0.24 * len(values) for _, values in panels]
+    figure = Figure(figsize=(7.0, 0.2 + sum(heights)), layout="constrained")
+    for axis, (label, values) in zip(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0], panels):
+        for mark in marks:
+            axis.axvline(mark, color=COLOURS[1], lw=1.0, ls="--", zorder=1)
+        at = range(len(values))
+        spans = [(max(v.value - v.low, 0.0), max(v.high - v.value, 0.0)) for v in values]
+        axis.errorbar([v.value for v in values], at, xerr=list(zip(*spans)), fmt="o", ms=4.0, lw=1.2, capsize=2.0, color=COLOURS[0])
+        finite = [number for v in values for number in (v.value, v.low) if math.isfinite(number)]
+        if finite and min(finite) > 0.0 and max(finite) > 30.0 * min(finite):
+            axis.set_xscale("log")
+        axis.set_yticks(at, [v.name for v in values], fontsize=8)
+        axis.set_ylim(len(values) - 0.5, -0.5)
+        axis.set_xlabel(label, fontsize=9)
+        axis.grid(alpha=0.25, lw=0.6, axis="x")
+    return figure
 
 
 def add_figure_argument(parser: argparse.ArgumentParser, shown: str) -> None:
@@ -65,7 +107,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
     require_figure(path)
     suffix = path.suffix.lower()
-    with matplotlib.rc_context({"svg.hashsalt": "lfdm"}), replacing(path) as partial:
+    with matplotlib.rc_context({"svg.hashsalt": "lfdm", "pdf.fonttype": 42}), replacing(path) as partial:
         figure.savefig(partial, dpi=DPI, format=suffix[1:], metadata=_METADATA[suffix])
 
 

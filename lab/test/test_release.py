@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,24 @@ def test_containers_have_the_packages_of_the_page_and_stacks_that_load() -> None
     shared = [node.executable for node in load_stack("shared_human").nodes]
     assert sorted(nodes) == sorted(shared)
     json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+
+
+def test_a_debian_package_of_what_is_installed(tmp_path: Path) -> None:
+    """A trial: files below /opt/ros/jazzy, dependencies of package.xml by their Debian names, those by pip in words."""
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("no dpkg-deb on the PATH")
+    (tmp_path / "prefix" / "share" / "ament_index").mkdir(parents=True)
+    (tmp_path / "prefix" / "share" / "ament_index" / "marker").write_text("here")
+    deb = tmp_path / "a.deb"
+    assert subprocess.run([ROOT / ".ci" / "deb", tmp_path, deb], capture_output=True, check=False).returncode == 1  # no prefix
+    subprocess.run([ROOT / ".ci" / "deb", tmp_path / "prefix", deb], capture_output=True, check=True)
+    field = {name: subprocess.run(["dpkg-deb", "--field", deb, name], capture_output=True, text=True, check=True).stdout.strip()
+             for name in ("Version", "Depends", "Description")}
+    assert field["Version"] == f"{lfdm_ros.__version__}-0"
+    assert {"ros-jazzy-rclpy", "ros-jazzy-tf2-msgs", "python3-numpy"} <= set(field["Depends"].split(", "))
+    assert "pymc" in field["Description"] and "pymc" not in field["Depends"]
+    subprocess.run(["dpkg-deb", "--extract", deb, tmp_path / "root"], check=True)
+    assert (tmp_path / "root" / "opt" / "ros" / "jazzy" / "share" / "ament_index" / "marker").read_text() == "here"
 
 
 def test_the_bill_of_materials_has_what_is_locked_for_this_machine() -> None:

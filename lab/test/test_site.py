@@ -98,6 +98,19 @@ def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture
             assert end.code == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
 
 
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if [*commands(text)]])
+def test_scenarios_and_stacks_of_a_command_are_there(page: str) -> None:
+    for words in commands(PAGES[page]):
+        named = words[1] if len(words) > 1 and re.fullmatch(r"[a-z]\w*", words[1]) else ""
+        if words[0] == "drive" and named:
+            load_scenario(named)
+        elif words[0] in ("up", "cockpit", "policy", "layouts") and named:
+            load_stack(named)
+        for word in words:
+            if word.startswith("scenario="):
+                load_scenario(word.removeprefix("scenario="))
+
+
 def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> None:
     """Each command of the README's second task, and of the tutorial beside the file that it shows."""
     tutorial = PAGES["docs/tutorials/own_tyre.md"]

@@ -300,8 +300,9 @@ def beyond_at_speed(motion: np.ndarray, fitted: Mapping[str, Sequence[Any]]) -> 
     if not above.any() or above.mean() <= SOME:
         return []
     worst = int(np.argmax(np.where(above, lateral - reached, -np.inf)))
-    return [f"{above.mean():.0%} of the samples have a lateral acceleration above what was fitted at their speed ({lateral[worst]:.3g} at "
-            f"{speed[worst]:.3g} m/s, fitted up to {reached[worst]:.3g} m/s^2 there): nothing was learned of bends as tight"]
+    driven, at, fitted_to = (round(float(values[worst]), 2) for values in (lateral, speed, reached))
+    return [f"{above.mean():.0%} of the samples have a lateral acceleration above what was fitted at their speed ({driven:g} at {at:g} m/s,"
+            f" fitted up to {fitted_to:g} m/s^2 there): nothing was learned of bends as tight"]
 
 
 def _topics(recording: Recording) -> set[str]:

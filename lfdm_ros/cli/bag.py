@@ -70,6 +70,7 @@ def _info(args: argparse.Namespace) -> int:
 
 def _import(args: argparse.Namespace) -> int:
     from lfdm_ros.bags import recordings_in
+    from lfdm_ros.bags.reader import is_bag_folder
     from lfdm_ros.resources import find_config
 
     mapping = find_config("recordings", args.mapping)
@@ -77,17 +78,23 @@ def _import(args: argparse.Namespace) -> int:
     if sources == [Path(args.source)]:
         _import_one(args, sources[0], mapping, Path(args.out))
         return 0
-    if Path(args.out).exists():
-        raise InputError(f"{args.out} exists already; choose another path or remove it")
-    refused = []
+    out = Path(args.out)
+    if out.exists() and (not out.is_dir() or is_bag_folder(out)):
+        raise InputError(f"{out} exists already, and is no folder of bags; choose another path or remove it")
+    refused, left = [], 0
     for source in sources:
+        if (bag := out / source.stem).exists():
+            print(f"{bag} is there already and is left as it is; remove it to import {source} again")
+            left += 1
+            continue
         try:
-            _import_one(args, source, mapping, Path(args.out) / source.stem)
+            _import_one(args, source, mapping, bag)
         except InputError as error:
             refused.append(error)
             print(f"lfdm bag import: {error}", file=sys.stderr)
-    done = len(sources) - len(refused)
-    print(f"imported {done} of {len(sources)} recordings to {args.out}" + ("; other commands take this folder as --bag" if done else ""))
+    done = len(sources) - len(refused) - left
+    print(f"imported {done} of {len(sources)} recordings to {out}" + (f", {left} were there" if left else "")
+          + ("; other commands take this folder as --bag" if done or left else ""))
     if refused:
         raise InputError(f"{args.source}: {len(refused)} of {len(sources)} recordings were not imported, the first since {refused[0]}")
     return 0

@@ -16,6 +16,7 @@ from lfdm_ros.cli.calibrate_check import check, print_notes
 from lfdm_ros.cli.common import add_backend
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.reports import add_figure_argument, require_figure
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.progress import Progress
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     calibrate_new.add_arguments(parser)
     parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled; with --new, of the recipe that is proposed")
+    add_figure_argument(parser, "with --check: how much of each prior is left")
     parser.add_argument("--json", action="store_true", help="with --check: the report as JSON, by stage")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
@@ -73,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm calibrate`; returns the exit status."""
+    if args.figure is not None and not args.check:
+        raise InputError("--figure goes with --check; a calibration's figures are in report.html")
+    require_figure(args.figure)
     if args.new:
         return calibrate_new.run(args)
     if args.recipe is None:
@@ -93,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--bag BAG is missing: a recording that the recipe names")
     recipe = load_recipe(args.recipe, errors=args.errors, ground=args.ground)
     if args.check:
-        return check(recipe, args.bag, as_json=args.json)
+        return check(recipe, args.bag, as_json=args.json, figure=args.figure)
     if args.out is None:
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     if args.progress_json:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lfdm_ros.reports import NamedValue, draw_values, save_figure
+
 if TYPE_CHECKING:
     from lfdm_ros.calibration import Recipe
 
 
-def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, **more: Any) -> int:
-    """Prints what bags can teach a recipe, as JSON with what is in `more`; returns the exit status."""
+def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | None = None, **more: Any) -> int:
+    """Prints what bags can teach a recipe, as JSON with what is in `more`, and draws it; returns the exit status."""
     from lfdm_ros.calibration.scoring import score_recordings
 
     print_notes(bags)
@@ -24,6 +26,11 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, **more: Any) ->
         print(json.dumps({**more, "stages": scores}))
     else:
         _print_scores(scores)
+    if figure is not None:
+        panels = [(f"{name}: expected standard deviation of the posterior over the prior's",
+                   [NamedValue(unknown, share, share, share) for unknown, share in score.get("expected", {}).items()])
+                  for name, score in scores.items()]
+        save_figure(draw_values(panels, [1.0]), figure)
     return int(any("error" in score for score in scores.values()))
 
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise InputError(f"--out {out}: {error.strerror}") from None
     if args.check:
-        return check(load_recipe(out), called, as_json=args.json, reasons=proposal.reasons)
+        return check(load_recipe(out), called, as_json=args.json, figure=args.figure, reasons=proposal.reasons)
     print(f"wrote {out}; edit it, then:")
     for line in (*before, f"lfdm calibrate {out} --check " + " ".join(f"--bag {bag}" for bag in called)):
         print(f"  {line}")

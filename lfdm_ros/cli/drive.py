@@ -120,9 +120,10 @@ def run(args: argparse.Namespace) -> int:
         seed = plant.seed if args.driver_seed is None else args.driver_seed
         driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
-        # On soil the limits of wheel loads are those of the tyres on the road.
-        limits = limits_of(vehicle, settings, PlantSettings.of(vehicle, args.model, args.tyre).tyre)
-        driver = Controller(predicted, settings, limits, LatticeSettings(**further))
+        with show_progress("compiling or loading the controller and what it knows of the vehicle"):
+            # On soil the limits of wheel loads are those of the tyres on the road.
+            limits = limits_of(vehicle, settings, PlantSettings.of(vehicle, args.model, args.tyre).tyre)
+            driver = Controller(predicted, settings, limits, LatticeSettings(**further))
     film = None
     if args.figure is not None or args.animation is not None:
         from lfdm_ros.engine.run_pictures import Film

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
+from lfdm_ros.reports import COLOURS, add_figure_argument, require_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,16 +26,16 @@ A field of a recording is TOPIC:FIELD, or FIELD of vehicle/state or else of meas
 
 DEFAULT = ("vx", "ay", "yaw_rate", "roll")
 STATES = ("vehicle/state", "measured/state")  # topics in which a bare field is looked for
-_COLOURS = ("#0b6fa4", "#c26a00")
 _MAX_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
 class PlotTrace:
-    """One field of one source: time (n,) [s] and value (n,)."""
+    """One field of one source: time (n,) [s] and value (n,), of many runs the median; band: the quantiles (2, n) around it."""
 
     time: np.ndarray
     value: np.ndarray
+    band: np.ndarray | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,18 +52,26 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is None:
         raise InputError("give --figure FILE, a name that ends in .png, .svg or .pdf")
     require_figure(args.figure)
-    wanted = tuple(args.fields or (*DEFAULT, "x", "y"))
-    sources = [path for path in (args.source, args.compare) if path is not None]
-    runs = {_name(path, sources): read(path, wanted, all_needed=bool(args.fields) and path is args.source) for path in sources}
-    found = [field for field in wanted if any(field in traces for traces in runs.values())]
-    if not found or (all(field in ("x", "y") for field in found) and not args.fields):
-        raise InputError(f"{args.source}: has none of {', '.join(DEFAULT)}; name what it has with --fields")
-    for name, traces in runs.items():
-        if missing := [field for field in wanted if field not in traces and args.fields]:
-            print(f"{name} has no {', '.join(missing)}")
-    save_figure(draw(runs, found, way=not args.fields), args.figure)
+    plot([path for path in (args.source, args.compare) if path is not None], args.figure, args.fields)
     print(args.figure)
     return 0
+
+
+def plot(sources: Sequence[Path], figure: Path, fields: Sequence[str] | None = None) -> None:
+    """Draws the fields of CSVs or recordings over time, by default DEFAULT and the path from above; all are those of the first source.
+
+    Raises:
+        InputError: a source cannot be read, or the first one lacks a field.
+    """
+    wanted = tuple(fields or (*DEFAULT, "x", "y"))
+    runs = {_name(path, sources): read(path, wanted, all_needed=bool(fields) and path is sources[0]) for path in sources}
+    found = [field for field in wanted if any(field in traces for traces in runs.values())]
+    if not found or (all(field in ("x", "y") for field in found) and not fields):
+        raise InputError(f"{sources[0]}: has none of {', '.join(DEFAULT)}; name what it has with --fields")
+    for name, traces in runs.items():
+        if missing := [field for field in wanted if field not in traces and fields]:
+            print(f"{name} has no {', '.join(missing)}")
+    save_figure(draw(runs, found, way=not fields), figure)
 
 
 def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
@@ -79,11 +88,17 @@ def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
         raise InputError(f"{path}: not readable as a CSV: {error}") from None
     if "time" not in names or table.shape[1] != len(names):
         raise InputError(f"{path}: the first line must name the columns, one of them time")
-    time = table[:, names.index("time")]
-    for field in fields if all_needed else ():
-        if field not in names:
+    columns = dict(zip(names, table.T))
+    traces: dict[str, PlotTrace] = {}
+    for field in fields:
+        if field in columns:
+            traces[field] = PlotTrace(columns["time"], columns[field])
+        elif f"{field}_q50" in columns:  # of `lfdm simulate --draws`
+            low, middle, high = (columns[f"{field}_q{share}"] for share in ("05", "50", "95"))
+            traces[field] = PlotTrace(columns["time"], middle, np.stack([low, high]))
+        elif all_needed:
             raise InputError(f"{path} has no column '{field}'{suggest(field, names, 'it has ')}")
-    return {field: PlotTrace(time, table[:, names.index(field)]) for field in fields if field in names}
+    return traces
 
 
 def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
@@ -120,7 +135,7 @@ def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) ->
     grid = figure.add_gridspec(len(panels) + above, 1, height_ratios=[2.0] * above + [1.0] * len(panels))
     if above:
         axis = figure.add_subplot(grid[0, 0])
-        for (name, traces), colour, style in zip(runs.items(), _COLOURS, ("-", "--")):
+        for (name, traces), colour, style in zip(runs.items(), COLOURS, ("-", "--")):
             if {"x", "y"} <= traces.keys():
                 axis.plot(traces["x"].value, traces["y"].value, style, color=colour, lw=1.3, label=name)
         axis.set(xlabel="x [m]", ylabel="y [m]")
@@ -129,9 +144,12 @@ def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) ->
     units, shared = _units(), None
     for row, field in enumerate(panels, int(above)):
         axis = shared = figure.add_subplot(grid[row, 0], sharex=shared)
-        for (name, traces), colour, style in zip(runs.items(), _COLOURS, ("-", "--")):
+        for (name, traces), colour, style in zip(runs.items(), COLOURS, ("-", "--")):
             if field in traces:
-                axis.plot(traces[field].time, traces[field].value, style, color=colour, lw=1.2, label=name)
+                trace = traces[field]
+                axis.plot(trace.time, trace.value, style, color=colour, lw=1.2, label=name)
+                if trace.band is not None:
+                    axis.fill_between(trace.time, *trace.band, color=colour, alpha=0.25, lw=0.0)
         label = f"{field.replace('_', ' ')}\n[{units[field]}]" if field in units else field.replace(":", "\n")
         axis.set_ylabel(label, fontsize=9)
         low, high = axis.get_ylim()
@@ -153,6 +171,6 @@ def _units() -> dict[str, str]:
     return {field.name: field.unit for field in get_model("twenty_four_dof").outputs}
 
 
-def _name(path: Path, sources: list[Path]) -> str:
+def _name(path: Path, sources: Sequence[Path]) -> str:
     alike = len({other.name for other in sources}) < len(sources)
     return str(path) if alike else path.name

@@ -14,6 +14,7 @@ from lfdm_ros.cli.common import add_backend, add_former, show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
+from lfdm_ros.reports import add_figure_argument, require_figure
 
 MAX_STEPS, MAX_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
 
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, metavar="N", help="run N vehicles drawn from the posterior of the calibration whose result "
                         "the vehicle is, and write quantiles of their states")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of --draws (default %(default)s)")
+    add_figure_argument(parser, "speed, lateral acceleration, yaw rate and roll, as `lfdm plot` does; of --draws median and 90 %% band")
     add_backend(parser)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="--draws on a Dask cluster: tcp://HOST:PORT, or local:N for processes here")
 
@@ -67,6 +69,17 @@ def _check_work(until: float, dt: float, output_step: float) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm simulate`; returns the exit status."""
+    require_figure(args.figure)
+    status = _simulate(args)
+    if args.figure is not None:
+        from lfdm_ros.cli.plot import plot
+
+        plot([args.out], args.figure)
+    return status
+
+
+def _simulate(args: argparse.Namespace) -> int:
     from lfdm_ros.simulation import InputProfile, OutOfReach, SimulationDiverged, Simulator, rollout
     from lfdm_ros.vehicles import load_vehicle
 

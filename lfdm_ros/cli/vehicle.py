@@ -130,11 +130,13 @@ def _lfdm(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle)
-    print(f"{vehicle.name}: {vehicle.description}\n  {_summary(vehicle)}")
+    print(f"{': '.join(filter(None, (vehicle.name, vehicle.description)))}\n  {_summary(vehicle)}")
     o, lidar, actuators = vehicle.footprint, vehicle.lidar, vehicle.actuators
     print(f"  body {o.front + o.rear:.4g} x {2.0 * o.half_width:.4g} m, front end {o.front:.4g} m ahead of the centre of mass"
           + (f"; not in the file, so: {RULE}" if vehicle.assumed else ""))
     print(f"  LIDAR {lidar.x:.3g} m ahead and {lidar.y:.3g} m to the left of the centre of mass, turned by {lidar.yaw:.3g} rad")
+    for name, sensor in vehicle.sensors.items():
+        print(f"  {sensor['type']} {name}")
     rates = {name: getattr(actuators, f"{name}_rate") for name in ("steering", "throttle", "brake")}
     print(f"  actuators: delay {actuators.delay:g} s, steering lag {actuators.steering_lag:g} s, largest rates: "
           + ", ".join(f"{name} {rate:g} 1/s" if rate < math.inf else f"{name} any" for name, rate in rates.items()))

@@ -11,7 +11,7 @@ from lfdm_ros.errors import InputError
 def zig(purpose: str) -> list[str]:
     """Returns the command of zig. Raises InputError, which begins with the purpose: the extra is missing."""
     if importlib.util.find_spec("ziglang") is None:
-        raise InputError(f"{purpose} needs the extra 'export': pip install 'lfdm_ros[export]'")
+        raise InputError(f"{purpose} needs the package ziglang, a compiler (the extra 'export'): pip install ziglang")
     return [sys.executable, "-m", "ziglang"]
 
 

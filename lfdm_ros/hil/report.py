@@ -12,7 +12,7 @@ import numpy as np
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.timing import quantile_of
-from lfdm_ros.reports import html_page
+from lfdm_ros.reports import COLOURS, html_page
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
@@ -25,7 +25,6 @@ _PLOTTED = (("steering, throttle, brake", "control/command", ("steering", "throt
             ("yaw rate as measured", "measured/state", ("yaw_rate",), "rad/s"))
 _TIMED = (("lateness", "ticks began so long after their deadline"), ("periods", "time from tick to tick"),
           ("work", "time that a tick took"), ("responses", "from sending a state to the device's answer"))
-_COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")
 _POINTS = 1500  # of a line at most
 
 @dataclass
@@ -138,7 +137,7 @@ def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
         height = (_HEIGHT - 2 * _BELOW) * math.sqrt(counts[k] / counts.max())
         x = _LEFT + (k - first) * width
         top = _HEIGHT - _BELOW - height
-        parts.append(f'<rect x="{x:.1f}" y="{top:.1f}" width="{0.9 * width:.1f}" height="{height:.1f}" fill="{_COLOURS[0]}">'
+        parts.append(f'<rect x="{x:.1f}" y="{top:.1f}" width="{0.9 * width:.1f}" height="{height:.1f}" fill="{COLOURS[0]}">'
                      f"<title>from {_duration(edges[k])}: {counts[k]}</title></rect>")
         if (k - first) % max(1, (last - first + 1) // 10) == 0:
             parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 8}">{_duration(edges[k])}</text>')
@@ -166,9 +165,9 @@ def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: S
         for before, point in zip([None, *points], points):
             if point is not None:
                 path += f"{'L' if before else 'M'}{point[0]:.1f} {point[1]:.1f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="{_COLOURS[k]}" stroke-width="1.3"/>')
+        parts.append(f'<path d="{path}" fill="none" stroke="{COLOURS[k]}" stroke-width="1.3"/>')
         if len(names) > 1:
-            parts.append(f'<text x="{_LEFT + 90 * k}" y="12" style="fill:{_COLOURS[k]}">{_e(name)}</text>')
+            parts.append(f'<text x="{_LEFT + 90 * k}" y="12" style="fill:{COLOURS[k]}">{_e(name)}</text>')
     parts += [f'<text x="0" y="{up(value):.1f}">{value:.3g}</text>' for value in (low, high)]
     parts += [f'<text x="{at(time) - 20:.1f}" y="{_HEIGHT - 8}">{time:.2f} s</text>' for time in np.linspace(start, end, 6)]
     return _svg(parts)

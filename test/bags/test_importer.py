@@ -357,6 +357,17 @@ def test_a_folder_of_logs_is_imported_whole(tmp_path, capsys):
     assert "1 of 3 recordings were not imported" in told.err and "broken.csv, line 4" in told.err
     assert [path.name for path in bags_in(tmp_path / "bags")] == ["monday", "tuesday"]
     assert [recording.name for recording in find_recordings([tmp_path / "bags"])] == ["monday", "tuesday"]
+
+    # Logs that are new come beside the bags that are there; a bag is no folder of bags.
+    written = (tmp_path / "bags" / "monday" / "metadata.yaml").read_bytes()
+    (logs / "broken.csv").write_text(CSV)
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "imported 1 of 3 recordings" in told and "2 were there" in told and "monday is there already" in told
+    assert [path.name for path in bags_in(tmp_path / "bags")] == ["broken", "monday", "tuesday"]
+    assert (tmp_path / "bags" / "monday" / "metadata.yaml").read_bytes() == written
+    assert main([*command[:-1], str(tmp_path / "bags" / "monday")]) == 2
+    assert "no folder of bags" in capsys.readouterr().err
     (tmp_path / "map.yaml").write_text(yaml.safe_dump(mapping(sources__log__file="{recording}.tsv")))
     assert main([*command[:-1], str(tmp_path / "none")]) == 2
     assert "sources.log.file is {recording}.tsv, and the folder's files are 6 with .csv" in capsys.readouterr().err

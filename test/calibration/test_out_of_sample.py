@@ -168,6 +168,9 @@ def test_bends_tighter_than_those_fitted_at_their_speed_are_named():
     said, = beyond_at_speed(np.concatenate([old, new]), fitted)
     assert said.startswith("5% of the samples") and "(4 at 5 m/s, fitted up to 1 m/s^2 there)" in said
     assert beyond_at_speed(old, fitted) == [] == beyond_at_speed(np.concatenate([old, new]), {**fitted, "by_speed": []})
+    straight = [[low, high, 1e-18] for low, high, _ in fitted["by_speed"]]
+    said, = beyond_at_speed(np.concatenate([old, new]), {**fitted, "by_speed": straight})
+    assert "fitted up to 0 m/s^2 there" in said
 
 
 # -- The kinematic bicycle ---------------------------------------------------------------------------------------------------------------

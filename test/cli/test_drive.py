@@ -1,11 +1,13 @@
 """`lfdm drive`: one run without ROS, what it says and what it draws."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from lfdm_ros.cli import drive
 from lfdm_ros.cli.main import main
 
 SCENARIO = """
@@ -36,6 +38,14 @@ def test_a_run_is_told_and_drawn(scenario: Path, tmp_path: Path, capsys: pytest.
     with Image.open(animation) as film:
         assert film.n_frames > 10
     assert animation.stat().st_size < 1_500_000
+
+
+def test_what_takes_long_is_told(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first drive of a vehicle compiles for a quarter of a minute before it begins."""
+    told: list[str] = []
+    monkeypatch.setattr(drive, "show_progress", lambda task, done=str: nullcontext(told.append(task)))
+    assert main(["drive", str(scenario)]) == 0
+    assert [task.split()[0] for task in told] == ["compiling", "driving"]
 
 
 def test_what_happened_as_json_and_that_it_failed(scenario: Path, capsys: pytest.CaptureFixture) -> None:

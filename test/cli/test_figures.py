@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lfdm_ros.cli.main import main
+from lfdm_ros.reports import NamedValue, draw_values
 
 SCENARIO = """
 initial: {speed: 8.0}
@@ -36,7 +37,8 @@ def test_a_picture_has_the_format_of_its_name_and_is_the_same_again(scenario: st
 
 
 @pytest.mark.parametrize("command", [
-    ["drive", "slalom"], ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"],
+    ["drive", "slalom"], ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"], ["bench", "models"],
+    ["simulate", "--vehicle", "hmmwv", "--inputs", "none", "--out", "none"], ["calibrate", "hmmwv_demo", "--bag", "none", "--check"],
     ["predict", "--vehicle", "hmmwv", "--bag", "none", "--out", "none"]])
 @pytest.mark.parametrize("name", ["run.mp4", "run", "nowhere/run.png"])
 def test_other_names_are_refused_at_once(command: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -87,3 +89,26 @@ def test_a_former_name_is_taken_and_the_new_one_told(former: str, now: str, argu
         main([*arguments[:2 if arguments[0] == "vehicle" else 1], "--help"])
     text = capsys.readouterr().out
     assert now in text and f"{former} " not in text
+
+
+def test_numbers_by_name_have_a_panel_for_each_unit() -> None:
+    near = [NamedValue("a", 1.0, 0.9, 1.1), NamedValue("b", 2.0, 2.0, 2.0)]
+    far = [NamedValue("c", 1e3, 1e3, 1e3), NamedValue("d", 2.0, 1.0, 4.0)]
+    figure = draw_values([("s", near), ("none", []), ("ns", far)], marks=[1.5])
+    assert [axis.get_xlabel() for axis in figure.axes] == ["s", "ns"]
+    assert [axis.get_xscale() for axis in figure.axes] == ["linear", "log"]
+    assert [[tick.get_text() for tick in axis.get_yticklabels()] for axis in figure.axes] == [["a", "b"], ["c", "d"]]
+    assert figure.axes[0].get_ylim() == (1.5, -0.5)  # the first on top
+
+
+def test_a_simulation_draws_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "in.txt").write_text("0 0 0.3 0\n1 0.1 0.3 0\n")
+    run = ["simulate", "--vehicle", "hmmwv", "--inputs", str(tmp_path / "in.txt"), "--out", str(tmp_path / "run.csv")]
+    assert main([*run, "--figure", str(tmp_path / "a.pdf")]) == 0
+    assert main(["plot", str(tmp_path / "run.csv"), "--figure", str(tmp_path / "b.pdf")]) == 0
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_a_calibration_has_no_figure_but_that_of_its_check(capsys: pytest.CaptureFixture) -> None:
+    assert main(["calibrate", "hmmwv_demo", "--bag", "none", "--out", "none", "--figure", "a.svg"]) == 2
+    assert "--figure goes with --check" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 
 from lfdm_ros.cli import simulate_draws
 from lfdm_ros.cli.main import main
+from lfdm_ros.cli.plot import draw, read
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
@@ -36,6 +37,9 @@ def test_quantiles_over_time(result: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(rows) == 21 and float(rows[-1]["time"]) == 2.0
     low, middle, high = (np.array([float(row[f"vx_q{q}"]) for row in rows]) for q in ("05", "50", "95"))
     assert (low[1:] < middle[1:]).all() and (middle[1:] < high[1:]).all()
+    trace = read(result / "out.csv", ("vx",), True)["vx"]  # as `lfdm plot` draws it
+    assert trace.band is not None and (trace.band == [low, high]).all() and (trace.value == middle).all()
+    assert len(draw({"run": {"vx": trace}}, ["vx"], way=False).axes[0].collections) == 1
     assert simulate(result) == 0
     alone = float(list(csv.DictReader((result / "out.csv").open()))[-1]["vx"])
     assert middle[-1] == pytest.approx(alone, rel=0.02)

@@ -51,3 +51,14 @@ def test_show(capsys):
     out = capsys.readouterr().out
     assert out.startswith("dart: ") and "tyre fiala" in out and "nonlinear_bicycle" in out
     assert main(["vehicle", "show", "darts"]) == 2
+
+
+def test_show_without_a_description(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("base: dart\n")
+    assert main(["vehicle", "show", str(tmp_path / "mine.yaml")]) == 0
+    assert capsys.readouterr().out.startswith("mine\n  tyre fiala")
+
+
+def test_show_names_further_sensors(capsys):
+    assert main(["vehicle", "show", "hmmwv_camera"]) == 0
+    assert "\n  camera front\n" in capsys.readouterr().out

@@ -163,7 +163,7 @@ TARGETS = {"cortex-m7": ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m
 @pytest.mark.parametrize("target", TARGETS)
 def test_other_processors(tmp_path, target):
     if find_spec("ziglang") is None:
-        pytest.skip("no ziglang: pip install 'lfdm_ros[export]'")
+        pytest.skip("no ziglang: pip install ziglang")
     vehicle = load_vehicle("hmmwv")
     files = write_c(vehicle, vehicle.model("driven_bicycle"), tmp_path)
     done = subprocess.run([sys.executable, "-m", "ziglang", "cc", *TARGETS[target], *c_compiler.STRICT, "-O2", "-c", files.source, "-o",

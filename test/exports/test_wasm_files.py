@@ -39,7 +39,7 @@ console.log(JSON.stringify({state: vehicle.state, outputs: vehicle.outputs(), re
 def exported(tmp_path):
     """Exports the HMMWV as a model to the test's folder."""
     if find_spec("ziglang") is None:
-        pytest.skip("no ziglang: pip install 'lfdm_ros[export]'")
+        pytest.skip("no ziglang: pip install ziglang")
     vehicle = load_vehicle("hmmwv")
     return lambda name: write_wasm(vehicle, vehicle.model(name), tmp_path)
 

@@ -113,7 +113,10 @@ def lateral(small: str, text: str, recording: str = "turn") -> str:
 def test_roll_damping_front_and_rear_as_in_section_4_2_of_the_paper(recipe_file, bags, tmp_path, capsys):
     path = tmp_path / "split.yaml"
     path.write_text(lateral(recipe_file.read_text(), SPLIT))
-    assert main(["calibrate", str(path), *(part for bag in bags.values() for part in ("--bag", str(bag))), "--check"]) == 0
+    figure = tmp_path / "check.svg"
+    given = [part for bag in bags.values() for part in ("--bag", str(bag))]
+    assert main(["calibrate", str(path), *given, "--check", "--figure", str(figure)]) == 0
+    assert figure.read_bytes().startswith(b"<?xml")
     told = capsys.readouterr().out
     assert "front and rear roll damping enter only as a sum (r = -" in told
     assert "calibrate the sum" in told

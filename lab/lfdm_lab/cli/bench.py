@@ -20,6 +20,7 @@ from lfdm_lab.cli.bench_peer import Peer, library_peers
 from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
+from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, require_figure, save_figure
 
 EPILOG = """examples:
   lfdm bench batch --json batch.json
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm bench`."""
     parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(benchmark_names())}")
     parser.add_argument("--json", metavar="FILE", help="write the records to this file")
+    add_figure_argument(parser, "the numbers and their spread, a panel for each unit")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
     parser.add_argument("--only", metavar="PATTERN",
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
@@ -64,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs `lfdm bench`; returns the exit status."""
     if args.runs < 1:
         raise InputError(f"--runs {args.runs}: give 1 or more")
+    require_figure(args.figure)
     if args.json and not Path(args.json).resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no such folder")
     if args.name not in benchmark_names():
@@ -78,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
     with show_progress(f"measuring {args.name}"):
         records = module.measure(args.runs, **options)
     print(format_table(records))
+    if args.figure is not None:
+        units = dict.fromkeys(record.unit for record in records)
+        save_figure(draw_values([(unit, [NamedValue(r.name, r.value, r.value - 0.5 * r.spread, r.value + 0.5 * r.spread)
+                                         for r in records if r.unit == unit]) for unit in units]), args.figure)
     if args.json:
         write_text(Path(args.json), json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n")
     return 0

@@ -31,7 +31,8 @@ def test_record_is_the_median_with_its_spread() -> None:
 
 
 def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "quick", "--json", str(folder / "out.json")]) == 0
+    assert main(["bench", "quick", "--json", str(folder / "out.json"), "--figure", str(folder / "out.svg")]) == 0
+    assert (folder / "out.svg").is_file()
     assert "speed" in capsys.readouterr().out
     record, = json.loads((folder / "out.json").read_text())
     assert {key: record[key] for key in ("name", "value", "unit", "spread", "runs")} == {
