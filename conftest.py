@@ -33,7 +33,7 @@ def pytest_report_header() -> str:
 
 # The longest files, longest first: of several processes none is left alone with one of them at the end.
 LONG = ("test_demo", "test_sbc", "test_calibrator_recordings", "test_stacks", "test_fuzz", "test_controller", "test_reference",
-        "test_calibrate", "test_examples", "test_variants", "test_backing", "test_continuation", "test_bench", "test_optimality",
+        "test_calibrate", "test_examples", "test_variants", "test_manoeuvring", "test_continuation", "test_bench", "test_optimality",
         "test_rivals", "test_shared_control_node", "test_least_squares", "test_nuts")
 
 

@@ -18,7 +18,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings
-from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World
+from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation import Pose as Start
 from lfdm_ros.vehicles import load_vehicle
 
@@ -99,7 +99,7 @@ def test_a_leg_is_free_up_to_what_stands_or_comes():
     leg = straight(20.0)
 
     def free(*rows):
-        return free_length(leg, STOPS, 0.0, circles(*rows), 1.5)
+        return free_length(leg, STOPS, 0.0, circles(*rows), 1.5, np.full(len(leg.s), 0.1))
 
     assert free((10.0, 0.0, 1.0, 0.0, 0.0), (-10.0, 2.3, 1.0, 0.0, 0.0)) == leg.s[-1]  # ahead, and beside
     assert free((-10.0, 0.0, 1.0, 0.0, 0.0)) == pytest.approx(10.0 - 2.4 - 1.0, abs=0.4)
@@ -108,13 +108,27 @@ def test_a_leg_is_free_up_to_what_stands_or_comes():
     assert free((-10.0, 0.0, 1.0, 1.5, 0.0)) == pytest.approx(0.5 * (10.0 - 2.4 - 1.0), abs=1.0)
 
 
-def test_the_steering_leads_back_from_beside():
-    leg = straight(20.0)
-    assert AXLES.pursue(leg, PlanarState(0.0, 0.0, 0.0, 0.0)) == 0.0
-    # From the left of the way the rear has to go to the right: steered to the right.
-    assert AXLES.pursue(leg, PlanarState(0.0, 0.3, 0.0, 0.0)) < -0.05
-    assert AXLES.pursue(straight(20.0, False), PlanarState(0.0, 0.3, 0.0, 0.0)) < -0.05
-    assert AXLES.pursue(straight(1.0), PlanarState(0.0, 0.0, 0.0, 0.0)) == 0.0
+@pytest.mark.parametrize("reverse", [True, False])
+@pytest.mark.parametrize("bend", [0.0, 0.12, -0.12])
+def test_the_steering_leads_back_from_beside(bend, reverse):
+    """A kinematic vehicle that begins 0.3 m beside a leg, and turned, is on it after 10 m."""
+    s, sign = np.arange(0.0, 25.0, 0.25), -1.0 if reverse else 1.0
+    yaw = sign * bend * s
+    x, y = (np.sin(sign * bend * s) / bend, (1.0 - np.cos(sign * bend * s)) / bend) if bend else (sign * s, 0.0 * s)
+    poses = np.column_stack([x + REAR * np.cos(yaw), y + REAR * np.sin(yaw), yaw])
+    px, py, psi, travelled = 0.0, 0.3, 0.1, 0.0
+    while travelled < 15.0:
+        k = int(np.argmin(np.hypot(px - x, py - y)))
+        pose = PlanarState(px + REAR * math.cos(psi), py + REAR * math.sin(psi), psi, sign * 1.0)
+        rest = poses[k + 1:]
+        away = np.concatenate([[0.0], np.hypot(x[k + 1] - px, y[k + 1] - py) + s[k + 1:] - s[k + 1]])
+        steering = AXLES.follow(Leg(np.vstack([[pose.x, pose.y, pose.yaw], rest]), away, reverse), pose)
+        h = 0.02
+        psi += sign * h * math.tan(steering * FULL_LOCK) / AXLES.wheelbase
+        px, py, travelled = px + sign * h * math.cos(psi), py + sign * h * math.sin(psi), travelled + h
+    k = int(np.argmin(np.hypot(px - x, py - y)))
+    aside = math.cos(yaw[k]) * (py - y[k]) - math.sin(yaw[k]) * (px - x[k])
+    assert abs(aside) < 0.03 and abs(psi - yaw[k]) < 0.05
 
 
 # -- Decisions ------------------------------------------------------------------------------------------------------
@@ -317,3 +331,61 @@ def test_what_comes_out_of_hiding_behind_it_is_not_hit(seed):
     run, _ = pocket(1.5, 12.0, crossing(5.0, 5), INSIDE, seed)
     assert not run.collisions and run.least_clearance > 0.3
     assert run.column("vx")[-1] > -0.1 and run.column("x")[-1] > 22.0
+
+
+def walls(*boxes):
+    return World(tuple(Polygon(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])) for x0, x1, y0, y1 in boxes))
+
+
+PLACES = {
+    "start by a wall": (walls((3.2, 3.7, -8.0, 8.0)), Start(), Goal(40.0, 0.0, 2.0)),
+    "beside a wall": (walls((-10.0, 20.0, 1.3, 1.6), (14.0, 14.5, -12.0, 1.3)), Start(), Goal(40.0, 10.0, 2.0)),
+    "L of walls": (walls((30.0, 30.5, -25.0, 15.0), (0.0, 30.5, 15.0, 15.5)), Start(speed=8.0), Goal(50.0, 20.0, 2.0)),
+    "parking slot": (walls((-8.0, -3.2, -1.1, 1.1), (4.0, 9.0, -1.1, 1.1), (-20.0, 30.0, -2.2, -1.8)), Start(), Goal(40.0, 5.0, 2.0)),
+    "gap of 3 m": (walls((30.0, 30.5, 1.5, 40.0), (30.0, 30.5, -40.0, -1.5)), Start(speed=8.0), Goal(60.0, 0.0, 2.0)),
+    "gap of 3.7 m": (walls((30.0, 30.5, 1.85, 40.0), (30.0, 30.5, -40.0, -1.85)), Start(speed=8.0), Goal(60.0, 0.0, 2.0)),
+    "fast to a wall": (walls((70.0, 70.5, -20.0, 20.0)), Start(speed=15.0), Goal(120.0, 0.0, 3.0)),
+}
+DRIVER = Controller(HMMWV, Settings(time_budget=0.0), LIMITS)
+
+
+def driven(scenario, field_of_view, seed=1):
+    cycles = []
+    DRIVER.reset()
+    plant = PlantSettings(lidar=LidarSettings(field_of_view=field_of_view), seed=seed)
+    run = drive(HMMWV, scenario, DRIVER, plant, lambda now, cycle, scan: cycles.append(cycle))
+    return run, cycles
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_where_the_plan_alone_stands_for_ever(name):
+    """24 degrees of freedom, and a LIDAR that looks all round."""
+    world, start, goal = PLACES[name]
+    run, _ = driven(Scenario(name, start, None, 90.0, world, goal, speed=8.0), 2.0 * math.pi)
+    assert run.reached < 90.0 and not run.collisions and run.least_clearance > 0.05
+
+
+@pytest.mark.parametrize("name", ["serpentine", "parking_bay"])
+def test_scenarios_of_the_package_with_a_blind_sector(name):
+    run, cycles = driven(load_scenario(name), 1.5 * math.pi)
+    assert math.isfinite(run.reached) and not run.collisions and run.least_clearance > 0.05
+    assert any(c.route is not None for c in cycles if c.outcome is CycleOutcome.MANOEUVRING)
+
+
+def test_a_start_by_a_wall_without_a_view_behind_stands_and_says_why():
+    world, start, goal = PLACES["start by a wall"]
+    run, cycles = driven(Scenario("wall", start, None, 12.0, world, goal, speed=8.0), 1.5 * math.pi)
+    assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_ROOM)
+    DRIVER.tune(reverse_unseen=True)
+    try:
+        run, _ = driven(Scenario("wall", start, None, 60.0, world, goal, speed=8.0), 1.5 * math.pi)
+        assert run.reached < 60.0 and not run.collisions
+    finally:
+        DRIVER.tune(reverse_unseen=False)
+
+
+def test_a_vehicle_that_is_closed_in_says_so():
+    world = walls((-15.0, 25.0, 12.0, 12.5), (-15.0, 25.0, -12.5, -12.0), (25.0, 25.5, -12.5, 12.5), (-15.5, -15.0, -12.5, 12.5))
+    run, cycles = driven(Scenario("room", Start(), None, 15.0, world, Goal(50.0, 0.0, 2.0), speed=6.0), 2.0 * math.pi)
+    assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_WAY)
+    assert abs(run.column("vx")[-1]) < 0.1

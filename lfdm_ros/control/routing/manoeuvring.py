@@ -5,7 +5,8 @@ only where it has seen that nothing stands. Each leg is looked at again in each 
 free, the vehicle stops and looks for a way again. It drives on by its plan as soon as the lattice sees a way from a leg that leads
 forwards; where that led back to the same place before, later.
 
-Steering is that of Coulter 1992, "Implementation of the pure pursuit path tracking algorithm", from the rear axle.
+Steering is the bend of the leg a moment ahead, with feedback of the rear axle's distance and direction from it (Samson 1992, "Path
+following and time-varying feedback stabilization of a wheeled mobile robot").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.path import STEP, Path
-from lfdm_ros.control.routing.reverse_search import APPROACH, Leg, Outcome, ReverseSearch
+from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.routing.seen_map import SeenMap
 from lfdm_ros.control.safety.stops import Stops
@@ -26,9 +27,10 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 
-# Of stop_margin, what a way keeps from what stands, or where there is none so wide: circles that cover a surface reach beyond it, and
-# move a little from scan to scan.
-MARGINS = (2.0, 0.7)
+# Of stop_margin, what a way keeps from what stands, less where there is none so wide, and what is kept on it: circles that cover a surface
+# move a little from scan to scan, and the vehicle is some centimetres beside its way.
+MARGINS, STOP_SHARE = (2.5, 1.4, 0.7), 0.5
+NARROW_PACE = 0.5  # of the speed, on ways of the last of these
 MOVING_MARGIN = 0.6  # [m] to keep from what moves
 CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
 WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
@@ -45,13 +47,16 @@ MAX_TRIES = 40  # searches in a row without gain
 FORWARD_SPEED = 2.0  # [m/s]
 DECELERATION = 0.5  # [m/s^2] with which it slows down to the end of a leg
 END_CLEARANCE = 0.2  # [m] it stops so far before the end of what is free
+SET_OUT = 0.3  # [m] of a leg, up to where the vehicle may stand before it begins it
 LEG_END = 0.1  # [m] before its end a leg is done
-LOOK_AHEAD = 0.5  # of the wheelbase, of the steering
+LOOK_AHEAD = 0.5  # of the wheelbase: length in which an error of the steering decays
+STEERING_TIME = 0.35  # [s] ahead lies the bend that the wheels are turned to
 CHECKED_LENGTHS = 2.0  # of the vehicle's length, so far along a leg it is looked at in each cycle
 NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
 MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
 STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
-TURNING, MIN_PACE = 2.0, 0.2  # share of the speed that is lost for each full lock that the steering still has to turn, and that is left
+PASSING_TIME = 0.25  # [s] in which what is spare of the room to what stands would be gone at the speed
+TURNING, MIN_PACE = 3.0, 0.3  # share of the speed that is lost for each full lock that the steering still has to turn; least speed [m/s]
 STATES = 600  # of the search a cycle
 # Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
@@ -61,18 +66,16 @@ NO_ROOM = "no way is open but in reverse, where nothing was seen"
 NO_GAIN = f"{MAX_TRIES} ways have not led nearer"
 
 
-def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float) -> float:
-    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on."""
-    if not len(obstacles.radii):
-        return float(leg.s[-1])
-    moving = obstacles.moving
-    shortest = float(leg.s[-1])
-    for part, room in ((~moving, 0.0), (moving, MOVING_MARGIN)):
+def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float, rooms: np.ndarray) -> float:
+    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on, with rooms (n,) [m] at its places to
+    what stands."""
+    shortest, moving = float(leg.s[-1]), obstacles.moving
+    for part in (~moving, moving):
         if not part.any():
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
-        # What is nearer already must not come nearer.
-        need = np.minimum(room, distance[0] - APPROACH)
+        # What moves and is nearer already must not come nearer.
+        need = np.minimum(MOVING_MARGIN, np.maximum(distance[0], 0.0)) if part is moving else rooms[:, None]
         met = (distance < need).any(axis=1)
         if met.any():
             shortest = min(shortest, float(leg.s[max(int(met.argmax()) - 1, 0)]))
@@ -95,16 +98,23 @@ class Axles:
     wheelbase: float
     full_lock: float
 
-    def pursue(self, leg: Leg, pose: PlanarState) -> float:
-        """Returns the steering [-1, 1] with which the rear axle runs along a leg that begins beside the vehicle."""
-        x, y, yaw = leg.poses.T
-        x, y, last = x - self.rear * np.cos(yaw), y - self.rear * np.sin(yaw), float(yaw[-1])
-        ahead, sign = LOOK_AHEAD * self.wheelbase, -1.0 if leg.reverse else 1.0
-        beyond = max(ahead - float(leg.s[-1]), 0.0) * sign  # straight on where the leg ends
-        dx = float(np.interp(ahead, leg.s, x)) + beyond * math.cos(last) - (pose.x - self.rear * math.cos(pose.yaw))
-        dy = float(np.interp(ahead, leg.s, y)) + beyond * math.sin(last) - (pose.y - self.rear * math.sin(pose.yaw))
-        aside = math.cos(pose.yaw) * dy - math.sin(pose.yaw) * dx
-        angle = math.atan(self.wheelbase * 2.0 * aside / max(dx * dx + dy * dy, 0.02 * self.wheelbase**2))
+    def follow(self, leg: Leg, pose: PlanarState) -> float:
+        """Returns the steering [-1, 1] with which the rear axle follows a leg, that begins with the vehicle's own pose."""
+        sign, (x, y, yaw) = -1.0 if leg.reverse else 1.0, leg.poses.T
+        if len(x) < 3:
+            return 0.0
+        x, y = x - self.rear * np.cos(yaw), y - self.rear * np.sin(yaw)
+        # The leg goes on from its second place: the error is that to its line there, and the bend that a moment ahead.
+        c, t = math.cos(yaw[1]), math.sin(yaw[1])
+        bends = sign * np.diff(yaw[1:]) / np.maximum(np.diff(leg.s[1:]), 1e-6)
+        ahead = max(abs(pose.vx) * STEERING_TIME, 0.0)
+        bend = float(bends[min(int(np.searchsorted(leg.s[2:], ahead)), len(bends) - 1)])
+        along = c * (x[0] - x[1]) + t * (y[0] - y[1])
+        here = float(yaw[1]) + bends[0] * along  # the line's direction beside the vehicle, and its place there
+        aside = c * (y[0] - y[1]) - t * (x[0] - x[1]) - 0.5 * bends[0] * along**2
+        turned = math.remainder(pose.yaw - here, 2.0 * math.pi)
+        unit = LOOK_AHEAD * self.wheelbase
+        angle = math.atan(self.wheelbase * (bend - aside / unit**2 - 2.0 * sign * math.sin(turned) / unit))
         return min(max(angle / self.full_lock, -1.0), 1.0)
 
 
@@ -157,7 +167,8 @@ class Manoeuvring:
         self._driven, self._least_length = 0.0, 0.0
         self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
         self._time, self._press, self._failed, self._recalls_until = -math.inf, 0.0, -math.inf, -math.inf
-        self._begun, self._narrow = False, False  # a search, and one for a narrower way than the first
+        self._start_room = math.inf  # at the start of the leg, to what stands [m]
+        self._begun, self._level = False, 0  # a search, and its place in MARGINS
         self.why_not = ""  # why a vehicle before a blocked way stands; empty: it looks for one, or the way is not blocked
 
     def explained(self, reason: str) -> str:
@@ -197,7 +208,7 @@ class Manoeuvring:
         if self._phase is _Phase.DRIVING:
             if not self._is_due(now, pose, goal, blocked, obstacles):
                 return None
-            self._phase, self._begun, self._narrow, self._driven, self._reverse = _Phase.SEARCHING, False, False, 0.0, False
+            self._phase, self._begun, self._level, self._driven, self._reverse = _Phase.SEARCHING, False, 0, 0.0, False
             self._returns += 1
             self._least_length = FIRST_LENGTH * self._returns
             if not blocked:
@@ -249,20 +260,21 @@ class Manoeuvring:
             self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
             return None
         if not self._begun:
-            self._tries += not self._narrow
+            self._tries += not self._level
             self._recalls_until = now + RECALL
             seen = self.map.places(now) | self._settings.reverse_unseen
             known = self.map.recall(now, obstacles)
             known = known.where(~known.moving)
             self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
-                               MARGINS[self._narrow] * self._settings.stop_margin, np.repeat(np.repeat(seen, 2, axis=0), 2, axis=1), self.map.corner)
+                               MARGINS[self._level] * self._settings.stop_margin, np.repeat(np.repeat(seen, 2, axis=0), 2, axis=1), self.map.corner)
             self._begun = True
             return self._halt(steering, "looking for a way")
         outcome = self._search.advance(STATES)
         if outcome is Outcome.SEARCHING:
             return self._halt(steering, "looking for a way")
-        self._begun, self._narrow = False, outcome is not Outcome.FOUND and not self._narrow
-        if self._narrow:
+        self._begun = False
+        if outcome is not Outcome.FOUND and self._level < len(MARGINS) - 1:
+            self._level += 1
             return self._halt(steering, "looking for a narrower way")
         self._legs = self._search.legs() if outcome is Outcome.FOUND else []
         if not self._legs:
@@ -303,9 +315,17 @@ class Manoeuvring:
         if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
             return self._anew(steering, "it is off its way")
         s = self._settings
-        pace = s.reverse_speed if leg.reverse else FORWARD_SPEED
+        pace = (s.reverse_speed if leg.reverse else FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
         near = Leg(*(part[leg.s <= CHECKED_LENGTHS * self._search.length] for part in (leg.poses, leg.s)), leg.reverse)
-        free = free_length(near, self._stops, now, self.map.recall(now, obstacles), pace)
+        known, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
+        standing = abs(pose.vx) < STANDSTILL_SPEED
+        here = self._stops.distances(near.poses[:1], np.zeros(1), now, known.where(~known.moving))
+        self._room_here = float(here.min(initial=math.inf))
+        if standing and driven < SET_OUT:
+            self._start_room = self._room_here - APPROACH
+        # Near its start it may be as close to what stands as it is there.
+        room, begins = STOP_SHARE * s.stop_margin, driven + near.s < NEAR_START * self._search.length
+        free = free_length(near, self._stops, now, known, pace, np.where(begins, min(room, self._start_room), room))
         if free < near.s[-1]:
             free -= END_CLEARANCE
             if free <= 0.0:
@@ -314,8 +334,7 @@ class Manoeuvring:
                 return self._halt(steering, "the way is not free")
         sign = -1.0 if leg.reverse else 1.0
         speed = sign * pose.vx
-        road = self._axles.pursue(leg, pose)
-        standing = abs(pose.vx) < STANDSTILL_SPEED
+        road = self._axles.follow(leg, pose)
         if speed < -STANDSTILL_SPEED:
             return self._halt(steering, "changing direction")
         if leg.reverse:
@@ -326,7 +345,8 @@ class Manoeuvring:
         if standing and abs(road - steering) > STEERING_TOLERANCE:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
         # The steering takes its time.
-        pace *= max(1.0 - TURNING * abs(road - steering), MIN_PACE)
+        pace = max(pace * (1.0 - TURNING * abs(road - steering)), MIN_PACE)
+        pace = min(pace, max(MIN_PACE, (self._room_here - room) / PASSING_TIME))
         missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
         bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
         self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)
@@ -345,7 +365,7 @@ class Manoeuvring:
         return float(leg.s[-1] if calm.all() else leg.s[max(int(calm.argmin()) - 1, 0)])
 
     def _anew(self, steering: float, reason: str) -> Move:
-        self._phase, self._begun, self._narrow, self._legs = _Phase.SEARCHING, False, False, []
+        self._phase, self._begun, self._level, self._legs = _Phase.SEARCHING, False, 0, []
         return self._halt(steering, reason)
 
     def _halt(self, steering: float, reason: str) -> Move:

@@ -32,9 +32,9 @@ DISCS, EDGE = 4, 0.08  # discs that cover the vehicle; spacing of places along i
 POINT_SHARE = 0.8  # of half the width: circles reach farther than the things that they cover
 TOLERANCE_SHARE = 0.7  # of the goal's: what is left is for the way that is driven
 CURVATURE_SHARE = 0.88  # of the tightest circle: the rest is for the steering to correct with
-REVERSE_COST, SWITCH_LENGTH, BEND_COST, STEERING_COST, CLOSE_COST = 1.6, 1.0, 0.15, 0.25, 2.0  # for a length; a change of
+REVERSE_COST, SWITCH_LENGTH, BEND_COST, STEERING_COST, CLOSE_COST = 1.6, 1.0, 0.15, 0.25, 1.5  # for a length; a change of
 # direction costs lengths of the vehicle, and one of the steering from straight ahead to full lock this share of one
-COMFORT = 0.2  # of the length: nearer to things the way costs more
+COMFORT = 0.15  # of the length: nearer to things the way costs more
 GREED = 1.2  # weight of what is left
 MAX_STATES = 150_000
 LIMIT = 0.5  # of the length, largest distance in the field
@@ -125,7 +125,7 @@ def pop(keys, items, count):
 
 
 def lead(p, field, keys, items, left):
-    """Fills `left` (CELLS, CELLS) with the length of a point's way to the goal [m], FAR where there is none.
+    """Fills `left` (CELLS, CELLS) with the cost of a point's way to the goal [m], FAR where there is none.
 
     The point keeps a little less than half the vehicle's width from things. A goal off the map is reached across the map's edge.
     """
@@ -159,7 +159,8 @@ def lead(p, field, keys, items, left):
             for dj in range(-1, 2):
                 r, c = i + di, j + dj
                 if 0 <= r < CELLS and 0 <= c < CELLS and (di != 0 or dj != 0) and field[FINE * r, FINE * c] > tight:
-                    cost = key + cell * (1.0 if di == 0 or dj == 0 else 1.4142135623730951)
+                    close = max(1.0 - (field[FINE * r, FINE * c] - p.half) / (COMFORT * p.length), 0.0)
+                    cost = key + cell * (1.0 if di == 0 or dj == 0 else 1.4142135623730951) * (1.0 + CLOSE_COST * min(close, 1.0))
                     if cost < left[r, c] and count < len(keys):
                         left[r, c] = cost
                         push(keys, items, count, cost, r * CELLS + c)
