@@ -48,7 +48,7 @@ browser: $(PACKAGE)  ## the tests of the cockpit's page in Chromium; skipped whe
 # What loops and samplers make of the last bit must not decide a test. Their tests run a second time with the kernels of OpenBLAS for
 # another processor, without NumPy's code for AVX-512, and compiled for the other target: what drives for this processor, whose default is
 # x86-64-v3, and batches for x86-64-v3, whose default is this processor.
-DRIVES := $(addprefix test/control/test_,backing.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
+DRIVES := $(addprefix test/control/test_,manoeuvring.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
   test/engine/test_closed_loop.py $(addprefix lab/test/studies/test_,friction_study.py risk_study.py slippery_floor.py)
 BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py out_of_sample.py predictive.py reference.py sbc.py)
 HAS = grep -qsw $(1) /proc/cpuinfo

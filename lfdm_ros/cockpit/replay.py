@@ -24,6 +24,7 @@ TICK = 0.02  # [s] between two looks at the clock
 RATES = (0.1, 8.0)  # least and most of the replay's speed
 _BINARY_PERIOD = 0.02  # [s] between two messages of a kind, at least: no screen shows more
 _IMAGE_PERIOD = 0.1  # [s] between two pictures: all are kept in memory
+_OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, that are events; the last is of older recordings
 _MAX_EVENTS = 500
 
 
@@ -111,7 +112,7 @@ class ReplayTracks:
                 self.events.append((time, f"{content['lifted']} wheels lifted"))
         elif kind == "sharing" and content["state"] != before["state"]:
             self.events.append((time, content["state"].replace("_", " ")))
-        elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in ("braking", "stopped", "manoeuvring", "backing"):
+        elif kind == "controller" and content["outcome"] != before["outcome"] and content["outcome"] in _OUTCOMES:
             self.events.append((time, f"controller: {content['outcome']}"))
 
 

@@ -20,7 +20,7 @@ from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import SOLVER_ERRORS, Planner, Replanner
 from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Prediction
 from lfdm_ros.control.routing.lattice import LatticeSettings
-from lfdm_ros.control.routing.manoeuvring import Axles, Manoeuvring
+from lfdm_ros.control.routing.manoeuvring import Manoeuvring, SteeredAxles
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
@@ -149,9 +149,9 @@ class Controller:
         self._navigator.configure(self.settings, self.outline)
         self._manoeuvring.configure(*self._manoeuvring_of(self._vehicle))
 
-    def _manoeuvring_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, Axles]:
+    def _manoeuvring_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, SteeredAxles]:
         planned = self.planner.vehicle
-        return self.settings, self._guard.stops, Axles(vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock)
+        return self.settings, self._guard.stops, SteeredAxles(vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -261,8 +261,8 @@ class Controller:
             return None
         self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=task.route.blocked, solver=self.planner.solver.name,
-            age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
+            (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=task.route.blocked,
+            solver=self.planner.solver.name, age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
             remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:

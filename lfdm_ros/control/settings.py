@@ -64,7 +64,7 @@ class Settings(CommandLimits):
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
-    reverse_speed: float = setting(1.5, "m/s", "in reverse, on ways with changes of direction, where the way ahead is blocked; 0: it stands",
+    reverse_speed: float = setting(1.5, "m/s", "in reverse, on a way with changes of direction, where the way ahead is blocked; 0: never",
                                    0.0, 3.0, live=True)
     reverse_unseen: bool = setting(False, "", "back into places that no scan has shown, too: only where something else watches them",
                                    live=True)

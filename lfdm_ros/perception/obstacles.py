@@ -24,8 +24,8 @@ class Obstacles:
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
     [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
-    were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad]; None: not known, of the
-    sector all round.
+    were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad], None: all round;
+    None of the others: not known.
     """
 
     centres: np.ndarray
@@ -52,7 +52,7 @@ class Obstacles:
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
         more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected, self.new))
-        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more, self.sector)
+        return replace(Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more), sector=self.sector)
 
     @property
     def may_move(self) -> np.ndarray:
@@ -285,7 +285,8 @@ class ObstacleTracker:
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)), self._sector)
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)),
+                                    self._sector)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

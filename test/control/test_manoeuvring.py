@@ -9,10 +9,10 @@ from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing import manoeuvring
+from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_ROOM, NO_WAY, Manoeuvring, SteeredAxles, free_length
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.control.routing.routes import Route
-from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_ROOM, NO_WAY, Axles, Manoeuvring, free_length
 from lfdm_ros.control.routing.reverse_search import Leg
+from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
@@ -28,7 +28,7 @@ LIMITS = limits_of(HMMWV, SETTINGS)
 CONTROLLER = Controller(HMMWV, SETTINGS, LIMITS)
 STOPS = Stops(SETTINGS, HMMWV)
 REAR, FULL_LOCK = HMMWV.parameters["cg_to_rear_axle"], HMMWV.parameters["max_road_wheel_angle"]
-AXLES = Axles(REAR, 3.3778, FULL_LOCK)
+AXLES = SteeredAxles(REAR, 3.3778, FULL_LOCK)
 PERIOD, GOAL = 0.05, Goal(60.0, 0.0)
 
 
@@ -45,6 +45,7 @@ def wall(x0, x1, y0, y1, spacing=0.5):
 
 
 POCKET = wall(4.0, 4.0, -3.5, 3.5) + wall(-20.0, 4.0, 3.5, 3.5) + wall(-20.0, 4.0, -3.5, -3.5)
+IN_POCKET = circles(*POCKET)
 
 
 class Car:
@@ -55,12 +56,12 @@ class Car:
         self.pose, self.sector = PlanarState(0.0, 0.0, 0.0, 0.0), sector
         self.now, self.steering, self.moves, self.poses = 0.0, 0.0, [], []
 
-    def run(self, time, blocked=True, obstacles=circles(*POCKET), goal=GOAL):
+    def run(self, time, blocked=True, obstacles=IN_POCKET, goal=GOAL):
         for _ in range(round(time / PERIOD)):
             self.step(blocked, obstacles, goal)
         return self
 
-    def step(self, blocked=True, obstacles=circles(*POCKET), goal=GOAL, way=None):
+    def step(self, blocked=True, obstacles=IN_POCKET, goal=GOAL, way=None):
         p = self.pose
         seen = Obstacles(obstacles.centres, obstacles.radii, obstacles.velocities, obstacles.time, sector=self.sector)
         if len(self.moves) % 4 == 0:
@@ -298,7 +299,7 @@ def test_a_pocket_is_left_backwards_and_the_goal_reached():
     assert run.reached < 60.0 and not run.collisions and run.least_clearance > 0.2
     assert -2.0 < run.column("vx").min() < -1.0
     back = [c for c in cycles if c.outcome is CycleOutcome.MANOEUVRING]
-    assert run.outcomes["MANOEUVRING"] == len(back) > 100 
+    assert run.outcomes["MANOEUVRING"] == len(back) > 100
     # The selector is in reverse only while it backs, and throttle and brake are never both in force.
     assert all(c.command[1] >= 0.0 for c in cycles if c.outcome is not CycleOutcome.MANOEUVRING)
     assert all(c.command[1] == 0.0 or c.command[2] == 0.0 for c in cycles)

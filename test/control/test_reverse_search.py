@@ -152,7 +152,10 @@ def obstacles(*rows, time=0.0, sector=None):
     return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time, sector=sector)
 
 
-def map_of(seen, now=0.0, pose=PlanarState(0.0, 0.0, 0.0, 0.0), sight=40.0, cells=1.0):
+HERE = PlanarState(0.0, 0.0, 0.0, 0.0)
+
+
+def map_of(seen, now=0.0, pose=HERE, sight=40.0, cells=1.0):
     the_map = SeenMap(HMMWV.footprint, cells)
     the_map.look(now, pose, np.array([pose.x, pose.y]), sight, seen)
     return the_map

@@ -8,7 +8,7 @@ from numba import carray, njit
 from numba.extending import register_jitable
 
 from lfdm_ros.control.routing import reverse_search, seen_map
-from lfdm_ros.control.routing.reverse_search import CELLS, COUNTERS, FINE, HEADINGS, Problem
+from lfdm_ros.control.routing.reverse_search import CELLS, COUNTERS, FINE, HEADINGS, SearchProblem
 from lfdm_ros.control.routing.seen_map import BEARINGS, SEEN_CELLS
 
 HEAP = 8 * CELLS * CELLS
@@ -16,13 +16,13 @@ for name in ("clearances", "push", "pop", "lead", "distance_at", "room", "needed
     register_jitable(error_model="numpy")(getattr(reverse_search, name))  # which those two call by their names
 _prepare, _expand = njit(reverse_search.prepare, error_model="numpy"), njit(reverse_search.expand, error_model="numpy")
 _look = njit(seen_map.look, error_model="numpy")
-_FIELDS = len(Problem._fields)
+_FIELDS = len(SearchProblem._fields)
 
 
 @njit
 def problem(numbers):
     n = carray(numbers, (_FIELDS,), dtype=np.float64)
-    return Problem(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17])
+    return SearchProblem(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17])
 
 
 def prepare(numbers, shape, count, circles, things, field, keys, items, left):

@@ -1,9 +1,9 @@
 """Ways with changes of direction, at walking pace, where the vehicle stands and the way ahead is blocked or the plan does not move on.
 
-A search (`reverse_search`) on the map of what was seen (`seen_map`) gives the way: legs forwards and in reverse. In reverse the vehicle goes
-only where it has seen that nothing stands. Each leg is looked at again in each cycle, with what moves where it will be; where it is not
-free, the vehicle stops and looks for a way again. It drives on by its plan as soon as the lattice sees a way from a leg that leads
-forwards; where that led back to the same place before, later.
+A search (`reverse_search`) on the map of what was seen (`seen_map`) gives the way: legs forwards and in reverse. In reverse the vehicle
+goes only where it has seen that nothing stands. Each leg is looked at again in each cycle, with what moves where it will be; where it is
+not free, the vehicle stops and looks for a way again. It drives on by its plan as soon as the lattice sees the same way from a leg that
+leads forwards; where that led back to the same place before, later.
 
 Steering is the bend of the leg a moment ahead, with feedback of the rear axle's distance and direction from it (Samson 1992, "Path
 following and time-varying feedback stabilization of a wheeled mobile robot").
@@ -91,7 +91,7 @@ def path_of(legs: list[Leg]) -> Path:
 
 
 @dataclass(frozen=True)
-class Axles:
+class SteeredAxles:
     """Lengths of a vehicle's steering: of the rear axle behind the position, the wheelbase [m], and full lock [rad]."""
 
     rear: float
@@ -137,19 +137,17 @@ class Move:
 class Manoeuvring:
     """Decides when to leave the plan for a manoeuvre, drives it, and when to return. Time comes with each call."""
 
-    def __init__(self, settings: Settings, stops: Stops, axles: Axles) -> None:
+    def __init__(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
         """Begins with an empty map."""
+        self.map = SeenMap(stops.outline, 1.0)
         self.configure(settings, stops, axles)
         self.reset()
 
-    def configure(self, settings: Settings, stops: Stops, axles: Axles) -> None:
+    def configure(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
         """Sets other settings or another vehicle; the map stays."""
         self._settings, self._stops, self._axles = settings, stops, axles
         self._search = ReverseSearch(stops.outline, axles.rear, math.tan(axles.full_lock) / axles.wheelbase)
-        if hasattr(self, "map"):
-            self.map.configure(stops.outline, 2.0 * self._search.cell)
-        else:
-            self.map = SeenMap(stops.outline, 2.0 * self._search.cell)
+        self.map.configure(stops.outline, 2.0 * self._search.cell)
 
     def reset(self) -> None:
         """Forgets the map and any manoeuvre."""
@@ -266,7 +264,7 @@ class Manoeuvring:
             known = self.map.recall(now, obstacles)
             known = known.where(~known.moving)
             self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
-                               MARGINS[self._level] * self._settings.stop_margin, np.repeat(np.repeat(seen, 2, axis=0), 2, axis=1), self.map.corner)
+                               MARGINS[self._level] * self._settings.stop_margin, seen.repeat(2, axis=0).repeat(2, axis=1), self.map.corner)
             self._begun = True
             return self._halt(steering, "looking for a way")
         outcome = self._search.advance(STATES)
@@ -316,7 +314,8 @@ class Manoeuvring:
             return self._anew(steering, "it is off its way")
         s = self._settings
         pace = (s.reverse_speed if leg.reverse else FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
-        near = Leg(*(part[leg.s <= CHECKED_LENGTHS * self._search.length] for part in (leg.poses, leg.s)), leg.reverse)
+        checked = leg.s <= CHECKED_LENGTHS * self._search.length
+        near = Leg(leg.poses[checked], leg.s[checked], leg.reverse)
         known, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
         standing = abs(pose.vx) < STANDSTILL_SPEED
         here = self._stops.distances(near.poses[:1], np.zeros(1), now, known.where(~known.moving))

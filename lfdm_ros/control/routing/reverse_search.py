@@ -1,12 +1,12 @@
 """A way to a goal that may change direction: hybrid A* over places and headings on a map of circles.
 
 A state is the pose of the rear axle; it moves along arcs of constant steering, forwards and in reverse. One state is kept for each cell and
-heading (Dolgov, Thrun, Montemerlo & Diebel 2010, "Path planning for autonomous vehicles in unknown semi-structured environments"). What is
-left is bounded by the way of a point round the obstacles, from Dijkstra's search from the goal. A goal has no heading, so an arc and a
-straight, the shortest forward way of Dubins 1957 to a point, closes the search where it is free; curves that end in a heading, as those of
-Reeds & Shepp 1990, are not needed.
+heading (Dolgov, Thrun, Montemerlo & Diebel 2010, "Path planning for autonomous vehicles in unknown semi-structured environments"). The
+cost that is left is bounded by the way of a point round the obstacles, from Dijkstra's search from the goal. A goal has no heading, so an
+arc and a straight, the shortest forward way of Dubins 1957 to a point, closes the search where it is free; curves that end in a heading,
+as those of Reeds & Shepp 1990, are not needed.
 
-All lengths scale with the vehicle's. The search runs in slices, each of so many states: it takes the same states on each machine.
+All lengths scale with the vehicle's. The search runs in slices of a number of states: it takes the same ones on each machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ NEAR_START = 0.8  # of the length: so near to the start the vehicle may be as cl
 
 
 class Outcome(IntEnum):
-    """Where a search stands."""
+    """State of a search."""
 
     SEARCHING = 0
     FOUND = 1
@@ -53,7 +54,7 @@ class Outcome(IntEnum):
     EXHAUSTED = 3  # none was found within MAX_STATES
 
 
-class Problem(NamedTuple):
+class SearchProblem(NamedTuple):
     """The numbers of a search."""
 
     cell: float  # [m]
@@ -82,19 +83,19 @@ NODES, HEAP, TAKEN, LAST, SHOT, UNSEEN, COUNTERS = range(7)  # of a search: LAST
 # -- Loops, which are compiled -------------------------------------------------------------------------------------------
 
 
-def clearances(circles, x0, y0, cell, limit, field):
+def clearances(circles: np.ndarray, x0: float, y0: float, cell: float, limit: float, field: np.ndarray) -> int:
     """Fills a field (rows, columns) with distances [m] to circles (n, 3) x, y, radius, at most `limit`."""
     rows, columns = field.shape
     field[:] = limit
     for n in range(len(circles)):
         x, y, reach = (circles[n, 0] - x0) / cell, (circles[n, 1] - y0) / cell, (circles[n, 2] + limit) / cell
-        for i in range(max(0, int(math.ceil(y - reach))), min(rows, int(math.floor(y + reach)) + 1)):
-            for j in range(max(0, int(math.ceil(x - reach))), min(columns, int(math.floor(x + reach)) + 1)):
+        for i in range(max(0, math.ceil(y - reach)), min(rows, math.floor(y + reach) + 1)):
+            for j in range(max(0, math.ceil(x - reach)), min(columns, math.floor(x + reach) + 1)):
                 field[i, j] = min(field[i, j], cell * math.hypot(j - x, i - y) - circles[n, 2])
     return 0
 
 
-def push(keys, items, count, key, item):
+def push(keys: np.ndarray, items: np.ndarray, count: int, key: float, item: int) -> None:
     """Adds an item to a heap of `count`."""
     k = count
     while k > 0:
@@ -106,7 +107,7 @@ def push(keys, items, count, key, item):
     keys[k], items[k] = key, item
 
 
-def pop(keys, items, count):
+def pop(keys: np.ndarray, items: np.ndarray, count: int) -> int:
     """Returns the item of the least key of a heap of `count`, and takes it out."""
     first, key, item = items[0], keys[count - 1], items[count - 1]
     k, last = 0, count - 1
@@ -124,7 +125,7 @@ def pop(keys, items, count):
     return first
 
 
-def lead(p, field, keys, items, left):
+def lead(p: SearchProblem, field: np.ndarray, keys: np.ndarray, items: np.ndarray, left: np.ndarray) -> int:
     """Fills `left` (CELLS, CELLS) with the cost of a point's way to the goal [m], FAR where there is none.
 
     The point keeps a little less than half the vehicle's width from things. A goal off the map is reached across the map's edge.
@@ -168,7 +169,7 @@ def lead(p, field, keys, items, left):
     return 0
 
 
-def distance_at(p, field, x, y):
+def distance_at(p: SearchProblem, field: np.ndarray, x: float, y: float) -> float:
     """Returns the distance of a place to things [m], interpolated."""
     most = FINE * (CELLS - 1) - 0.001
     u, v = min(max((x - p.x0) * FINE / p.cell, 0.0), most), min(max((y - p.y0) * FINE / p.cell, 0.0), most)
@@ -177,7 +178,7 @@ def distance_at(p, field, x, y):
     return (1.0 - v) * ((1.0 - u) * field[i, j] + u * field[i, j + 1]) + v * ((1.0 - u) * field[i + 1, j] + u * field[i + 1, j + 1])
 
 
-def room(p, shape, field, x, y, yaw):
+def room(p: SearchProblem, shape: np.ndarray, field: np.ndarray, x: float, y: float, yaw: float) -> float:
     """Returns the distance of the vehicle, its rear axle at x, y [m], yaw [rad], to things [m].
 
     Discs that cover it are looked at first, and where one of them is near to something, places along its outline, as far apart as the
@@ -194,13 +195,13 @@ def room(p, shape, field, x, y, yaw):
     return least
 
 
-def needed(p, x, y):
+def needed(p: SearchProblem, x: float, y: float) -> float:
     """Returns the distance [m] to keep at a place of the rear axle [m]."""
     near = math.hypot(x - p.start_x, y - p.start_y) < NEAR_START * p.length
     return min(p.margin, p.start_margin) if near else p.margin
 
 
-def is_seen(p, seen, x, y, yaw):
+def is_seen(p: SearchProblem, seen: np.ndarray, x: float, y: float, yaw: float) -> bool:
     """Checks that the places at the rear end of the vehicle were seen: its corners, and between them."""
     cell, c, t = p.cell, math.cos(yaw), math.sin(yaw)
     for side in (-1.0, 0.0, 1.0):
@@ -212,7 +213,7 @@ def is_seen(p, seen, x, y, yaw):
     return True
 
 
-def shot(p, x, y, yaw, side):
+def shot(p: SearchProblem, x: float, y: float, yaw: float, side: int) -> tuple[float, float]:
     """Returns angle [rad] of an arc to one side, and length [m] of the straight behind it, that bring the position point to the goal;
     a negative length where they do not."""
     radius = 1.0 / p.curvature
@@ -228,7 +229,7 @@ def shot(p, x, y, yaw, side):
     return turn, math.sqrt(away * away - radius * radius) - p.rear
 
 
-def is_shot_free(p, shape, field, x, y, yaw, side):
+def is_shot_free(p: SearchProblem, shape: np.ndarray, field: np.ndarray, x: float, y: float, yaw: float, side: int) -> bool:
     """Checks that the arc and the straight to the goal are free."""
     turn, straight = shot(p, x, y, yaw, side)
     if straight < 0.0 or turn > 1.2 * math.pi:
@@ -247,19 +248,21 @@ def is_shot_free(p, shape, field, x, y, yaw, side):
     return True
 
 
-def prepare(p, shape, circles, field, keys, items, left):
+def prepare(p: SearchProblem, shape: np.ndarray, circles: np.ndarray, field: np.ndarray, keys: np.ndarray, items: np.ndarray,
+            left: np.ndarray) -> float:
     """Fills the field and `left`; returns the room at the start [m]."""
     clearances(circles, p.x0, p.y0, p.cell / FINE, LIMIT * p.length, field)
     lead(p, field, keys, items, left)
     return room(p, shape, field, p.start_x, p.start_y, p.start_yaw)
 
 
-def expand(p, counters, shape, field, left, seen, best, nodes, links, keys, items, most):
+def expand(p: SearchProblem, counters: np.ndarray, shape: np.ndarray, field: np.ndarray, left: np.ndarray, seen: np.ndarray,
+           best: np.ndarray, nodes: np.ndarray, links: np.ndarray, keys: np.ndarray, items: np.ndarray, most: int) -> int:
     """Takes the next `most` states.
 
     Args:
-        shape: (n, 2) places ahead and to the left of the rear axle [m], of the discs, then of the outline; field: as `clearances`; left: as `lead`; seen: (CELLS, CELLS), 0
-            where the vehicle may not back.
+        shape: (n, 2) places ahead and to the left of the rear axle [m], of the discs, then of the outline; field: as
+            `clearances`; left: as `lead`; seen: (CELLS, CELLS), 0 where the vehicle may not back.
         best: (HEADINGS, CELLS, CELLS) node of each state, -1: none; nodes: (n, 4) x, y [m], yaw [rad] of the rear axle, cost [m]; links:
             (n, 4) its parent, direction, 1 when it is done, and steering; keys, items: the heap.
     """
@@ -361,7 +364,7 @@ class ReverseSearch:
         half = 0.5 * self.length / DISCS
         ahead = rear - outline.rear + half * (2.0 * np.arange(DISCS) + 1.0)
         self._shape = np.concatenate([np.column_stack([ahead, np.zeros(DISCS)]), _outline(outline, rear, EDGE * self.length)])
-        self._problem = Problem(self.cell, rear, CURVATURE_SHARE * tightest, self.length, outline.half_width, outline.rear - rear,
+        self._problem = SearchProblem(self.cell, rear, CURVATURE_SHARE * tightest, self.length, outline.half_width, outline.rear - rear,
                                 math.hypot(half, outline.half_width))
         self._counters = np.zeros(COUNTERS, np.int64)
         self._prepare = native(_MODULE, (POINTER, POINTER, INTEGER, POINTER, INTEGER, *(POINTER,) * 4), REAL, _SOURCES, "prepare")
@@ -415,8 +418,8 @@ class ReverseSearch:
         if self.outcome is Outcome.SEARCHING:
             assert self._best is not None
             self.outcome = Outcome(self._expand(*addresses(
-                np.array(self._problem), self._counters, self._shape, len(self._shape), self._field, self._left, self._seen, self._best, self._nodes,
-                self._links, MAX_STATES, self._keys, self._items, len(self._keys), states)))
+                np.array(self._problem), self._counters, self._shape, len(self._shape), self._field, self._left, self._seen, self._best,
+                self._nodes, self._links, MAX_STATES, self._keys, self._items, len(self._keys), states)))
         return self.outcome
 
     def legs(self) -> list[Leg]:
@@ -434,7 +437,7 @@ class ReverseSearch:
         side = int(self._counters[SHOT])
         if side:
             bend = self._problem.curvature
-            turn, straight = shot(self._problem, *nodes[-1].tolist(), side)
+            turn, straight = shot(self._problem, float(nodes[-1, 0]), float(nodes[-1, 1]), float(nodes[-1, 2]), side)
             for curvature, length in ((side * bend, turn / bend), (0.0, straight)):
                 count = max(math.ceil(length * PARTS / step), 1)
                 places.append(_arc(places[-1][-1], curvature, length * (np.arange(count) + 1.0) / count))
@@ -458,7 +461,7 @@ def _outline(outline: Footprint, rear: float, spacing: float) -> np.ndarray:
     front, back, half = rear + outline.front, rear - outline.rear, outline.half_width
     corners = np.array([[front, half], [back, half], [back, -half], [front, -half], [front, half]])
     sides = []
-    for begin, end in zip(corners, corners[1:]):
+    for begin, end in pairwise(corners):
         count = math.ceil(float(np.hypot(*(end - begin))) / spacing)
         sides.append(begin + (end - begin) * (np.arange(count) / count)[:, None])
     return np.concatenate(sides)

@@ -24,7 +24,7 @@ MAX_REMEMBERED = 1500
 NUMBERS = 12
 
 
-def look(view, circles, nearest, seen):
+def look(view: np.ndarray, circles: np.ndarray, nearest: np.ndarray, seen: np.ndarray) -> int:
     """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are in view, if only a part of them is, or under the vehicle.
 
     Args:
@@ -40,7 +40,7 @@ def look(view, circles, nearest, seen):
         if away <= r:
             continue
         middle, half = math.atan2(dy, dx), math.asin(r / away)
-        for k in range(int(math.floor((middle - half) / unit)), int(math.ceil((middle + half) / unit)) + 1):
+        for k in range(math.floor((middle - half) / unit), math.ceil((middle + half) / unit) + 1):
             nearest[k % BEARINGS] = min(nearest[k % BEARINGS], math.sqrt(max(away * away - r * r, 0.0)))
     for i in range(SEEN_CELLS):
         for j in range(SEEN_CELLS):
@@ -52,7 +52,7 @@ def look(view, circles, nearest, seen):
             bearing = math.atan2(dy, dx)
             off = bearing - view[7]
             off -= 2.0 * math.pi * math.floor(off / (2.0 * math.pi) + 0.5)
-            if abs(off) <= view[8] and math.hypot(dx, dy) < nearest[int(math.floor(bearing / unit)) % BEARINGS] + 0.5 * view[2]:
+            if abs(off) <= view[8] and math.hypot(dx, dy) < nearest[math.floor(bearing / unit) % BEARINGS] + 0.5 * view[2]:
                 seen[i, j] = view[3]
     return 0
 
@@ -64,13 +64,13 @@ class SeenMap:
         """Begins empty. cell: side of a cell [m]."""
         self._look = native("lfdm_ros.control.routing.manoeuvre_native", (POINTER, POINTER, INTEGER, POINTER, POINTER), INTEGER,
                             ("lfdm_ros.control.routing.reverse_search", "lfdm_ros.control.routing.seen_map"), "look")
-        self._nearest = np.empty(BEARINGS)
-        self.configure(outline, cell)
+        self._nearest, self._outline, self._cell = np.empty(BEARINGS), outline, cell
+        self.clear()
 
     def configure(self, outline: Footprint, cell: float) -> None:
         """Sets another outline and size of cells; what was seen is forgotten if the cells change."""
         self._outline = outline
-        if getattr(self, "_cell", None) != cell:
+        if self._cell != cell:
             self._cell = cell
             self.clear()
 
@@ -178,7 +178,7 @@ class SeenMap:
 
 
 def _shifted(cells: np.ndarray, by: list[int]) -> np.ndarray:
-    """Returns cells of a map whose corner has moved by so many columns and rows."""
+    """Returns cells of a map whose corner has moved by columns and rows."""
     moved = np.full_like(cells, -math.inf)
     if max(map(abs, by)) < SEEN_CELLS:
         columns, rows = (slice(max(d, 0), SEEN_CELLS + min(d, 0)) for d in by)
