@@ -52,10 +52,11 @@ LEG_END = 0.1  # [m] before its end a leg is done
 LOOK_AHEAD = 0.5  # of the wheelbase: length in which an error of the steering decays
 STEERING_TIME = 0.35  # [s] ahead lies the bend that the wheels are turned to
 CHECKED_LENGTHS = 2.0  # of the vehicle's length, so far along a leg it is looked at in each cycle
+SLOWING_LENGTHS = 0.4  # of it, where little room slows the vehicle down
 NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
 MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
 STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
-PASSING_TIME = 0.25  # [s] in which what is spare of the room to what stands would be gone at the speed
+PASSING_TIME = 0.15  # [s] in which what is spare of the room to what stands would be gone at the speed
 TURNING, MIN_PACE = 3.0, 0.3  # share of the speed that is lost for each full lock that the steering still has to turn; least speed [m/s]
 STATES = 600  # of the search a cycle
 # Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
@@ -318,10 +319,10 @@ class Manoeuvring:
         near = Leg(leg.poses[checked], leg.s[checked], leg.reverse)
         known, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
         standing = abs(pose.vx) < STANDSTILL_SPEED
-        here = self._stops.distances(near.poses[:1], np.zeros(1), now, known.where(~known.moving))
-        self._room_here = float(here.min(initial=math.inf))
+        next_poses = near.poses[near.s <= SLOWING_LENGTHS * self._search.length]
+        rooms = self._stops.distances(next_poses, np.zeros(len(next_poses)), now, known.where(~known.moving)).min(axis=1, initial=math.inf)
         if standing and driven < SET_OUT:
-            self._start_room = self._room_here - APPROACH
+            self._start_room = float(rooms[0]) - APPROACH
         # Near its start it may be as close to what stands as it is there.
         room, begins = STOP_SHARE * s.stop_margin, driven + near.s < NEAR_START * self._search.length
         free = free_length(near, self._stops, now, known, pace, np.where(begins, min(room, self._start_room), room))
@@ -345,7 +346,7 @@ class Manoeuvring:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
         # The steering takes its time.
         pace = max(pace * (1.0 - TURNING * abs(road - steering)), MIN_PACE)
-        pace = min(pace, max(MIN_PACE, (self._room_here - room) / PASSING_TIME))
+        pace = min(pace, max(MIN_PACE, (float(rooms.min()) - room) / PASSING_TIME))
         missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
         bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
         self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)
