@@ -1,13 +1,9 @@
-"""Predictions of the operator by name: constant input, path following, and a command that is corrected after a reaction.
-
-The operator's hands answer now what was visible a reaction ago: own delays, and those of a link. Until a reaction from now they answer
-motion of the vehicle that is known here. `PredictedOperator` computes that answer by the published driver model (`teleop.salvucci`) with
-its median gains; a person's gains are a factor of them, which is drawn.
-"""
+"""Predictions of the operator by name: constant input, path following, a command that is corrected after a reaction, and the operator as
+learned (`operator_learning`)."""
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,59 +12,26 @@ import numpy as np
 
 from lfdm_ros import plugins
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.situation import Situation, StampedCommand
-from lfdm_ros.teleop.operator_settings import LOG_SD, OperatorSettings, Person
-from lfdm_ros.teleop.salvucci import TwoPoint, moved_on, two_points
-from lfdm_ros.vehicles import Vehicle
-
-GAIN_LOG_SD = LOG_SD["steering_factor"]  # of a person's gains around the median's
 
 
-class PredictedOperator:
-    """The median driver at the wheel of one vehicle."""
+@dataclass(frozen=True, eq=False)
+class DrawnSteering:
+    """Steering of each run: steering (K, n), share of full lock, without the corrections of what is seen from now on; these are the
+    reference's times gains (2, n), by `delays` (n,) samples later, alike in each block of the kernel."""
 
-    def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None) -> None:
-        """Makes the driver; settings: of the driver model. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
-        p, self._settings = vehicle.parameters, settings or OperatorSettings(variation=0.0)
-        self._person = Person.drawn(self._settings, np.random.default_rng(0))
-        self._lock = p["max_road_wheel_angle"]
-        self._law = TwoPoint(self._settings, self._person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], self._lock)
-
-    @property
-    def prediction_time(self) -> float:
-        """Span over which the driver extrapolates the motion, which compensates delays of the driver's own [s]."""
-        s, own = self._settings, self._person
-        return s.anticipation * (own.perception_delay + s.cognitive_cycle + own.motor_delay)
-
-    def steering(self, path: Path, past: Sequence[Measured], now: float, times: np.ndarray, delay: float) -> np.ndarray:
-        """Returns the change of the steering of a driver that follows a path, against that at `now` [s], at `times` (k,) from then on,
-        which begin at 0 and rise: (k,), share of full lock. After a `delay` [s], beyond which nothing is visible yet, it stays.
-
-        Args:
-            past: states, oldest first; what lies before the first is as that.
-            delay: from a motion of the vehicle to the answer of the driver's hands.
-        """
-        law, visible = self._law, np.minimum(now + times - delay, past[-1].time)
-        at = np.array([state.time for state in past])
-        values = {name: np.array([state.values[name] for state in past]) for name in REQUIRED}
-        values["yaw"] = np.unwrap(values["yaw"])
-        picture = {name: np.interp(visible, at, value) for name, value in values.items()}
-        x, y, yaw = moved_on(picture, self.prediction_time)
-        _, angles = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
-        law.reset()
-        steps = np.diff(np.maximum(visible, at[0]), prepend=max(float(visible[0]), float(at[0])))
-        wanted = [law.steer(far, near, step) for near, far, step in zip(*angles.tolist(), steps.tolist())]
-        return (np.array(wanted) - wanted[0]) / self._lock if all(map(math.isfinite, wanted)) else np.zeros(len(times))
+    steering: np.ndarray
+    gains: np.ndarray
+    delays: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Intention:
     """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
     `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
-    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and what is added to the steering
-    (K,), times the gains of the person, which are not known."""
+    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and `drawn`: steering of each run, in
+    place of that of `wanted` and of the unsteady hand."""
 
     wanted: np.ndarray
     reference: np.ndarray
@@ -76,7 +39,7 @@ class Intention:
     steady: float = math.inf
     reverse: bool = False
     until: float = math.inf
-    answer: np.ndarray | None = None
+    drawn: DrawnSteering | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +53,7 @@ class OperatorView:
         hold: gives the intention of a command that is held.
         follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 8) back to it.
         follow_plan: the same along the autonomy's plan.
-        answer: gives the change of steering (k,) at times (k,) by the driver model that answers, `delay` [s] later, what it has seen.
+        drive: gives the intention along a path of the operator as learned.
     """
 
     situation: Situation
@@ -100,7 +63,14 @@ class OperatorView:
     hold: Callable[[], Intention]
     follow_path: Callable[[Path], tuple[np.ndarray, np.ndarray]]
     follow_plan: Callable[[Plan], tuple[np.ndarray, np.ndarray]]
-    answer: Callable[[np.ndarray, float], np.ndarray]
+    drive: Callable[[Path], Intention]
+
+    @property
+    def reaction(self) -> float:
+        """Time [s] after which the operator corrects: the mean of what was learned, later by the age of the command; else that of the
+        settings, and a link up to the operator that is as slow as that down."""
+        age, learned = max(self.situation.operator_age, 0.0), self.situation.operator_posterior
+        return float(self.settings.reaction) + 2.0 * age if learned is None else learned.delay[0] + age
 
 
 @dataclass(frozen=True)
@@ -130,21 +100,22 @@ OPERATOR, AUTONOMY, FIRST = "operator", "autonomy", "first"
 
 
 def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
-    """Predicts the command, and after a reaction a correction; in reverse, and without path and plan, nothing counts from then on.
+    """Predicts the command, and after a reaction a correction; in reverse, and without path and plan, nothing counts after it.
 
     Args:
         corrected_by: the operator, back to the path, or else to the plan; autonomy after `takeover`, back to its plan, or else to the path;
             or the first of the two.
-        answering: until then the operator steers as the driver model answers what it has seen, where autonomy is not the one to correct.
+        answering: along a path, where autonomy is not the one to correct, the operator steers as learned.
     """
     s, situation, command, held = view.settings, view.situation, view.command, view.hold()
-    # The link up to the operator is assumed to be as slow as that down, which is the age of the command.
-    reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
+    reaction = view.reaction
     path, plan = situation.path, situation.plan
     by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
     if by_autonomy:
         reaction = s.takeover
-    wanted, reference, until, answer = held.wanted, held.reference, math.inf, None
+    if answering and not by_autonomy and path is not None and not command.reverse:
+        return view.drive(path)
+    wanted, reference, until = held.wanted, held.reference, math.inf
     if command.reverse or (path is None and plan is None):
         until = reaction
     elif plan is not None and (path is None or by_autonomy):
@@ -153,18 +124,14 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
         wanted, reference = view.follow_path(path)
     waits = view.times < reaction - 1e-9
     wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
-    if answering and not by_autonomy and path is not None and situation.past and not command.reverse:
-        answer = np.zeros(len(view.times))
-        answer[waits] = view.answer(view.times[waits], reaction)
-    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
-                               answer=answer)
+    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until)
 
 
 HELD = IntentionKind("held", "the command as it is", hold)
 PATH = IntentionKind("path", "drives along the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
-PREDICTED = IntentionKind("predicted", "the same, but until then the operator steers as the driver model answers visible motion",
+PREDICTED = IntentionKind("predicted", "along the path as was learned of this operator, else the same",
                          partial(react, corrected_by=OPERATOR, answering=True))
 TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
                          partial(react, corrected_by=AUTONOMY, answering=False))

@@ -1,0 +1,214 @@
+"""Online learning of how an operator steers: delay, gains and unsteadiness, from commands and the motion that was seen.
+
+    steering(t) = g0 curvature(t) + g1 lateral(t - delay) + g2 heading(t - delay) + e(t)
+
+The three terms are those of a preview driver (`PreviewSteering`), so that gains of 1 are its own; a delayed linear driver with a remnant is
+the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot models, IEEE Trans. Human Factors in Electronics 8(3). The
+remnant e is an AR(1) process, which ranges from a hand that trembles to a command that is held. For each delay and correlation time of a
+grid, gains and variance have a conjugate posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B,
+chapter 11) of which only sums are kept; its evidence weighs the grid. Older samples count less (exponential forgetting).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln
+
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.vehicles import Vehicle
+
+PREVIEW = 0.8  # [s] of the driver whose gains are 1
+DELAYS = 0.05 * np.arange(1, 31)  # [s] from a motion of the vehicle to the command that answers it
+CORRELATION_TIMES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # [s] of the remnant
+DELAY_LOG_SD = 0.7  # of the prior
+GAINS, GAIN_SD = np.ones(3), np.array([0.3, 0.6, 0.6])  # means and standard deviations of the prior: curvature, lateral, heading
+SHAPE = 2.0  # of the prior of the variance, an inverse gamma
+REACTION, REMNANT = 0.3, 0.0015  # [s], [1] share of full lock; defaults of `RiskSettings`
+MEMORY = 60.0  # [s] after which a sample counts 1/e
+PERIOD, MAX_GAP = 0.05, 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
+MIN_SPEED = 2.0  # [m/s] a slower vehicle says nothing about steering
+ENOUGH = 60.0  # samples before there is a posterior
+
+
+class PreviewSteering:
+    """Steering of a driver that looks at a point ahead of the vehicle (pure pursuit, Coulter 1992)."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        """Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
+        p = vehicle.parameters
+        self.wheelbase, self.lock = p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["max_road_wheel_angle"]
+
+    def gains(self, v: np.ndarray, preview: float = PREVIEW) -> tuple[np.ndarray, np.ndarray]:
+        """Returns steering (n,), share of full lock, for a metre beside and a radian off at speeds v (n,) [m/s], by the arc to a point
+        `preview` [s] ahead."""
+        ahead = np.maximum(preview * v, 2.0 * self.wheelbase)
+        across = 2.0 * self.wheelbase / (ahead * ahead) / self.lock
+        return across, across * ahead
+
+    def curving(self, curvature: np.ndarray) -> np.ndarray:
+        """Returns the steering (n,), share of full lock, of a curvature (n,) [1/m] without slip."""
+        return curvature * self.wheelbase / self.lock
+
+    def terms(self, path: Path, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Returns steering, share of full lock, by curvature, lateral and heading error: (3, n), of poses and speeds (n,), SI."""
+        s, lateral = path.project(x, y)
+        _, _, course, curvature = path.at(s)
+        across, heading = self.gains(np.maximum(v, 0.0))
+        return np.stack([self.curving(curvature), -across * lateral, -heading * np.sin(yaw - course)])
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorPosterior:
+    """Posterior of one operator over cells of DELAYS (T) and CORRELATION_TIMES (C).
+
+    weights (T, C), sum 1; mean (T, C, 3): of the gains; root (T, C, 3, 3): of their covariance over the variance of the remnant; shape and
+    scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: that count.
+    """
+
+    weights: np.ndarray
+    mean: np.ndarray
+    root: np.ndarray
+    shape: np.ndarray
+    scale: np.ndarray
+    samples: float = 0.0
+
+    @classmethod
+    def prior(cls, delay: float = REACTION, remnant: float = REMNANT) -> OperatorPosterior:
+        """Returns what is known before anything was seen: delays around `delay` [s], a remnant around `remnant` [1]."""
+        cells = len(DELAYS), len(CORRELATION_TIMES)
+        weights = np.repeat(np.exp(_log_prior(delay))[:, None], cells[1], axis=1)
+        variance = max(remnant, 1e-6)**2
+        root = np.diag(GAIN_SD / math.sqrt(variance))
+        return cls(weights / weights.sum(), np.tile(GAINS, (*cells, 1)), np.tile(root, (*cells, 1, 1)), np.full(cells, SHAPE),
+                   np.full(cells, SHAPE * variance))
+
+    @cached_property
+    def delay(self) -> tuple[float, float]:
+        """Mean and standard deviation of the delay [s]."""
+        p = self.weights.sum(axis=1)
+        mean = float(p @ DELAYS)
+        return mean, math.sqrt(max(float(p @ (DELAYS - mean)**2), 0.0))
+
+    @cached_property
+    def gains(self) -> np.ndarray:
+        """Mean gains (3,) over the preview driver's: curvature, lateral, heading."""
+        return np.asarray(np.einsum("tc,tci->i", self.weights, self.mean))
+
+    @cached_property
+    def remnant(self) -> float:
+        """Root of the mean variance of the remnant, share of full lock."""
+        return math.sqrt(float((self.weights * self.scale / (self.shape - 1.0)).sum()))
+
+    def draw(self, uniform: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Draws operators: delays (n,) [s], gains (3, n), standard deviation (n,) [1] and correlation time (n,) [s] of the remnant.
+
+        Args:
+            uniform: random numbers (2, n): of delay and correlation time; alike in the first where delays are to be.
+            normal: random numbers (4, n): of the gains and the variance.
+        """
+        by_delay = self.weights.sum(axis=1)
+        row = np.minimum(np.searchsorted(np.cumsum(by_delay), uniform[0] * by_delay.sum()), len(DELAYS) - 1)
+        within = np.cumsum(self.weights[row], axis=1)
+        column = np.minimum((within < uniform[1, :, None] * within[:, -1:]).sum(axis=1), len(CORRELATION_TIMES) - 1)
+        shape = self.shape[row, column]
+        # A gamma variate by the cube of a normal one (Wilson & Hilferty 1931).
+        gamma = shape * np.maximum(1.0 - 1.0 / (9.0 * shape) + normal[3] / (3.0 * np.sqrt(shape)), 0.1)**3
+        sd = np.sqrt(self.scale[row, column] / gamma)
+        gains = self.mean[row, column] + sd[:, None] * np.einsum("nij,jn->ni", self.root[row, column], normal[:3])
+        return DELAYS[row], np.maximum(gains.T, 0.0), sd, CORRELATION_TIMES[column]
+
+
+def _log_prior(delay: float) -> np.ndarray:
+    """Returns the logarithm of a log-normal weight of DELAYS (T,), up to a constant."""
+    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / DELAY_LOG_SD)**2
+
+
+class OperatorLearner:
+    """Learns one operator from states, path and commands, each as it comes. Equal inputs give equal posteriors."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        """Begins with the prior. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
+        self._steering = PreviewSteering(vehicle)
+        self.reset()
+
+    def set_vehicle(self, vehicle: Vehicle) -> None:
+        """Sets the vehicle whose wheelbase and lock count. Raises KeyError as above."""
+        self._steering = PreviewSteering(vehicle)
+
+    def reset(self) -> None:
+        """Forgets the operator."""
+        cells = len(DELAYS), len(CORRELATION_TIMES)
+        self._sums, self._log_scale, self._count = np.zeros((*cells, 4, 4)), np.zeros(len(CORRELATION_TIMES)), 0.0
+        self._posterior: OperatorPosterior | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets what was seen, and keeps what was learned: time or place are not what they were."""
+        self._seen = deque[tuple[float, np.ndarray]](maxlen=round(2.0 * DELAYS[-1] / PERIOD))
+        self._last, self._row = -math.inf, np.empty(0)
+
+    def on_state(self, state: Measured, path: Path) -> None:
+        """Takes a state, and the path as the operator sees it then."""
+        if self._seen and state.time < self._seen[-1][0] + PERIOD - 1e-6:
+            return
+        pose = (np.array([state.values[name]]) for name in ("x", "y", "yaw", "vx"))
+        self._seen.append((state.time, self._steering.terms(path, *pose)[:, 0]))
+        if state.values["vx"] < MIN_SPEED:
+            self.restart()
+
+    def on_command(self, stamp: float, steering: float) -> bool:
+        """Takes the steering [-1, 1] that was commanded at `stamp` [s]; False: it says nothing, for what it answers was not seen, or it is
+        too soon after the one before."""
+        if stamp < self._last + PERIOD - 1e-6 or not self._seen or stamp - DELAYS[-1] < self._seen[0][0] \
+                or stamp > self._seen[-1][0] + MAX_GAP:
+            return False
+        times = np.array([time for time, _ in self._seen])
+        terms = np.array([row for _, row in self._seen]).T
+        row = np.empty((len(DELAYS), 4))
+        row[:, 0], row[:, 3] = np.interp(stamp, times, terms[0]), steering
+        for i in (1, 2):
+            row[:, i] = np.interp(stamp - DELAYS, times, terms[i])
+        elapsed, before = stamp - self._last, self._row
+        self._last, self._row = stamp, row
+        if elapsed > MAX_GAP:
+            return False
+        kept = math.exp(-elapsed / MEMORY)
+        share = np.exp(-elapsed / CORRELATION_TIMES)
+        whitened = (row[:, None] - share[:, None] * before[:, None]) / np.sqrt(1.0 - share * share)[:, None]
+        self._sums = kept * self._sums + whitened[..., :, None] * whitened[..., None, :]
+        self._log_scale = kept * self._log_scale - 0.5 * np.log(1.0 - share * share)
+        self._count = kept * self._count + 1.0
+        self._posterior = None
+        return True
+
+    @property
+    def posterior(self) -> OperatorPosterior | None:
+        """The present posterior; None: too little was seen."""
+        if self._posterior is None and self._count >= ENOUGH:
+            self._posterior = self._update()
+        return self._posterior
+
+    def _update(self) -> OperatorPosterior:
+        sums, shape, least = self._sums, SHAPE + 0.5 * self._count, SHAPE * REMNANT**2
+        square, product, total = sums[..., :3, :3], sums[..., :3, 3], sums[..., 3, 3]
+        variance = np.full(total.shape, REMNANT**2)
+        # The width of the gains' prior is given; the conjugate one is in units of the remnant, of which the first pass tells.
+        for _ in range(2):
+            known = variance[..., None] / GAIN_SD**2
+            precision = square + known[..., None] * np.eye(3)
+            mean = np.linalg.solve(precision, (product + known * GAINS)[..., None])[..., 0]
+            rest = total + (known * GAINS**2).sum(axis=-1) - np.einsum("tci,tcij,tcj->tc", mean, precision, mean)
+            scale = least + 0.5 * np.maximum(rest, 0.0)
+            variance = scale / shape
+        log = (0.5 * (np.log(known).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least) - shape * np.log(scale)
+               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior(REACTION)[:, None])
+        weights = np.exp(log - log.max())
+        # Root of the covariance: of the inverse of the precision, the transposed inverse of its own root.
+        root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+        return OperatorPosterior(weights / weights.sum(), mean, root, np.full(scale.shape, shape), scale, self._count)
