@@ -19,7 +19,7 @@ from lfdm_ros.sharing.situation import Situation, StampedCommand
 @dataclass(frozen=True, eq=False)
 class DrawnSteering:
     """Steering of each run: steering (K, n), share of full lock, without the corrections of what is seen from now on; these are the
-    reference's times gains (2, n), by `delays` (n,) samples later, alike in each block of the kernel."""
+    reference's times gains (3, n), by `delays` (n,) samples later, alike in each block of the kernel."""
 
     steering: np.ndarray
     gains: np.ndarray
@@ -28,7 +28,7 @@ class DrawnSteering:
 
 @dataclass(frozen=True, eq=False)
 class Intention:
-    """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
+    """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 10) as
     `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
     whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and `drawn`: steering of each run, in
     place of that of `wanted` and of the unsteady hand."""
@@ -51,7 +51,7 @@ class OperatorView:
         settings: `RiskSettings`, of which preview, reaction and takeover are of use.
         times: of the samples, from when the command acts [s], (K,).
         hold: gives the intention of a command that is held.
-        follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 8) back to it.
+        follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 10) back to it.
         follow_plan: the same along the autonomy's plan.
         drive: gives the intention along a path of the operator as learned.
     """

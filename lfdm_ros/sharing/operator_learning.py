@@ -1,9 +1,11 @@
 """Online learning of how an operator steers: delay, gains and unsteadiness, from commands and the motion that was seen.
 
-    steering(t) = g0 curvature(t) + g1 lateral(t - delay) + g2 heading(t - delay) + e(t)
+    steering(t) = sum of g_i curvature(t, i s ahead) + g_l lateral(t - delay) + g_h heading(t - delay) + g_r yaw_rate(t - delay) + e(t)
 
-The three terms are those of a preview driver (`PreviewSteering`), so that gains of 1 are its own; a delayed linear driver with a remnant is
-the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot models, IEEE Trans. Human Factors in Electronics 8(3). The
+Those of motion go through the lag of the hands (`hand_lag`), as a person's answer to a jump is no jump.
+The terms are those of a preview driver (`PreviewSteering`), so that gains of 1 are its own; errors of yaw rate give lead, by which people
+make up for delays. A delayed linear driver with a remnant is the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot
+models, IEEE Trans. Human Factors in Electronics 8(3); that it previews curvature is MacAdam's 1981 (IEEE Trans. SMC 11(6)). The
 remnant e is an AR(1) process, which ranges from a hand that trembles to a command that is held. For each delay and correlation time of a
 grid, gains and variance have a conjugate posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B,
 chapter 11) of which only sums are kept; its evidence weighs the grid. Older samples count less (exponential forgetting).
@@ -13,27 +15,49 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import gammaln
 
-from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.vehicles import Vehicle
 
-PREVIEW = 0.8  # [s] of the driver whose gains are 1
-DELAYS = 0.05 * np.arange(1, 31)  # [s] from a motion of the vehicle to the command that answers it
+HAND_FREQUENCY, HAND_DAMPING, HAND_SETTLED = 10.0, 0.707, 0.3  # [rad/s], [1], [s] Hess & Modjtahedzadeh 1990, as in `teleop.body`
+PREVIEW, LEAD = 0.8, 0.3  # [s] of the driver whose gains are 1
+PERIOD = 0.05  # [s] between samples
+DELAYS = PERIOD * np.arange(1, 31)  # [s] from a motion of the vehicle to the first of the command that answers it
 CORRELATION_TIMES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # [s] of the remnant
-DELAY_LOG_SD = 0.7  # of the prior
-GAINS, GAIN_SD = np.ones(3), np.array([0.3, 0.6, 0.6])  # means and standard deviations of the prior: curvature, lateral, heading
+DELAY_LOG_SD, UNSEEN_DELAY_LOG_SD = 0.7, 0.3  # of the prior, as the gains'
+AHEAD = (0.0, 1.0, 2.0)  # [s] of driving at which the curvature counts
+TERMS = (*(f"curvature_{ahead:g}s" for ahead in AHEAD), "lateral", "heading", "yaw_rate")
+OPEN = len(AHEAD)  # terms that do not depend on the vehicle's motion
+# Means of the gains, about those of `teleop`'s two-point drivers; how far an operator that is learned may be from them, and how far one is
+# of whom nothing was seen.
+GAINS, GAIN_SD, UNSEEN_GAIN_SD = np.array([0.9, 0.1, 0.0, 0.5, 0.7, 0.3]), np.array([0.4, 0.4, 0.4, 0.6, 0.6, 0.6]), 0.15
 SHAPE = 2.0  # of the prior of the variance, an inverse gamma
 REACTION, REMNANT = 0.3, 0.0015  # [s], [1] share of full lock; defaults of `RiskSettings`
 MEMORY = 60.0  # [s] after which a sample counts 1/e
-PERIOD, MAX_GAP = 0.05, 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
+MAX_GAP = 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
+MAX_STEERING = 0.95  # share of full lock; more may be what the hands want, and cannot
 MIN_SPEED = 2.0  # [m/s] a slower vehicle says nothing about steering
 ENOUGH = 60.0  # samples before there is a posterior
+
+
+def hand_lag(step: float) -> np.ndarray:
+    """Returns which shares of an answer the hands give in this and the following steps of `step` [s]: (H,), sum 1; a second-order lag, cut
+    off at HAND_SETTLED."""
+    w, z = HAND_FREQUENCY, HAND_DAMPING
+    t, ringing = step * np.arange(max(1, round(HAND_SETTLED / step)) + 1), w * math.sqrt(1.0 - z * z)
+    reached = 1.0 - np.exp(-z * w * t) * (np.cos(ringing * t) + z * w / ringing * np.sin(ringing * t))
+    return np.asarray(np.diff(reached) / reached[-1])
+
+
+LAG = hand_lag(PERIOD)
+LATTICE = PERIOD * np.arange(1, len(DELAYS) + len(LAG))  # [s] back from a command to all that it may answer
 
 
 class PreviewSteering:
@@ -51,23 +75,29 @@ class PreviewSteering:
         across = 2.0 * self.wheelbase / (ahead * ahead) / self.lock
         return across, across * ahead
 
-    def curving(self, curvature: np.ndarray) -> np.ndarray:
-        """Returns the steering (n,), share of full lock, of a curvature (n,) [1/m] without slip."""
-        return curvature * self.wheelbase / self.lock
+    def following(self, curvature: np.ndarray) -> np.ndarray:
+        """Returns the steering (n,), share of full lock, of curvatures (n,) [1/m] without slip."""
+        return curvature * (self.wheelbase / self.lock)
 
-    def terms(self, path: Path, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Returns steering, share of full lock, by curvature, lateral and heading error: (3, n), of poses and speeds (n,), SI."""
-        s, lateral = path.project(x, y)
+    def curving(self, path: Path, station: np.ndarray, v: np.ndarray | float) -> np.ndarray:
+        """Returns steering (3, n), share of full lock, of the curvatures of a path at stations (n,) [m] and AHEAD of them at speeds v [m/s]."""
+        return self.following(np.stack([path.at(station + ahead * v)[3] for ahead in AHEAD]))
+
+    def terms(self, path: Path, pose: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the terms of the steering, share of full lock: (6, n), of x, y, yaw, vx and yaw_rate (n,), SI."""
+        s, lateral = path.project(pose["x"], pose["y"])
         _, _, course, curvature = path.at(s)
-        across, heading = self.gains(np.maximum(v, 0.0))
-        return np.stack([self.curving(curvature), -across * lateral, -heading * np.sin(yaw - course)])
+        v = np.maximum(pose["vx"], 0.0)
+        across, heading = self.gains(v)
+        return np.concatenate([self.curving(path, s, v), [-across * lateral, -heading * np.sin(pose["yaw"] - course),
+                                                          -heading * LEAD * (pose["yaw_rate"] - curvature * v)]])
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorPosterior:
     """Posterior of one operator over cells of DELAYS (T) and CORRELATION_TIMES (C).
 
-    weights (T, C), sum 1; mean (T, C, 3): of the gains; root (T, C, 3, 3): of their covariance over the variance of the remnant; shape and
+    weights (T, C), sum 1; mean (T, C, G): of the gains of TERMS; root (T, C, G, G): of their covariance over the variance of the remnant; shape and
     scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: that count.
     """
 
@@ -82,9 +112,9 @@ class OperatorPosterior:
     def prior(cls, delay: float = REACTION, remnant: float = REMNANT) -> OperatorPosterior:
         """Returns what is known before anything was seen: delays around `delay` [s], a remnant around `remnant` [1]."""
         cells = len(DELAYS), len(CORRELATION_TIMES)
-        weights = np.repeat(np.exp(_log_prior(delay))[:, None], cells[1], axis=1)
+        weights = np.repeat(np.exp(_log_prior(delay, UNSEEN_DELAY_LOG_SD))[:, None], cells[1], axis=1)
         variance = max(remnant, 1e-6)**2
-        root = np.diag(GAIN_SD / math.sqrt(variance))
+        root = np.eye(len(TERMS)) * UNSEEN_GAIN_SD / math.sqrt(variance)
         return cls(weights / weights.sum(), np.tile(GAINS, (*cells, 1)), np.tile(root, (*cells, 1, 1)), np.full(cells, SHAPE),
                    np.full(cells, SHAPE * variance))
 
@@ -97,7 +127,7 @@ class OperatorPosterior:
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """Mean gains (3,) over the preview driver's: curvature, lateral, heading."""
+        """Mean gains (G,) of TERMS, over the preview driver's."""
         return np.asarray(np.einsum("tc,tci->i", self.weights, self.mean))
 
     @cached_property
@@ -106,11 +136,11 @@ class OperatorPosterior:
         return math.sqrt(float((self.weights * self.scale / (self.shape - 1.0)).sum()))
 
     def draw(self, uniform: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Draws operators: delays (n,) [s], gains (3, n), standard deviation (n,) [1] and correlation time (n,) [s] of the remnant.
+        """Draws operators: delays (n,) [s], gains (G, n), standard deviation (n,) [1] and correlation time (n,) [s] of the remnant.
 
         Args:
             uniform: random numbers (2, n): of delay and correlation time; alike in the first where delays are to be.
-            normal: random numbers (4, n): of the gains and the variance.
+            normal: random numbers (G + 1, n): of the gains and the variance.
         """
         by_delay = self.weights.sum(axis=1)
         row = np.minimum(np.searchsorted(np.cumsum(by_delay), uniform[0] * by_delay.sum()), len(DELAYS) - 1)
@@ -118,15 +148,15 @@ class OperatorPosterior:
         column = np.minimum((within < uniform[1, :, None] * within[:, -1:]).sum(axis=1), len(CORRELATION_TIMES) - 1)
         shape = self.shape[row, column]
         # A gamma variate by the cube of a normal one (Wilson & Hilferty 1931).
-        gamma = shape * np.maximum(1.0 - 1.0 / (9.0 * shape) + normal[3] / (3.0 * np.sqrt(shape)), 0.1)**3
+        gamma = shape * np.maximum(1.0 - 1.0 / (9.0 * shape) + normal[-1] / (3.0 * np.sqrt(shape)), 0.1)**3
         sd = np.sqrt(self.scale[row, column] / gamma)
-        gains = self.mean[row, column] + sd[:, None] * np.einsum("nij,jn->ni", self.root[row, column], normal[:3])
-        return DELAYS[row], np.maximum(gains.T, 0.0), sd, CORRELATION_TIMES[column]
+        gains = self.mean[row, column] + sd[:, None] * np.einsum("nij,jn->ni", self.root[row, column], normal[:-1])
+        return DELAYS[row], gains.T, sd, CORRELATION_TIMES[column]
 
 
-def _log_prior(delay: float) -> np.ndarray:
+def _log_prior(delay: float, log_sd: float) -> np.ndarray:
     """Returns the logarithm of a log-normal weight of DELAYS (T,), up to a constant."""
-    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / DELAY_LOG_SD)**2
+    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / log_sd)**2
 
 
 class OperatorLearner:
@@ -144,39 +174,40 @@ class OperatorLearner:
     def reset(self) -> None:
         """Forgets the operator."""
         cells = len(DELAYS), len(CORRELATION_TIMES)
-        self._sums, self._log_scale, self._count = np.zeros((*cells, 4, 4)), np.zeros(len(CORRELATION_TIMES)), 0.0
+        self._sums, self._log_scale, self._count = np.zeros((*cells, len(TERMS) + 1, len(TERMS) + 1)), np.zeros(len(CORRELATION_TIMES)), 0.0
         self._posterior: OperatorPosterior | None = None
         self.restart()
 
     def restart(self) -> None:
         """Forgets what was seen, and keeps what was learned: time or place are not what they were."""
-        self._seen = deque[tuple[float, np.ndarray]](maxlen=round(2.0 * DELAYS[-1] / PERIOD))
+        self._seen = deque[tuple[float, np.ndarray]](maxlen=round(4.0 * DELAYS[-1] / PERIOD))
         self._last, self._row = -math.inf, np.empty(0)
 
     def on_state(self, state: Measured, path: Path) -> None:
         """Takes a state, and the path as the operator sees it then."""
-        if self._seen and state.time < self._seen[-1][0] + PERIOD - 1e-6:
+        if self._seen and state.time < self._seen[-1][0] + 0.5 * PERIOD - 1e-6:
             return
-        pose = (np.array([state.values[name]]) for name in ("x", "y", "yaw", "vx"))
-        self._seen.append((state.time, self._steering.terms(path, *pose)[:, 0]))
+        pose = {name: np.array([state.values[name]]) for name in REQUIRED}
+        self._seen.append((state.time, self._steering.terms(path, pose)[:, 0]))
         if state.values["vx"] < MIN_SPEED:
             self.restart()
 
     def on_command(self, stamp: float, steering: float) -> bool:
         """Takes the steering [-1, 1] that was commanded at `stamp` [s]; False: it says nothing, for what it answers was not seen, or it is
         too soon after the one before."""
-        if stamp < self._last + PERIOD - 1e-6 or not self._seen or stamp - DELAYS[-1] < self._seen[0][0] \
+        if stamp < self._last + PERIOD - 1e-6 or not self._seen or stamp - LATTICE[-1] < self._seen[0][0] \
                 or stamp > self._seen[-1][0] + MAX_GAP:
             return False
         times = np.array([time for time, _ in self._seen])
         terms = np.array([row for _, row in self._seen]).T
-        row = np.empty((len(DELAYS), 4))
-        row[:, 0], row[:, 3] = np.interp(stamp, times, terms[0]), steering
-        for i in (1, 2):
-            row[:, i] = np.interp(stamp - DELAYS, times, terms[i])
+        row = np.empty((len(DELAYS), len(TERMS) + 1))
+        for i, term in enumerate(terms):
+            row[:, i] = np.interp(stamp, times, term) if i < OPEN else np.convolve(np.interp(stamp - LATTICE, times, term), LAG[::-1],
+                                                                                   "valid")
+        row[:, -1] = steering
         elapsed, before = stamp - self._last, self._row
         self._last, self._row = stamp, row
-        if elapsed > MAX_GAP:
+        if elapsed > MAX_GAP or abs(steering) > MAX_STEERING or abs(before[0, -1]) > MAX_STEERING:
             return False
         kept = math.exp(-elapsed / MEMORY)
         share = np.exp(-elapsed / CORRELATION_TIMES)
@@ -196,18 +227,18 @@ class OperatorLearner:
 
     def _update(self) -> OperatorPosterior:
         sums, shape, least = self._sums, SHAPE + 0.5 * self._count, SHAPE * REMNANT**2
-        square, product, total = sums[..., :3, :3], sums[..., :3, 3], sums[..., 3, 3]
+        square, product, total = sums[..., :-1, :-1], sums[..., :-1, -1], sums[..., -1, -1]
         variance = np.full(total.shape, REMNANT**2)
         # The width of the gains' prior is given; the conjugate one is in units of the remnant, of which the first pass tells.
         for _ in range(2):
             known = variance[..., None] / GAIN_SD**2
-            precision = square + known[..., None] * np.eye(3)
+            precision = square + known[..., None] * np.eye(len(TERMS))
             mean = np.linalg.solve(precision, (product + known * GAINS)[..., None])[..., 0]
             rest = total + (known * GAINS**2).sum(axis=-1) - np.einsum("tci,tcij,tcj->tc", mean, precision, mean)
             scale = least + 0.5 * np.maximum(rest, 0.0)
             variance = scale / shape
         log = (0.5 * (np.log(known).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least) - shape * np.log(scale)
-               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior(REACTION)[:, None])
+               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior(REACTION, DELAY_LOG_SD)[:, None])
         weights = np.exp(log - log.max())
         # Root of the covariance: of the inverse of the precision, the transposed inverse of its own root.
         root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)

@@ -19,7 +19,7 @@ import numpy as np
 from lfdm_ros.backends import casadi_model, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, GAINS, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import Prediction
+from lfdm_ros.control.prediction import REQUIRED, Prediction
 from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
@@ -36,7 +36,7 @@ from lfdm_ros.sharing.intentions import (
     Intention,
     OperatorView,
 )
-from lfdm_ros.sharing.operator_learning import REACTION, REMNANT, OperatorPosterior, PreviewSteering
+from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TERMS, OperatorPosterior, PreviewSteering, hand_lag
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
@@ -195,9 +195,10 @@ class RiskRollouts:
         # Of the operator. Delays are alike in each block of the kernel, and spread evenly over any number of blocks that follow each other
         # (golden ratio).
         self._operator_uniform = np.stack([(0.5 + GOLDEN * (np.arange(n) // max(lanes, BLOCK))) % 1.0, rng.random(n)])
-        self._operator_normal = rng.standard_normal((4, n))
+        self._operator_normal = rng.standard_normal((len(TERMS) + 1, n))
         self._ones: np.ndarray = np.ones((len(GAINS), n), self._dtype)
-        self._next = np.ones(n, np.int64)
+        self._next, self._at_once = np.ones(n, np.int64), np.ones(1, self._dtype)
+        self._lag = hand_lag(s.sample)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         # Runs are counted from where the vehicle is, so that single precision resolves millimetres; on a ground that differs from place to
         # place from where its map is.
@@ -291,7 +292,7 @@ class RiskRollouts:
         return intention
 
     def _held(self, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
-        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 8)."""
+        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 10)."""
         return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
@@ -302,7 +303,7 @@ class RiskRollouts:
         px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
         station = float(path.project(np.array([px]), np.array([py]))[0][0])
         rx, ry, ryaw, curvature = path.at(station + v * self.times)
-        wanted = np.column_stack([self._steering.curving(curvature), np.full(len(self.times), command.pedal)])
+        wanted = np.column_stack([self._steering.following(curvature), np.full(len(self.times), command.pedal)])
         reference = self._no_reference()
         x0, y0 = self._origin(x)
         reference[:, :4] = np.column_stack([rx - x0, ry - y0, ryaw, np.full(len(self.times), v)])
@@ -318,29 +319,31 @@ class RiskRollouts:
         # A command acts so much later than it was given, and answers what was seen a delay before that.
         late = begin - command.time
         answered: np.ndarray = np.maximum(np.rint((delays + late) / s.sample), 1.0).astype(np.int64)
-        oldest = int(answered.max())
+        lags = len(self._lag)
+        oldest = int(answered.max()) + lags - 1
         back = begin - s.sample * np.arange(oldest + 1)
         states = [*situation.past, situation.measured] if not situation.past or situation.past[-1] is not situation.measured \
             else situation.past
         at = np.array([*(state.time for state in states), max(begin, states[-1].time + 1e-6)])
-        pose = []
-        for name in ("x", "y", "yaw", "vx"):
+        pose = {}
+        for name in REQUIRED:
             values = np.array([*(state.values[name] for state in states), x[self._place[name]]])
-            pose.append(np.interp(back, at, np.unwrap(values) if name == "yaw" else values))
-        seen = law.terms(path, *pose)[1:]
+            pose[name] = np.interp(back, at, np.unwrap(values) if name == "yaw" else values)
+        seen = law.terms(path, pose)[OPEN:]
         wanted, reference = self._along(path, x, command)
-        across, heading = law.gains(np.full(len(self.times), float(x[self._place["vx"]])))
-        reference[:, 5], reference[:, 6] = across, heading
-        px, py = self._where(x)
-        station = float(path.project(np.array([px]), np.array([py]))[0][0])
-        ahead = law.curving(path.at(station + float(x[self._place["vx"]]) * (self.times - late))[3])
+        px, py, v = (x[self._place[name]:][:1] for name in ("x", "y", "vx"))
+        stations = path.project(px, py)[0] + v * self.times
+        across, heading = law.gains(v)
+        reference[:, 5:7] = across[0], heading[0]
+        reference[:, 8], reference[:, 9] = path.at(stations)[3] * v, heading * LEAD
+        ahead = law.curving(path, stations - v * late, v)
         # What is seen from now on is in the runs; what was seen before is answered until then. The remnant begins where it is now.
-        steering = ahead[:, None] * gains[0]
+        steering = matmul(ahead.T, gains[:OPEN])
         count = min(oldest, len(self.times))
-        of_seen = answered - np.arange(count)[:, None]
+        of_seen = np.maximum(answered - np.arange(count)[:, None], 1 - lags) + lags - 1
         seen[:, 0] = 0.0
-        for gain, term in zip(gains[1:], seen):
-            steering[:count] += gain * term[np.maximum(of_seen, 0)]
+        for gain, term in zip(gains[OPEN:], seen):
+            steering[:count] += gain * np.convolve(np.concatenate([np.zeros(lags - 1), term]), self._lag[::-1], "valid")[of_seen]
         rest = command.steering - steering[0]
         share = np.exp(-s.sample / correlation)
         noise = sd * np.sqrt(1.0 - share * share)
@@ -348,7 +351,7 @@ class RiskRollouts:
         for k in range(1, len(self.times)):
             rest = share * rest + noise * self._noise[k]
             steering[k] += rest
-        return Intention(wanted, reference, drawn=DrawnSteering(steering, gains[1:], answered))
+        return Intention(wanted, reference, drawn=DrawnSteering(steering, gains[OPEN:], answered))
 
     def planned(self, situation: Situation, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
         """Returns the autonomy's plan from `begin` [s] on, and the reference back to it, as of a controller that replans continuously; a
@@ -407,19 +410,20 @@ class RiskRollouts:
         return upper < self.settings.clear or lower > 1.0 - self.settings.clear
 
     def _for_all(self, intention: Intention) -> tuple[np.ndarray, ...]:
-        """Returns of all runs steering and pedal (K, 2, n), gains (2, n) and delays (n,) of corrections, and the reference (K, 8) and the
-        numbers of all vehicles."""
+        """Returns of all runs steering and pedal (K, 2, n), gains (3, n) and delays (n,) of corrections, and the lag (H,), the reference
+        (K, 10) and the numbers of all vehicles."""
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
             wanted[:, 0] += shakes[:, None] * self._hand
-        gains, delays, drawn = self._ones, self._next, intention.drawn
+        gains, delays, lag, drawn = self._ones, self._next, self._at_once, intention.drawn
         if drawn is not None:
             wanted[:, 0] = drawn.steering
             gains, delays = np.ascontiguousarray(drawn.gains, dtype=self._dtype), drawn.delays
+            lag = self._lag.astype(self._dtype)
         numbers = self._numbers.copy()
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
-        return wanted, gains, delays, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
+        return wanted, gains, delays, lag, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
 
     def _run(self, followed: Sequence[tuple[np.ndarray, ...]], start: np.ndarray, met: tuple[np.ndarray, ...],
              results: np.ndarray, first: int, end: int) -> None:
