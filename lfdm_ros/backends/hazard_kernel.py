@@ -50,10 +50,10 @@ class HazardKernel:
         (M, 5), first_circle (K + 1,) int64, normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64,
         substeps, results (9, N), first, end)
     follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1, at
-    the rates in `numbers`. How far it is beside the reference of sample k, turned from it and turning against it, times the gains of the reference and of its
-    own, corrects the steering from sample k + delay on, shared out by `lag`; delays, at least 1, are alike in each block of `lanes`.
-    Corrections are added to `wanted` itself. At each sample, the circles and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL. `pieces`:
-    calls at a time that share out a batch best.
+    the rates in `numbers`. How far it is beside the reference of sample k, turned from it and turning against it, times the gains of the
+    reference and of its own, corrects the steering from sample k + delay on, shared out by `lag`; delays, at least 1, are alike in each
+    block of `lanes`. Corrections are added to `wanted` itself. At each sample, the circles and edges of rows first[k] ... first[k + 1] - 1
+    are looked at. Releases the GIL. `pieces`: calls at a time that share out a batch best.
     """
 
     lanes: int
@@ -79,8 +79,9 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
     call = code.function("follow", [POINTER] * 15 + [INTEGER] * 6)
 
     def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, gains: np.ndarray, delays: np.ndarray, lag: np.ndarray,
-            reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray,
-            edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int, end: int) -> None:
+            reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
+            normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
+            end: int) -> None:
         n = p.shape[1]
         if first % lanes or end % lanes or not 0 <= first <= end <= n:
             raise ValueError(f"hazard kernel: vehicles {first} to {end} are not whole blocks of {lanes}")
@@ -93,14 +94,15 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
 
 
 def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, wanted: np.ndarray,
-                gains: np.ndarray, delays: np.ndarray, lag: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
-                normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
-                end: int) -> None:
+                gains: np.ndarray, delays: np.ndarray, lag: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
+                first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
+                substeps: int, results: np.ndarray, first: int, end: int) -> None:
     if first < end:
         own = slice(first, end)
-        kernel.run([ByVehicle(p[:, own], tables, real), ByVehicle(x0[:, own]), ByVehicle(wanted[..., own]), ByVehicle(gains[:, own]), ByVehicle(delays[own]),
-                    *map(Shared, (lag, reference, numbers, circles, first_circle, normal_rows)), ByVehicle(normals[..., own]),
-                    Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
+        kernel.run([ByVehicle(p[:, own], tables, real), ByVehicle(x0[:, own]), ByVehicle(wanted[..., own]),
+                    ByVehicle(gains[:, own]), ByVehicle(delays[own]),
+                    *map(Shared, (lag, reference, numbers, circles, first_circle, normal_rows)),
+                    ByVehicle(normals[..., own]), Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
                     *map(c_int64, (len(wanted), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(wanted) - 1))
 
 
@@ -179,8 +181,8 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
     of_wanted = graph.depends(wanted)
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
     constant = [i for i in needed if not (of_step[i] or of_sample[i] or of_circle[i] or of_edge[i])]
-    arrays = ("p", "x0", "wanted", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals", "edges",
-              "first_edge", "results")
+    arrays = ("p", "x0", "wanted", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals",
+              "edges", "first_edge", "results")
     counts = ("vehicles", "samples", "lags", "substeps", "first", "end")
     outside = TABLES[real] if threads else ()
     code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64") | dict.fromkeys(outside, "ptr"), real=real, lanes=lanes,

@@ -35,7 +35,7 @@ from lfdm_ros.sharing.machine import (
     SourceTimeouts,
     row_of,
 )
-from lfdm_ros.sharing.operator_learning import OperatorLearner
+from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterior
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
@@ -257,6 +257,11 @@ class AuthorityArbiter:
     def _begin(self, now: float) -> None:
         if now < self._now - 1e-9:
             self.reset(moved=False)  # the clock went back
+
+    @property
+    def operator_posterior(self) -> OperatorPosterior | None:
+        """Posterior of how the operator steers; None: too little was seen."""
+        return self._learner.posterior
 
     # -- What goes out -----------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
     steering(t) = sum of g_i curvature(t, i s ahead) + g_l lateral(t - delay) + g_h heading(t - delay) + g_r yaw_rate(t - delay) + e(t)
 
-Those of motion go through the lag of the hands (`hand_lag`), as a person's answer to a jump is no jump.
-The terms are those of a preview driver (`PreviewSteering`), so that gains of 1 are its own; errors of yaw rate give lead, by which people
-make up for delays. A delayed linear driver with a remnant is the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot
-models, IEEE Trans. Human Factors in Electronics 8(3); that it previews curvature is MacAdam's 1981 (IEEE Trans. SMC 11(6)). The
-remnant e is an AR(1) process, which ranges from a hand that trembles to a command that is held. For each delay and correlation time of a
-grid, gains and variance have a conjugate posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B,
-chapter 11) of which only sums are kept; its evidence weighs the grid. Older samples count less (exponential forgetting).
+A delayed linear driver with a remnant is the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot models, IEEE Trans.
+Human Factors in Electronics 8(3); that curvature is previewed is MacAdam's 1981, IEEE Trans. Systems, Man and Cybernetics 11(6). Gains are
+in units of `PreviewSteering`; errors of yaw rate give lead, by which people make up for delays. Answers to motion go through the lag of the
+hands (`hand_lag`): without it a knock, whose answer is no jump, makes all gains too small. The remnant e is an AR(1)
+process, which ranges from a hand that trembles to a command that is held. For each delay and correlation time of a grid, gains and variance
+have a conjugate posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11) of which only sums
+are kept; its evidence weighs the grid. Older samples count less (exponential forgetting).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path as FilePath
 
 import numpy as np
 from scipy.special import gammaln
 
+from lfdm_ros.bags import read_series
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.vehicles import Vehicle
@@ -44,7 +46,7 @@ MEMORY = 60.0  # [s] after which a sample counts 1/e
 MAX_GAP = 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
 MAX_STEERING = 0.95  # share of full lock; more may be what the hands want, and cannot
 MIN_SPEED = 2.0  # [m/s] a slower vehicle says nothing about steering
-ENOUGH = 60.0  # samples before there is a posterior
+ENOUGH, REFRESH = 60.0, 5  # samples before there is a posterior, and between two of them
 
 
 def hand_lag(step: float) -> np.ndarray:
@@ -80,7 +82,8 @@ class PreviewSteering:
         return curvature * (self.wheelbase / self.lock)
 
     def curving(self, path: Path, station: np.ndarray, v: np.ndarray | float) -> np.ndarray:
-        """Returns steering (3, n), share of full lock, of the curvatures of a path at stations (n,) [m] and AHEAD of them at speeds v [m/s]."""
+        """Returns steering (3, n), share of full lock, of the curvatures of a path AHEAD of stations (n,) [m] at speeds v
+        [m/s]."""
         return self.following(np.stack([path.at(station + ahead * v)[3] for ahead in AHEAD]))
 
     def terms(self, path: Path, pose: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -97,8 +100,8 @@ class PreviewSteering:
 class OperatorPosterior:
     """Posterior of one operator over cells of DELAYS (T) and CORRELATION_TIMES (C).
 
-    weights (T, C), sum 1; mean (T, C, G): of the gains of TERMS; root (T, C, G, G): of their covariance over the variance of the remnant; shape and
-    scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: that count.
+    weights (T, C), sum 1; mean (T, C, G): of the gains of TERMS; root (T, C, G, G): of their covariance over the variance of the
+    remnant; shape and scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: that count.
     """
 
     weights: np.ndarray
@@ -156,7 +159,7 @@ class OperatorPosterior:
 
 def _log_prior(delay: float, log_sd: float) -> np.ndarray:
     """Returns the logarithm of a log-normal weight of DELAYS (T,), up to a constant."""
-    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / log_sd)**2
+    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / log_sd)**2 - np.log(DELAYS)
 
 
 class OperatorLearner:
@@ -176,12 +179,14 @@ class OperatorLearner:
         cells = len(DELAYS), len(CORRELATION_TIMES)
         self._sums, self._log_scale, self._count = np.zeros((*cells, len(TERMS) + 1, len(TERMS) + 1)), np.zeros(len(CORRELATION_TIMES)), 0.0
         self._posterior: OperatorPosterior | None = None
+        self._new = 0
         self.restart()
 
     def restart(self) -> None:
         """Forgets what was seen, and keeps what was learned: time or place are not what they were."""
         self._seen = deque[tuple[float, np.ndarray]](maxlen=round(4.0 * DELAYS[-1] / PERIOD))
-        self._last, self._row = -math.inf, np.empty(0)
+        self._last = -math.inf
+        self._row: np.ndarray = np.empty((0, 0))
 
     def on_state(self, state: Measured, path: Path) -> None:
         """Takes a state, and the path as the operator sees it then."""
@@ -200,10 +205,10 @@ class OperatorLearner:
             return False
         times = np.array([time for time, _ in self._seen])
         terms = np.array([row for _, row in self._seen]).T
-        row = np.empty((len(DELAYS), len(TERMS) + 1))
+        row: np.ndarray = np.empty((len(DELAYS), len(TERMS) + 1))
         for i, term in enumerate(terms):
-            row[:, i] = np.interp(stamp, times, term) if i < OPEN else np.convolve(np.interp(stamp - LATTICE, times, term), LAG[::-1],
-                                                                                   "valid")
+            row[:, i] = (np.interp(stamp, times, term) if i < OPEN
+                         else np.convolve(np.interp(stamp - LATTICE, times, term), LAG[::-1], "valid"))
         row[:, -1] = steering
         elapsed, before = stamp - self._last, self._row
         self._last, self._row = stamp, row
@@ -215,14 +220,14 @@ class OperatorLearner:
         self._sums = kept * self._sums + whitened[..., :, None] * whitened[..., None, :]
         self._log_scale = kept * self._log_scale - 0.5 * np.log(1.0 - share * share)
         self._count = kept * self._count + 1.0
-        self._posterior = None
+        self._new += 1
         return True
 
     @property
     def posterior(self) -> OperatorPosterior | None:
-        """The present posterior; None: too little was seen."""
-        if self._posterior is None and self._count >= ENOUGH:
-            self._posterior = self._update()
+        """The posterior of a quarter of a second ago or less; None: too little was seen."""
+        if self._count >= ENOUGH and (self._posterior is None or self._new >= REFRESH):
+            self._posterior, self._new = self._update(), 0
         return self._posterior
 
     def _update(self) -> OperatorPosterior:
@@ -243,3 +248,26 @@ class OperatorLearner:
         # Root of the covariance: of the inverse of the precision, the transposed inverse of its own root.
         root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
         return OperatorPosterior(weights / weights.sum(), mean, root, np.full(scale.shape, shape), scale, self._count)
+
+
+def learn_from_bag(bag: str | FilePath, vehicle: Vehicle, path: Path, state: str = "vehicle/state",
+                   command: str = "operator/command") -> OperatorLearner:
+    """Learns the operator of a recorded drive, whose states are in the frame of the path.
+
+    Args:
+        state, command: topics of lfdm_ros/VehicleState and lfdm_ros/DriverCommand.
+
+    Raises:
+        InputError: no such bag or topic, or the content is damaged; KeyError: the vehicle lacks wheelbase or largest road-wheel angle.
+    """
+    learner = OperatorLearner(vehicle)
+    states, commands = read_series(bag, state, REQUIRED), read_series(bag, command, ("steering", "throttle"))
+    due = 0
+    for time, row in zip(states.time.tolist(), states.values.tolist()):
+        learner.on_state(Measured(time, dict(zip(REQUIRED, row))), path)
+        while due < len(commands.time) and commands.time[due] <= time:
+            steering, throttle = commands.values[due].tolist()
+            if throttle >= 0.0:
+                learner.on_command(float(commands.time[due]), steering)
+            due += 1
+    return learner

@@ -197,7 +197,8 @@ class RiskRollouts:
         self._operator_uniform = np.stack([(0.5 + GOLDEN * (np.arange(n) // max(lanes, BLOCK))) % 1.0, rng.random(n)])
         self._operator_normal = rng.standard_normal((len(TERMS) + 1, n))
         self._ones: np.ndarray = np.ones((len(GAINS), n), self._dtype)
-        self._next, self._at_once = np.ones(n, np.int64), np.ones(1, self._dtype)
+        self._next: np.ndarray = np.ones(n, np.int64)
+        self._at_once: np.ndarray = np.ones(1, self._dtype)
         self._lag = hand_lag(s.sample)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         # Runs are counted from where the vehicle is, so that single precision resolves millimetres; on a ground that differs from place to

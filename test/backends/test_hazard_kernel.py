@@ -51,8 +51,9 @@ class Runs:
         results = np.full((len(RESULTS), COUNT), np.nan, dtype)
         parameters = np.repeat(self.vehicle.vector(self.model)[:, None], COUNT, axis=1)
         own = (np.array(a, dtype, order="C") for a in (parameters, self.starts, self.wanted, self.gains))
-        k.run(*own, self.delays, *(np.array(a, dtype) for a in (self.lag, self.reference, self.numbers)), circle_rows, first_circle, np.zeros(len(circle_rows), np.int64),
-            np.ascontiguousarray(normals, dtype=dtype), edge_rows, first_edge, round(SAMPLE / STEP), results, 0, COUNT)
+        k.run(*own, self.delays, *(np.array(a, dtype) for a in (self.lag, self.reference, self.numbers)), circle_rows, first_circle,
+              np.zeros(len(circle_rows), np.int64), np.ascontiguousarray(normals, dtype=dtype), edge_rows, first_edge,
+              round(SAMPLE / STEP), results, 0, COUNT)
         return {name: results[i].astype(float) for name, i in ROW.items()}
 
     def poses(self):

@@ -1,9 +1,9 @@
-"""Episodes of an operator who keeps a winding lane, is knocked off it, and drives on as nobody intervenes: the risk of who reacts.
+"""Episodes of an operator that keeps a winding lane, is knocked off it, and drives on as nobody intervenes.
 
-Before the question the operator drives for a while, of which the risk learns delay, gains and unsteadiness. Shortly before it, a knock
-turns the vehicle; the answer to that is still to come, or on its way. None of the operators is the model that is learned: all have arms that
-lag; `preview` looks at a point of the lane, not at errors; `two_point` is the driver model of `teleop` with a person of each seed, who also
-brakes; `braking` steers as the first and brakes late besides.
+Before the question the operator drives for a while, of which delay, gains and unsteadiness are learned. Shortly before it, a knock turns
+the vehicle; the answer to that is still to come, or on its way. No operator is the model that is learned: the arms of all lag; `preview`
+aims at a point of the lane, not at errors; `two_point` is the driver model of `teleop` with a person of each seed, and brakes; `braking`
+steers as the first and brakes late besides.
 """
 
 import math
@@ -50,7 +50,7 @@ class Driving:
 
 
 class SteeringOperator(Protocol):
-    """What is asked of a driver here."""
+    """The part of a driver that is used here."""
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Returns the command at `now` [s]."""
@@ -193,7 +193,7 @@ def question(driving: Driving, seed: int, told: Vehicle, own: Vehicle, chassis: 
     state = loop.measured()
     # What is measured is off by as much as the risk takes for possible, and so is what was measured before.
     off = rng.standard_normal(4) * (s.position_sd, s.position_sd, s.heading_sd, s.speed_sd)
-    told_of = [Measured(m.time, m.values | {name: m.values[name] + float(d) for name, d in zip(("x", "y", "yaw", "vx"), off)})
+    told_of = [Measured(m.time, {**m.values} | {name: m.values[name] + float(d) for name, d in zip(("x", "y", "yaw", "vx"), off)})
                for m in (*loop.past, state)]
     here = float(path.project(np.array([state.values["x"]]), np.array([state.values["y"]]))[0][0])
     count = rng.poisson(3)

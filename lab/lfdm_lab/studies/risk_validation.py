@@ -5,7 +5,7 @@ Each episode is a situation of its own seed: a speed, a command that is held by 
 The outcome is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
 one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world which the risk knows. In the others one
 of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth. In the
-last worlds an operator drives, who was learned before (`driven_episodes`), and the risk takes him as by default.
+last worlds an operator drives that was learned before (`driven_episodes`), and the risk assumes of it what it does by default.
 """
 
 import math
@@ -57,7 +57,7 @@ SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # limits of a probability that is r
 class Truth:
     """A world, and the risk's assumptions of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of
     the vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
-    straightens, which no held command does; driving: of an operator who drives."""
+    straightens, which no held command does; driving: an operator in a closed loop."""
 
     name: str
     about: str
@@ -354,7 +354,8 @@ def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[lis
     heads = ["world", "episodes", "failures", "predicted", "slope", "calibration error", "area under ROC", "Brier skill", "surprised"]
     return heads, [[f"{name}: {w['about']}", str(w["episodes"]), f"{w['failures'] / w['episodes']:.1%}", f"{w['predicted']:.1%}",
                     f"{w['slope']:.3f} ± {w['slope_se']:.3f}", f"{w['expected_calibration_error']:.3f}", f"{w['auc']:.3f}",
-                    f"{w['brier_skill']:.2f}", "-" if math.isnan(w["surprised"]) else f"{w['surprised']:.1%}"] for name, w in summary.items()]
+                    f"{w['brier_skill']:.2f}", "-" if math.isnan(w["surprised"]) else f"{w['surprised']:.1%}"]
+                   for name, w in summary.items()]
 
 
 # -- Beside others --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""What is learned of an operator: against drawn ones whose delay and gains are known, and against what simulated ones then did."""
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag
+from lfdm_ros.teleop.body import Neuromuscular
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+STEP, SPEED = 0.05, 12.0
+STATIONS = np.arange(0.0, 1200.0, 2.0)
+LANE = Path(np.column_stack([STATIONS, 1.5 * np.sin(STATIONS / 17.0) + 2.0 * np.sin(STATIONS / 31.0)]))
+
+
+def drive(delay, gains, seed=1, seconds=60.0, sd=0.002, correlation=0.3):
+    """States of a vehicle that wanders about the lane, and the steering of an operator of the model: delay [s], gains, remnant."""
+    rng, count, law = np.random.default_rng(seed), round(seconds / STEP), PreviewSteering(HMMWV)
+    # Smooth wandering about the lane: what moved the vehicle does not matter to who answers it.
+    kernel = np.hanning(25)
+    aside, off, turn = (scale * np.convolve(rng.standard_normal(count + 24), kernel / np.sqrt(kernel @ kernel), "valid")
+                        for scale in (0.4, 0.04, 0.05))
+    s = 40.0 + SPEED * STEP * np.arange(count)
+    x, y, yaw, curvature = LANE.at(s)
+    pose = {"x": x - aside * np.sin(yaw), "y": y + aside * np.cos(yaw), "yaw": yaw + off, "vx": np.full(count, SPEED),
+            "vy": np.zeros(count), "yaw_rate": curvature * SPEED + turn}
+    terms, lag, late = law.terms(LANE, pose), hand_lag(STEP), round(delay / STEP)
+    seen = np.array([np.concatenate([np.zeros(late), np.convolve(term, lag)])[:count] for term in terms[OPEN:]])
+    share, remnant = np.exp(-STEP / correlation), np.zeros(count)
+    for k in range(1, count):
+        remnant[k] = share * remnant[k - 1] + sd * np.sqrt(1.0 - share**2) * rng.standard_normal()
+    steering = np.asarray(gains) @ np.concatenate([terms[:OPEN], seen]) + remnant
+    return [Measured(STEP * k, {name: float(pose[name][k]) for name in REQUIRED}) for k in range(count)], steering
+
+
+def learned(states, steering, late=0.0):
+    """The learner after all of it; commands arrive `late` [s] after they were given."""
+    learner = OperatorLearner(HMMWV)
+    behind = round(late / STEP)
+    for k, state in enumerate(states):
+        learner.on_state(state, LANE)
+        if k >= behind:
+            learner.on_command(states[k - behind].time, float(steering[k - behind]))
+    return learner
+
+
+GAINS = (0.8, 0.2, 0.1, 0.4, 0.7, 0.2)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.4])
+@pytest.mark.parametrize("delay", [0.2, 0.3, 0.8])
+def test_delay_gains_and_remnant_of_an_operator_are_found(delay, late):
+    """Whatever the link takes to bring the commands. Five standard deviations of each gain's posterior hold the true one."""
+    posterior = learned(*drive(delay, GAINS), late).posterior
+    assert posterior.delay[0] == pytest.approx(delay, abs=1e-3) and posterior.delay[1] < 0.02
+    t, c = np.unravel_index(posterior.weights.argmax(), posterior.weights.shape)
+    sd = np.sqrt(np.diag(posterior.root[t, c] @ posterior.root[t, c].T) * posterior.scale[t, c] / posterior.shape[t, c])
+    assert (np.abs(posterior.gains - GAINS) < 5.0 * sd).all() and (sd[OPEN:] < 0.1).all()
+    assert posterior.remnant == pytest.approx(0.002, rel=0.3)
+
+
+def test_a_held_command_is_learned_as_one():
+    """No answer to any motion, and a remnant that stays."""
+    states, _ = drive(0.3, GAINS)
+    rng = np.random.default_rng(2)
+    held = 0.02 + 1e-5 * np.cumsum(rng.standard_normal(len(states)))
+    posterior = learned(states, held).posterior
+    assert np.abs(posterior.gains[OPEN:]).max() < 0.02 and posterior.weights[:, -2:].sum() > 0.9
+
+
+def test_coverage_of_the_posterior():
+    """Of 30 operators drawn from persons' gains the 90 % intervals of a gain hold the true one about as often as they say: at least 20;
+    a binomial of 30 and 0.9 is below that once in ten thousand times."""
+    inside = np.zeros(len(TERMS))
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 7])
+        gains = np.array(GAINS) * np.exp(0.3 * rng.standard_normal(len(TERMS)))
+        posterior = learned(*drive(0.05 * rng.integers(2, 20), gains, seed, 25.0)).posterior
+        _, drawn, _, _ = posterior.draw(rng.random((2, 2000)), rng.standard_normal((len(TERMS) + 1, 2000)))
+        lower, upper = np.quantile(drawn, (0.05, 0.95), axis=1)
+        inside += (lower <= gains) & (gains <= upper)
+    assert (inside >= 20).all(), inside
+
+
+def test_what_was_long_ago_is_forgotten():
+    """Another person at the same wheel: after two minutes it is his delay."""
+    learner = learned(*drive(0.2, GAINS))
+    states, steering = drive(0.7, GAINS, 2, 90.0)
+    shifted = [Measured(state.time + 100.0, state.values) for state in states]
+    for state, wanted in zip(shifted, steering):
+        learner.on_state(state, LANE)
+        learner.on_command(state.time, float(wanted))
+    assert learner.posterior.delay[0] == pytest.approx(0.7, abs=0.03)
+
+
+def test_nothing_is_learned_of_what_was_not_seen():
+    states, steering = drive(0.3, GAINS)
+    learner = OperatorLearner(HMMWV)
+    assert not learner.on_command(1.0, 0.1) and learner.posterior is None
+    for state in states[:30]:
+        learner.on_state(state, LANE)
+    assert not learner.on_command(states[29].time, 0.1)  # what it answers may lie before the first state
+    learner = learned(states[:300], steering)
+    assert learner.posterior is not None
+    kept = learner.posterior
+    assert not learner.on_command(states[299].time, 0.5)  # the same stamp again
+    learner.restart()
+    assert not learner.on_command(states[299].time + 1.0, 0.5) and learner.posterior is kept
+    learner.reset()
+    assert learner.posterior is None
+    # A hand at full lock may want more; who stands still is not steering.
+    full = learned(states, np.ones(len(states)))
+    assert full.posterior is None
+    stands = [Measured(state.time, state.values | {"vx": 0.0}) for state in states]
+    assert learned(stands, steering).posterior is None
+
+
+def test_equal_inputs_give_equal_posteriors():
+    a, b = (learned(*drive(0.3, GAINS)).posterior for _ in range(2))
+    assert (a.weights == b.weights).all() and (a.mean == b.mean).all() and (a.root == b.root).all()
+
+
+def test_operators_are_drawn_as_the_prior_says():
+    rng = np.random.default_rng(3)
+    n, prior = 20_000, OperatorPosterior.prior(0.4, 0.003)
+    delays, gains, sd, _ = prior.draw(rng.random((2, n)), rng.standard_normal((len(TERMS) + 1, n)))
+    assert np.median(delays) == pytest.approx(0.4, abs=0.051) and prior.delay[0] == pytest.approx(delays.mean(), abs=0.01)
+    np.testing.assert_allclose(gains.mean(axis=1), prior.gains, atol=0.02)
+    # The median of an inverse gamma variance of shape 2 is 1.19 times scale over shape.
+    assert np.median(sd) == pytest.approx(0.003 * np.sqrt(2.0 / 1.678), rel=0.02)
+
+
+def test_hands_lag_as_the_simulated_ones():
+    """The step response of `teleop`'s arms, at the ends of the steps."""
+    arms, reached = Neuromuscular(10.0, 0.707), np.cumsum(hand_lag(STEP))
+    exact = [arms.advance(STEP, 1.0) for _ in reached]
+    np.testing.assert_allclose(reached, np.array(exact) / exact[-1], atol=1e-12)
+    assert hand_lag(1.0).tolist() == [1.0]
