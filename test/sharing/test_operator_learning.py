@@ -1,11 +1,21 @@
 """What is learned of an operator: against drawn ones whose delay and gains are known, and against what simulated ones then did."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lfdm_ros.bags import BagWriter
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag
+from lfdm_ros.errors import InputError
+from lfdm_ros.sharing.arbiter import AuthorityArbiter
+from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag, learn_from_bag
+from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
+from lfdm_ros.sharing.sharing_settings import SharingSettings
+from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
+from lfdm_ros.sharing.threat import Assessment
+from lfdm_ros.simulation import initial_state
 from lfdm_ros.teleop.body import Neuromuscular
 from lfdm_ros.vehicles import load_vehicle
 
@@ -138,3 +148,99 @@ def test_hands_lag_as_the_simulated_ones():
     exact = [arms.advance(STEP, 1.0) for _ in reached]
     np.testing.assert_allclose(reached, np.array(exact) / exact[-1], atol=1e-12)
     assert hand_lag(1.0).tolist() == [1.0]
+
+
+def test_a_bag_teaches_what_the_drive_taught(tmp_path):
+    states, steering = drive(0.3, GAINS, seconds=20.0)
+    with BagWriter(tmp_path / "bag", origin_ns=0) as writer:
+        for state, wanted in zip(states, steering):
+            stamp = round(1e9 * state.time)
+            header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}}
+            writer.write("vehicle/state", "lfdm_ros/msg/VehicleState", stamp, {"header": header, **state.values})
+            writer.write("operator/command", "lfdm_ros/msg/DriverCommand", stamp, {"header": header, "steering": float(wanted)})
+    taught, exact = learn_from_bag(tmp_path / "bag", HMMWV, LANE).posterior, learned(states, steering).posterior
+    np.testing.assert_allclose(taught.gains, exact.gains, rtol=1e-9)
+    assert taught.delay == pytest.approx(exact.delay)
+    with pytest.raises(InputError, match="elsewhere"):
+        learn_from_bag(tmp_path / "bag", HMMWV, LANE, command="elsewhere")
+
+
+# -- In the risk and in the arbiter ------------------------------------------------------------------------------------------------
+
+def situation(states, steering, posterior):
+    """The last of the states and commands."""
+    command = StampedCommand(states[-1].time, float(steering[len(states) - 1]), 0.12)
+    return Situation(states[-1].time, HMMWV, states[-1], (command,), command, path=LANE, past=tuple(states[-60:]),
+                     operator_posterior=posterior)
+
+
+def certain(delay, gains):
+    """A posterior that knows all of an operator with a steady hand."""
+    prior = OperatorPosterior.prior()
+    weights = np.zeros_like(prior.weights)
+    weights[round(delay / STEP) - 1, 1] = 1.0
+    return replace(prior, weights=weights, mean=np.broadcast_to(np.asarray(gains, float), prior.mean.shape), root=0.0 * prior.root,
+                   scale=1e-18 * prior.scale)
+
+
+def test_what_was_seen_is_answered_as_the_operator_does():
+    """The steering until what happens now is answered, against the operator's own, whose delay and gains are known and whose hand is steady.
+    The delay of the actuators is no multiple of the sample, so that rounding it moves the answer by up to half of one: 0.025 s of the
+    fastest steering there is."""
+    states, steering = drive(0.5, GAINS, sd=0.0)
+    now, predicted = 600, RiskRollouts(HMMWV, RiskSettings(intention="predicted", rollouts=64, tyres="own"))
+    asked = situation(states[:now], steering, certain(0.5, GAINS))
+    at = asked.measured.values
+    x = initial_state(predicted.model, HMMWV, **{name: at[name] for name in ("x", "y", "yaw", "vx", "vy", "yaw_rate")})
+    drawn = predicted.operator(asked, x, (float(steering[now - 1]), 0.12), asked.time + HMMWV.actuators.delay).drawn
+    foreseen, own = drawn.steering[1:10, 0], steering[now:now + 9]
+    fastest = np.abs(np.diff(steering)).max() / STEP
+    assert np.abs(foreseen - own).max() < 0.025 * fastest < 0.5 * np.abs(own - own[0]).max()
+    assert (drawn.delays >= 10).all() and np.ptp(drawn.steering, axis=1).max() < 1e-6
+
+
+def test_who_answers_late_leaves_the_lane():
+    """Turned by 4 degrees on a straight lane: an operator that is known to answer at once keeps to it, one known to need 1.5 s does not; it
+    is the posterior that tells them apart."""
+    road = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.zeros(61)]))
+    room = HMMWV.footprint.half_width + 0.8
+    corridor = Corridor(road, np.array([[0.0, room, room], [300.0, room, room]]))
+    state = Measured(0.0, {"x": 0.0, "y": 0.0, "yaw": 0.07, "vx": 12.0, "vy": 0.0, "yaw_rate": 0.0})
+    before = [Measured(-STEP * k, state.values | {"x": -12.0 * STEP * k, "yaw": 0.0}) for k in range(60, 0, -1)]
+    now = Situation(0.0, HMMWV, state, (), StampedCommand(0.0, 0.0, 0.12), path=road, corridor=corridor, past=(*before, state))
+    gains = (1.0, 0.0, 0.0, 0.5, 0.8, 0.3)
+    for intention in ("predicted", "first_to_correct"):
+        rollouts = RiskRollouts(HMMWV, RiskSettings(intention=intention, rollouts=256, tyres="own", position_sd=0.0, heading_sd=0.0))
+        early, late = (rollouts.assess(replace(now, operator_posterior=certain(delay, gains))).operator.leaving.value
+                       for delay in (0.1, 1.5))
+        assert early == 0.0 and late == 1.0
+
+
+def test_the_arbiter_learns_and_forgets_after_a_silence():
+    states, steering = drive(0.3, GAINS, seconds=30.0)
+    seen = []
+
+    class Watching:
+        name = "watching"
+
+        def assess(self, situation):
+            seen.append(situation.operator_posterior)
+            return Assessment(0.0)
+
+        def reset(self):
+            pass
+
+    arbiter = AuthorityArbiter(HMMWV, SharingSettings(), (Watching(),))
+    arbiter.follow(LANE)
+    for state, wanted in zip(states, steering):
+        arbiter.on_state(state.time, state.values, state.time)
+        arbiter.on_operator_command(state.time, (float(wanted), 0.1, 0.0), state.time)
+        arbiter.decide(state.time)
+    assert seen[0] is None and seen[-1] is not None
+    assert arbiter.operator_posterior.delay[0] == pytest.approx(0.3, abs=1e-3)
+    end = states[-1]
+    for k in range(1, 260):
+        now = end.time + STEP * k
+        arbiter.on_state(now, end.values | {"x": end.values["x"] + 0.1 * k}, now)
+        arbiter.decide(now)
+        assert (arbiter.operator_posterior is None) == (STEP * k > 10.0 + 1e-6)
