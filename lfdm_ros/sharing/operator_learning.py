@@ -18,12 +18,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path as FilePath
 
 import numpy as np
 from scipy.special import gammaln
 
-from lfdm_ros.bags import read_series
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.vehicles import Vehicle
@@ -250,24 +248,22 @@ class OperatorLearner:
         return OperatorPosterior(weights / weights.sum(), mean, root, np.full(scale.shape, shape), scale, self._count)
 
 
-def learn_from_bag(bag: str | FilePath, vehicle: Vehicle, path: Path, state: str = "vehicle/state",
-                   command: str = "operator/command") -> OperatorLearner:
-    """Learns the operator of a recorded drive, whose states are in the frame of the path.
+def learn_drive(vehicle: Vehicle, path: Path, times: np.ndarray, states: np.ndarray, command_times: np.ndarray,
+                steering: np.ndarray) -> OperatorLearner:
+    """Learns the operator of a drive afterwards, as from two `lfdm_ros.bags.read_series`.
 
     Args:
-        state, command: topics of lfdm_ros/VehicleState and lfdm_ros/DriverCommand.
+        path: in the frame of the states.
+        times, states: (n,) [s], rising, and (n, 6) in the order of `control.prediction.REQUIRED`, SI.
+        command_times, steering: (m,) on the same clock and rising, and (m,) share of full lock.
 
     Raises:
-        InputError: no such bag or topic, or the content is damaged; KeyError: the vehicle lacks wheelbase or largest road-wheel angle.
+        KeyError: the vehicle lacks wheelbase or largest road-wheel angle.
     """
-    learner = OperatorLearner(vehicle)
-    states, commands = read_series(bag, state, REQUIRED), read_series(bag, command, ("steering", "throttle"))
-    due = 0
-    for time, row in zip(states.time.tolist(), states.values.tolist()):
+    learner, due = OperatorLearner(vehicle), 0
+    for time, row in zip(times.tolist(), states.tolist()):
         learner.on_state(Measured(time, dict(zip(REQUIRED, row))), path)
-        while due < len(commands.time) and commands.time[due] <= time:
-            steering, throttle = commands.values[due].tolist()
-            if throttle >= 0.0:
-                learner.on_command(float(commands.time[due]), steering)
+        while due < len(command_times) and command_times[due] <= time:
+            learner.on_command(float(command_times[due]), float(steering[due]))
             due += 1
     return learner

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_ros.bags import BagWriter
+from lfdm_ros.bags import BagWriter, read_series
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
-from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag, learn_from_bag
+from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag, learn_drive
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
@@ -158,11 +157,12 @@ def test_a_bag_teaches_what_the_drive_taught(tmp_path):
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}}
             writer.write("vehicle/state", "lfdm_ros/msg/VehicleState", stamp, {"header": header, **state.values})
             writer.write("operator/command", "lfdm_ros/msg/DriverCommand", stamp, {"header": header, "steering": float(wanted)})
-    taught, exact = learn_from_bag(tmp_path / "bag", HMMWV, LANE).posterior, learned(states, steering).posterior
+    recorded = read_series(tmp_path / "bag", "vehicle/state", REQUIRED)
+    commands = read_series(tmp_path / "bag", "operator/command", ("steering",))
+    taught = learn_drive(HMMWV, LANE, recorded.time, recorded.values, commands.time, commands.values[:, 0]).posterior
+    exact = learned(states, steering).posterior
     np.testing.assert_allclose(taught.gains, exact.gains, rtol=1e-9)
     assert taught.delay == pytest.approx(exact.delay)
-    with pytest.raises(InputError, match="elsewhere"):
-        learn_from_bag(tmp_path / "bag", HMMWV, LANE, command="elsewhere")
 
 
 # -- In the risk and in the arbiter ------------------------------------------------------------------------------------------------
@@ -184,9 +184,9 @@ def certain(delay, gains):
 
 
 def test_what_was_seen_is_answered_as_the_operator_does():
-    """The steering until what happens now is answered, against the operator's own, whose delay and gains are known and whose hand is steady.
-    The delay of the actuators is no multiple of the sample, so that rounding it moves the answer by up to half of one: 0.025 s of the
-    fastest steering there is."""
+    """The steering until what happens now is answered, against the operator's own: delay and gains are known, the hand is steady. The
+    delay of the actuators is no multiple of the sample: rounding it moves the answer by up to half of one, 0.025 s of the fastest steering
+    there is."""
     states, steering = drive(0.5, GAINS, sd=0.0)
     now, predicted = 600, RiskRollouts(HMMWV, RiskSettings(intention="predicted", rollouts=64, tyres="own"))
     asked = situation(states[:now], steering, certain(0.5, GAINS))
