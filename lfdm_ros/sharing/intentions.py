@@ -1,9 +1,14 @@
 """Predictions of the operator by name: constant input, path following, a command that is corrected after a reaction, and the operator as
-learned (`operator_learning`)."""
+learned (`operator_learning`).
+
+Where too little was learned: the operator's hands answer now what was visible a reaction ago: own delays, and those of a link. Until a
+reaction from now they answer motion of the vehicle that is known here. `PredictedOperator` computes that answer by the published driver
+model (`teleop.salvucci`) with its median gains; a person's gains are a factor of them, which is drawn.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +17,51 @@ import numpy as np
 
 from lfdm_ros import plugins
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.situation import Situation, StampedCommand
+from lfdm_ros.teleop.operator_settings import LOG_SD, OperatorSettings, Person
+from lfdm_ros.teleop.salvucci import TwoPoint, moved_on, two_points
+from lfdm_ros.vehicles import Vehicle
+
+GAIN_LOG_SD = LOG_SD["steering_factor"]  # of a person's gains around the median's
+
+
+class PredictedOperator:
+    """The median driver at the wheel of one vehicle."""
+
+    def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None) -> None:
+        """Makes the driver; settings: of the driver model. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
+        p, self._settings = vehicle.parameters, settings or OperatorSettings(variation=0.0)
+        self._person = Person.drawn(self._settings, np.random.default_rng(0))
+        self._lock = p["max_road_wheel_angle"]
+        self._law = TwoPoint(self._settings, self._person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], self._lock)
+
+    @property
+    def prediction_time(self) -> float:
+        """Span over which the driver extrapolates the motion, which compensates delays of the driver's own [s]."""
+        s, own = self._settings, self._person
+        return s.anticipation * (own.perception_delay + s.cognitive_cycle + own.motor_delay)
+
+    def steering(self, path: Path, past: Sequence[Measured], now: float, times: np.ndarray, delay: float) -> np.ndarray:
+        """Returns the change of the steering of a driver that follows a path, against that at `now` [s], at `times` (k,) from then on,
+        which begin at 0 and rise: (k,), share of full lock. After a `delay` [s], beyond which nothing is visible yet, it stays.
+
+        Args:
+            past: states, oldest first; what lies before the first is as that.
+            delay: from a motion of the vehicle to the answer of the driver's hands.
+        """
+        law, visible = self._law, np.minimum(now + times - delay, past[-1].time)
+        at = np.array([state.time for state in past])
+        values = {name: np.array([state.values[name] for state in past]) for name in REQUIRED}
+        values["yaw"] = np.unwrap(values["yaw"])
+        picture = {name: np.interp(visible, at, value) for name, value in values.items()}
+        x, y, yaw = moved_on(picture, self.prediction_time)
+        _, angles = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
+        law.reset()
+        steps = np.diff(np.maximum(visible, at[0]), prepend=max(float(visible[0]), float(at[0])))
+        wanted = [law.steer(far, near, step) for near, far, step in zip(*angles.tolist(), steps.tolist())]
+        return (np.array(wanted) - wanted[0]) / self._lock if all(map(math.isfinite, wanted)) else np.zeros(len(times))
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +78,9 @@ class DrawnSteering:
 class Intention:
     """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 10) as
     `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
-    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and `drawn`: steering of each run, in
-    place of that of `wanted` and of the unsteady hand."""
+    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; `answer`: what is added to the
+    steering (K,), times the gains of the person, which are not known; and `drawn`: steering of each run, in place of that of `wanted`, of
+    the unsteady hand and of the answer."""
 
     wanted: np.ndarray
     reference: np.ndarray
@@ -39,6 +88,7 @@ class Intention:
     steady: float = math.inf
     reverse: bool = False
     until: float = math.inf
+    answer: np.ndarray | None = None
     drawn: DrawnSteering | None = None
 
 
@@ -53,6 +103,7 @@ class OperatorView:
         hold: gives the intention of a command that is held.
         follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 10) back to it.
         follow_plan: the same along the autonomy's plan.
+        answer: gives the change of steering (k,) at times (k,) by the driver model that answers, `delay` [s] later, what it has seen.
         drive: gives the intention along a path of the operator as learned.
     """
 
@@ -63,6 +114,7 @@ class OperatorView:
     hold: Callable[[], Intention]
     follow_path: Callable[[Path], tuple[np.ndarray, np.ndarray]]
     follow_plan: Callable[[Plan], tuple[np.ndarray, np.ndarray]]
+    answer: Callable[[np.ndarray, float], np.ndarray]
     drive: Callable[[Path], Intention]
 
     @property
@@ -105,7 +157,8 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
     Args:
         corrected_by: the operator, back to the path, or else to the plan; autonomy after `takeover`, back to its plan, or else to the path;
             or the first of the two.
-        answering: along a path, where autonomy is not the one to correct, the operator steers as learned.
+        answering: along a path, where autonomy is not the one to correct, the operator steers as learned; where too little was
+            learned, until then the driver model answers what was seen.
     """
     s, situation, command, held = view.settings, view.situation, view.command, view.hold()
     reaction = view.reaction
@@ -113,9 +166,10 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
     by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
     if by_autonomy:
         reaction = s.takeover
-    if answering and not by_autonomy and path is not None and not command.reverse:
+    answers = answering and not by_autonomy and path is not None and not command.reverse
+    if answers and path is not None and situation.operator_posterior is not None:
         return view.drive(path)
-    wanted, reference, until = held.wanted, held.reference, math.inf
+    wanted, reference, until, answer = held.wanted, held.reference, math.inf, None
     if command.reverse or (path is None and plan is None):
         until = reaction
     elif plan is not None and (path is None or by_autonomy):
@@ -124,14 +178,19 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
         wanted, reference = view.follow_path(path)
     waits = view.times < reaction - 1e-9
     wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
-    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until)
+    if answers and situation.past:
+        answer = np.zeros(len(view.times))
+        answer[waits] = view.answer(view.times[waits], reaction)
+    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
+                               answer=answer)
 
 
 HELD = IntentionKind("held", "the command as it is", hold)
 PATH = IntentionKind("path", "drives along the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
-PREDICTED = IntentionKind("predicted", "along the path as was learned of this operator, else the same",
+PREDICTED = IntentionKind("predicted", "along the path as was learned of this operator; else the same, and meanwhile the driver model "
+                          "answers what was seen",
                          partial(react, corrected_by=OPERATOR, answering=True))
 TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
                          partial(react, corrected_by=AUTONOMY, answering=False))

@@ -31,20 +31,21 @@ PREVIEW, LEAD = 0.8, 0.3  # [s] of the driver whose gains are 1
 PERIOD = 0.05  # [s] between samples
 DELAYS = PERIOD * np.arange(1, 31)  # [s] from a motion of the vehicle to the first of the command that answers it
 CORRELATION_TIMES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # [s] of the remnant
-DELAY_LOG_SD, UNSEEN_DELAY_LOG_SD = 0.7, 0.3  # of the prior, as the gains'
+DELAY_LOG_SD = 0.7  # of the prior
 AHEAD = (0.0, 1.0, 2.0)  # [s] of driving at which the curvature counts
 TERMS = (*(f"curvature_{ahead:g}s" for ahead in AHEAD), "lateral", "heading", "yaw_rate")
 OPEN = len(AHEAD)  # terms that do not depend on the vehicle's motion
-# Means of the gains, about those of `teleop`'s two-point drivers; how far an operator that is learned may be from them, and how far one is
-# of whom nothing was seen.
-GAINS, GAIN_SD, UNSEEN_GAIN_SD = np.array([0.9, 0.1, 0.0, 0.5, 0.7, 0.3]), np.array([0.4, 0.4, 0.4, 0.6, 0.6, 0.6]), 0.15
+# Of the prior of the gains: means, about those of `teleop`'s two-point drivers, and standard deviations.
+GAINS, GAIN_SD = np.array([0.9, 0.1, 0.0, 0.5, 0.7, 0.3]), np.array([0.4, 0.4, 0.4, 0.6, 0.6, 0.6])
 SHAPE = 2.0  # of the prior of the variance, an inverse gamma
 REACTION, REMNANT = 0.3, 0.0015  # [s], [1] share of full lock; defaults of `RiskSettings`
 MEMORY = 60.0  # [s] after which a sample counts 1/e
 MAX_GAP = 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
 MAX_STEERING = 0.95  # share of full lock; more may be what the hands want, and cannot
 MIN_SPEED = 2.0  # [m/s] a slower vehicle says nothing about steering
-ENOUGH, REFRESH = 60.0, 5  # samples before there is a posterior, and between two of them
+# Samples before there is a posterior, some 14 s of steering, and between two of them. One manoeuvre does not tell an answer to the offset
+# from a steering that comes before the bend.
+ENOUGH, REFRESH = 250.0, 5
 
 
 def hand_lag(step: float) -> np.ndarray:
@@ -109,16 +110,6 @@ class OperatorPosterior:
     scale: np.ndarray
     samples: float = 0.0
 
-    @classmethod
-    def prior(cls, delay: float = REACTION, remnant: float = REMNANT) -> OperatorPosterior:
-        """Returns what is known before anything was seen: delays around `delay` [s], a remnant around `remnant` [1]."""
-        cells = len(DELAYS), len(CORRELATION_TIMES)
-        weights = np.repeat(np.exp(_log_prior(delay, UNSEEN_DELAY_LOG_SD))[:, None], cells[1], axis=1)
-        variance = max(remnant, 1e-6)**2
-        root = np.eye(len(TERMS)) * UNSEEN_GAIN_SD / math.sqrt(variance)
-        return cls(weights / weights.sum(), np.tile(GAINS, (*cells, 1)), np.tile(root, (*cells, 1, 1)), np.full(cells, SHAPE),
-                   np.full(cells, SHAPE * variance))
-
     @cached_property
     def delay(self) -> tuple[float, float]:
         """Mean and standard deviation of the delay [s]."""
@@ -155,9 +146,9 @@ class OperatorPosterior:
         return DELAYS[row], gains.T, sd, CORRELATION_TIMES[column]
 
 
-def _log_prior(delay: float, log_sd: float) -> np.ndarray:
+def _log_prior() -> np.ndarray:
     """Returns the logarithm of a log-normal weight of DELAYS (T,), up to a constant."""
-    return -0.5 * (np.log(DELAYS / max(delay, DELAYS[0])) / log_sd)**2 - np.log(DELAYS)
+    return -0.5 * (np.log(DELAYS / REACTION) / DELAY_LOG_SD)**2 - np.log(DELAYS)
 
 
 class OperatorLearner:
@@ -241,7 +232,7 @@ class OperatorLearner:
             scale = least + 0.5 * np.maximum(rest, 0.0)
             variance = scale / shape
         log = (0.5 * (np.log(known).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least) - shape * np.log(scale)
-               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior(REACTION, DELAY_LOG_SD)[:, None])
+               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior()[:, None])
         weights = np.exp(log - log.max())
         # Root of the covariance: of the inverse of the precision, the transposed inverse of its own root.
         root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)

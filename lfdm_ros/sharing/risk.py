@@ -31,12 +31,14 @@ from lfdm_ros.sharing.fleet import Fleet, tyre_models
 from lfdm_ros.sharing.intentions import (
     FIRST_TO_CORRECT,
     FORMER_INTENTIONS,
+    GAIN_LOG_SD,
     INTENTIONS,
     DrawnSteering,
     Intention,
     OperatorView,
+    PredictedOperator,
 )
-from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TERMS, OperatorPosterior, PreviewSteering, hand_lag
+from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TERMS, PreviewSteering, hand_lag
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
@@ -76,7 +78,7 @@ class RiskSettings(Declared):
         "correction", choices=lambda: tuple(INTENTIONS), former=FORMER_INTENTIONS)
     # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. This is the
     # reaction of a driver that steers continuously, not the second of a surprised one.
-    reaction: float = setting(REACTION, "s", "after which an operator of whom nothing was learned corrects, from picture to hands; the "
+    reaction: float = setting(REACTION, "s", "after which an operator of whom too little was learned corrects, from picture to hands; the "
                                              "link's delay, twice the age of the command, is added", 0.0, 10.0, live=True)
     # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
     takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
@@ -196,6 +198,7 @@ class RiskRollouts:
         # (golden ratio).
         self._operator_uniform = np.stack([(0.5 + GOLDEN * (np.arange(n) // max(lanes, BLOCK))) % 1.0, rng.random(n)])
         self._operator_normal = rng.standard_normal((len(TERMS) + 1, n))
+        self._persons: np.ndarray = np.exp(GAIN_LOG_SD * np.clip(rng.standard_normal(n), -2.0, 2.0)).astype(self._dtype)
         self._ones: np.ndarray = np.ones((len(GAINS), n), self._dtype)
         self._next: np.ndarray = np.ones(n, np.int64)
         self._at_once: np.ndarray = np.ones(1, self._dtype)
@@ -220,7 +223,7 @@ class RiskRollouts:
         self._vehicle, self._draws = vehicle, draws
         outline = vehicle.footprint
         self._footprint = outline
-        self._steering = PreviewSteering(vehicle)
+        self._steering, self._predicted_operator = PreviewSteering(vehicle), PredictedOperator(vehicle)
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
         self._numbers = np.array([outline.front, outline.rear, outline.half_width, *rates, math.tan(s.spin), 1.0, s.sample,
@@ -284,8 +287,13 @@ class RiskRollouts:
         def hold() -> Intention:
             return Intention(*self._held(command), s.remnant, reverse=command.reverse)
 
+        def answer(times: np.ndarray, delay: float) -> np.ndarray:
+            assert situation.path is not None
+            return self._predicted_operator.steering(situation.path, situation.past, situation.time, times, delay)
+
         view = OperatorView(situation, command, s, self.times, hold, lambda path: self._along(path, x, command),
-                            lambda plan: self._planned(plan, self._origin(x), begin), lambda path: self._driven(path, x, situation, begin))
+                            lambda plan: self._planned(plan, self._origin(x), begin), answer,
+                            lambda path: self._driven(path, x, situation, begin))
         intention = INTENTIONS[s.intention].predict(view)
         intention.wanted[0] = acting
         if intention.drawn is not None:
@@ -313,9 +321,8 @@ class RiskRollouts:
 
     def _driven(self, path: Path, x: np.ndarray, situation: Situation, begin: float) -> Intention:
         """Returns the operator that drives along a path as was learned (`operator_learning`): each run draws delay, gains and remnant."""
-        s, command, law = self.settings, situation.operator, self._steering
-        assert command is not None
-        posterior = situation.operator_posterior or OperatorPosterior.prior(s.reaction + max(situation.operator_age, 0.0), s.remnant)
+        s, command, law, posterior = self.settings, situation.operator, self._steering, situation.operator_posterior
+        assert command is not None and posterior is not None
         delays, gains, sd, correlation = posterior.draw(self._operator_uniform, self._operator_normal)
         # A command acts so much later than it was given, and answers what was seen a delay before that.
         late = begin - command.time
@@ -417,6 +424,8 @@ class RiskRollouts:
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
             wanted[:, 0] += shakes[:, None] * self._hand
+        if intention.answer is not None:
+            wanted[:, 0] += intention.answer.astype(self._dtype)[:, None] * self._persons
         gains, delays, lag, drawn = self._ones, self._next, self._at_once, intention.drawn
         if drawn is not None:
             wanted[:, 0] = drawn.steering

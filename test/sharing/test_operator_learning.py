@@ -9,7 +9,17 @@ from lfdm_ros.bags import BagWriter, read_series
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
-from lfdm_ros.sharing.operator_learning import OPEN, TERMS, OperatorLearner, OperatorPosterior, PreviewSteering, hand_lag, learn_drive
+from lfdm_ros.sharing.operator_learning import (
+    CORRELATION_TIMES,
+    DELAYS,
+    OPEN,
+    TERMS,
+    OperatorLearner,
+    OperatorPosterior,
+    PreviewSteering,
+    hand_lag,
+    learn_drive,
+)
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
@@ -111,12 +121,12 @@ def test_nothing_is_learned_of_what_was_not_seen():
     for state in states[:30]:
         learner.on_state(state, LANE)
     assert not learner.on_command(states[29].time, 0.1)  # what it answers may lie before the first state
-    learner = learned(states[:300], steering)
+    learner = learned(states[:500], steering)
     assert learner.posterior is not None
     kept = learner.posterior
-    assert not learner.on_command(states[299].time, 0.5)  # the same stamp again
+    assert not learner.on_command(states[499].time, 0.5)  # the same stamp again
     learner.restart()
-    assert not learner.on_command(states[299].time + 1.0, 0.5) and learner.posterior is kept
+    assert not learner.on_command(states[499].time + 1.0, 0.5) and learner.posterior is kept
     learner.reset()
     assert learner.posterior is None
     # A hand at full lock may want more; who stands still is not steering.
@@ -131,14 +141,18 @@ def test_equal_inputs_give_equal_posteriors():
     assert (a.weights == b.weights).all() and (a.mean == b.mean).all() and (a.root == b.root).all()
 
 
-def test_operators_are_drawn_as_the_prior_says():
-    rng = np.random.default_rng(3)
-    n, prior = 20_000, OperatorPosterior.prior(0.4, 0.003)
-    delays, gains, sd, _ = prior.draw(rng.random((2, n)), rng.standard_normal((len(TERMS) + 1, n)))
-    assert np.median(delays) == pytest.approx(0.4, abs=0.051) and prior.delay[0] == pytest.approx(delays.mean(), abs=0.01)
-    np.testing.assert_allclose(gains.mean(axis=1), prior.gains, atol=0.02)
-    # The median of an inverse gamma variance of shape 2 is 1.19 times scale over shape.
-    assert np.median(sd) == pytest.approx(0.003 * np.sqrt(2.0 / 1.678), rel=0.02)
+def test_operators_are_drawn_as_the_posterior_says():
+    rng, cells = np.random.default_rng(3), (len(DELAYS), len(CORRELATION_TIMES))
+    n, weights, sd = 20_000, np.zeros(cells), np.array([0.1, 0.2, 0.0, 0.3, 0.1, 0.2])
+    weights[[3, 9], 1], weights[9, 4] = (0.5, 0.3), 0.2
+    known = OperatorPosterior(weights, np.tile(GAINS, (*cells, 1)), np.tile(np.diag(sd) / 0.003, (*cells, 1, 1)), np.full(cells, 100.0),
+                              np.full(cells, 100.0 * 0.003**2))
+    delays, gains, remnant, correlation = known.draw(rng.random((2, n)), rng.standard_normal((len(TERMS) + 1, n)))
+    assert known.delay[0] == pytest.approx(0.35) and delays.mean() == pytest.approx(0.35, abs=0.005)
+    assert (correlation == CORRELATION_TIMES[4]).mean() == pytest.approx(0.2, abs=0.02)
+    np.testing.assert_allclose(gains.mean(axis=1), known.gains, atol=0.01)
+    np.testing.assert_allclose(gains.std(axis=1), sd, atol=0.01)
+    assert np.median(remnant) == pytest.approx(0.003, rel=0.01)
 
 
 def test_hands_lag_as_the_simulated_ones():
@@ -176,11 +190,25 @@ def situation(states, steering, posterior):
 
 def certain(delay, gains):
     """A posterior that knows all of an operator with a steady hand."""
-    prior = OperatorPosterior.prior()
-    weights = np.zeros_like(prior.weights)
+    cells, count = (len(DELAYS), len(CORRELATION_TIMES)), len(TERMS)
+    weights = np.zeros(cells)
     weights[round(delay / STEP) - 1, 1] = 1.0
-    return replace(prior, weights=weights, mean=np.broadcast_to(np.asarray(gains, float), prior.mean.shape), root=0.0 * prior.root,
-                   scale=1e-18 * prior.scale)
+    return OperatorPosterior(weights, np.tile(gains, (*cells, 1)), np.zeros((*cells, count, count)), np.full(cells, 2.0),
+                             np.full(cells, 1e-24))
+
+
+def test_an_operator_of_whom_little_was_learned_is_taken_for_a_driver_who_holds_the_lane():
+    """A lane change is over before enough is learned: no gains are drawn, of which some leave a narrow lane."""
+    states, steering = drive(0.3, GAINS, seconds=10.0)
+    early = learned(states, steering).posterior
+    assert early is None
+    predicted = RiskRollouts(HMMWV, RiskSettings(intention="predicted", rollouts=64, tyres="own"))
+    now, settled = situation(states, steering, early), learned(*drive(0.3, GAINS, seconds=30.0)).posterior
+    at = now.measured.values
+    x = initial_state(predicted.model, HMMWV, **{name: at[name] for name in ("x", "y", "yaw", "vx", "vy", "yaw_rate")})
+    first, later = (predicted.operator(replace(now, operator_posterior=known), x, (0.0, 0.12), now.time + HMMWV.actuators.delay)
+                    for known in (early, settled))
+    assert first.drawn is None and first.answer is not None and later.drawn is not None and later.answer is None
 
 
 def test_what_was_seen_is_answered_as_the_operator_does():
