@@ -34,8 +34,9 @@ CIRCLE = ("x", "y", "radius", "sd", "drift")
 EDGE = ("x", "y", "half_x", "half_y", "normal_x", "normal_y", "border")
 NORMALS = 4  # random numbers of a vehicle for a circle: place and drift, along x and y
 # What vehicles follow at a sample, and how firmly; inputs are steering and pedal, a brake below 0.
-REFERENCE = ("x", "y", "yaw", "speed", "gain_along", "gain_across", "gain_heading", "gain_speed")
+REFERENCE = ("x", "y", "yaw", "speed", "gain_along", "gain_across", "gain_heading", "gain_speed", "yaw_rate", "gain_rate")
 DRIVEN = 2  # steering and pedal
+GAINS = ("across", "heading", "yaw_rate")  # of a vehicle's driver, over those of the reference
 # Of all vehicles: the outline [m], rates of steering and pedal [1/s], tangent of the sideslip of a spin, 1 for forwards or -1 for reverse,
 # time between samples and of a step [s].
 NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "spin", "direction", "interval", "step")
@@ -45,11 +46,14 @@ NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_do
 class HazardKernel:
     """Vehicles of one model, `lanes` of them in each SIMD vector; arrays of `dtype` in C order.
 
-    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), reference (K, 8), numbers (10,), circles (M, 5), first_circle (K + 1,) int64,
-        normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64, substeps, results (9, N), first, end)
-    follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1,
-    corrected by the gains times how far it is from the reference of sample k, at the rates in `numbers`. At each sample, the circles
-    and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL. `pieces`: calls at a time that share out a batch best.
+    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), gains (3, N), delays (N,) int64, lag (H,), reference (K, 10), numbers (10,), circles
+        (M, 5), first_circle (K + 1,) int64, normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64,
+        substeps, results (9, N), first, end)
+    follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1, at
+    the rates in `numbers`. How far it is beside the reference of sample k, turned from it and turning against it, times the gains of the
+    reference and of its own, corrects the steering from sample k + delay on, shared out by `lag`; delays, at least 1, are alike in each
+    block of `lanes`. Corrections are added to `wanted` itself. At each sample, the circles and edges of rows first[k] ... first[k + 1] - 1
+    are looked at. Releases the GIL. `pieces`: calls at a time that share out a batch best.
     """
 
     lanes: int
@@ -72,50 +76,57 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
         return HazardKernel(1, dtype, partial(_run_on_gpu, kernel, tables, real), 1)
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
-    call = code.function("follow", [POINTER] * 12 + [INTEGER] * 5)
+    call = code.function("follow", [POINTER] * 15 + [INTEGER] * 6)
 
-    def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
-            first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
-            substeps: int, results: np.ndarray, first: int, end: int) -> None:
+    def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, gains: np.ndarray, delays: np.ndarray, lag: np.ndarray,
+            reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
+            normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
+            end: int) -> None:
         n = p.shape[1]
         if first % lanes or end % lanes or not 0 <= first <= end <= n:
             raise ValueError(f"hazard kernel: vehicles {first} to {end} are not whole blocks of {lanes}")
         if first < end:
-            arrays = (p, x0, wanted, reference, numbers, circles, first_circle, normal_rows, normals, edges, first_edge, results)
-            call(*(a.ctypes.data for a in arrays), n, len(wanted), substeps, first, end)
+            arrays = (p, x0, wanted, gains, delays, lag, reference, numbers, circles, first_circle, normal_rows, normals, edges,
+                      first_edge, results)
+            call(*(a.ctypes.data for a in arrays), n, len(wanted), len(lag), substeps, first, end)
 
     return HazardKernel(lanes, dtype, run, 8)
 
 
 def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, wanted: np.ndarray,
-                reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
-                normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
-                end: int) -> None:
+                gains: np.ndarray, delays: np.ndarray, lag: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
+                first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
+                substeps: int, results: np.ndarray, first: int, end: int) -> None:
     if first < end:
         own = slice(first, end)
         kernel.run([ByVehicle(p[:, own], tables, real), ByVehicle(x0[:, own]), ByVehicle(wanted[..., own]),
-                    *map(Shared, (reference, numbers, circles, first_circle, normal_rows)), ByVehicle(normals[..., own]),
-                    Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
-                    *map(c_int64, (len(wanted), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(wanted) - 1))
+                    ByVehicle(gains[:, own]), ByVehicle(delays[own]),
+                    *map(Shared, (lag, reference, numbers, circles, first_circle, normal_rows)),
+                    ByVehicle(normals[..., own]), Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
+                    *map(c_int64, (len(wanted), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(wanted) - 1))
 
 
 def _what_happens(model: Model) -> ca.Function:
-    """Returns graphs of a model: step; steering and pedal; at a sample the least wheel load and the distances from a circle and an edge."""
+    """Returns graphs of a model: step; correction of the steering; steering and pedal; at a sample the least wheel load and the distances
+    from a circle and an edge."""
     functions = casadi_model(model)
     names = [field.name for field in model.states]
     x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
     now, driven, wanted = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
     reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(NUMBERS))
+    gains = ca.SX.sym("gains", len(GAINS))
     circle, normals, edge = ca.SX.sym("circle", len(CIRCLE)), ca.SX.sym("normals", NORMALS), ca.SX.sym("edge", len(EDGE))
     front, rear, half_width, steering_rate, pedal_up, pedal_down, spin, direction, span, _ = ca.vertsplit(numbers)
     px, py, yaw, vx = (now[names.index(name)] for name in ("x", "y", "yaw", "vx"))
     c, s = ca.cos(yaw), ca.sin(yaw)
 
     # Towards what is wanted, corrected by how far the vehicle is from its reference (axes of the reference, x forward).
-    rx, ry, ryaw, rv, along, across, heading, speed = ca.vertsplit(reference)
+    rx, ry, ryaw, rv, along, across, heading, speed, turning, rate = ca.vertsplit(reference)
     rc, rs = ca.cos(ryaw), ca.sin(ryaw)
     ex, ey = rc * (px - rx) + rs * (py - ry), rc * (py - ry) - rs * (px - rx)
-    steering = _bounded(wanted[0] - across * ey - heading * (s * rc - c * rs), -1.0, 1.0)
+    correction = -gains[0] * across * ey - gains[1] * heading * (s * rc - c * rs) \
+        - gains[2] * rate * (now[names.index("yaw_rate")] - turning)
+    steering = _bounded(wanted[0], -1.0, 1.0)
     pedal = _bounded(wanted[1] - direction * (along * ex + speed * (vx - rv)), -1.0, 1.0)
     steering = _bounded(steering, driven[0] - span * steering_rate, driven[0] + span * steering_rate)
     pedal = _bounded(pedal, driven[1] - span * pedal_down, driven[1] + span * pedal_up)
@@ -144,8 +155,8 @@ def _what_happens(model: Model) -> ca.Function:
             ca.fabs(c * dy - s * dx) - half_width - ca.fabs(c * hy - s * hx),
             ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
     from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
-    return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, reference, numbers, circle, normals, edge],
-                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), inputs_of(driven, direction),
+    return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, gains, reference, numbers, circle, normals, edge],
+                       [ca.densify(functions.step(x, u, p, h)), correction, ca.vertcat(steering, pedal), inputs_of(driven, direction),
                         inputs_of(ca.vertcat(steering, pedal), direction), least, steady, from_circle,
                         from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
 
@@ -162,16 +173,17 @@ def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
 def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> str:
     """Returns the LLVM module of the kernel, `threads`: for a GPU."""
     graph = graph_of(_what_happens(model))
-    xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
-    following, steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
-    ends = [*following, *steered, *acting, *asked, load, steady, from_circle, from_wall, from_border]
+    xs, us, ps, (h,), now, driven, wanted, gains, reference, numbers, circle, normals, edge = graph.inputs
+    following, (correction,), steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
+    ends = [*following, correction, *steered, *acting, *asked, load, steady, from_circle, from_wall, from_border]
     needed = graph.reachable(ends)
     of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *wanted, *reference])
+    of_wanted = graph.depends(wanted)
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
     constant = [i for i in needed if not (of_step[i] or of_sample[i] or of_circle[i] or of_edge[i])]
-    arrays = ("p", "x0", "wanted", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals", "edges", "first_edge",
-              "results")
-    counts = ("vehicles", "samples", "substeps", "first", "end")
+    arrays = ("p", "x0", "wanted", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals",
+              "edges", "first_edge", "results")
+    counts = ("vehicles", "samples", "lags", "substeps", "first", "end")
     outside = TABLES[real] if threads else ()
     code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64") | dict.fromkeys(outside, "ptr"), real=real, lanes=lanes,
                 threads=threads)
@@ -202,6 +214,9 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
 
         for column, node in enumerate(ps):
             code.bind(node, of_block("%p", column))
+        for i, node in enumerate(gains):
+            code.bind(node, of_block("%gains", i))
+        delay = code.load("%delays", block, "i64")
         code.emit(constant)
         for k in range(len(xs)):
             carried.set(k, of_block("%x0", k))
@@ -230,9 +245,19 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
             following_sample = code.integer("add", sample, 1)
             last = code.new(f"icmp slt i64 {following_sample}, %samples")
             ahead = code.new(f"select i1 {last}, i64 {following_sample}, i64 {sample}")
+            of_this = [i for i in needed if of_sample[i] and not (of_step[i] or of_circle[i] or of_edge[i])]
+            code.emit(i for i in of_this if not of_wanted[i])
+            corrected = code.get(correction)
+            with code.loop("0", "%lags") as share:
+                answer = code.integer("add", code.integer("add", sample, delay), share)
+                with code.when(code.new(f"icmp slt i64 {answer}, %samples")):
+                    row = code.integer("mul", answer, DRIVEN)
+                    part = code.arithmetic("fmul", corrected, same("%lag", share), value)
+                    place = code.element("%wanted", code.integer("add", code.integer("mul", "%vehicles", row), block), real)
+                    code.store(code.arithmetic("fadd", code.load(place, 0, value), part, value), place, 0, value)
             for i, node in enumerate(wanted):
                 code.bind(node, of_block("%wanted", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
-            code.emit(i for i in needed if of_sample[i] and not (of_step[i] or of_circle[i] or of_edge[i]))
+            code.emit(i for i in of_this if of_wanted[i])
             note(code.get(load), "least_load", "lifted_at")
             note(code.get(steady), "steady", "spun_at")
 

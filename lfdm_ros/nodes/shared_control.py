@@ -42,6 +42,7 @@ from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, pl
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
+from lfdm_ros.sharing.operator_learning import TERMS
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
@@ -345,6 +346,9 @@ class SharedControl(Component):
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
             values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),
                           cycle_ms_max=float(recent.max()))
+        if (learned := self.arbiter.operator_posterior) is not None:
+            values.update({"operator.delay": learned.delay[0], "operator.delay_sd": learned.delay[1], "operator.remnant": learned.remnant,
+                           **{f"operator.gain.{name}": gain for name, gain in zip(TERMS, learned.gains.tolist())}})
         decided, self._decided_before = total - self._decided_before, total
         if d is None:
             return WARN, f"no state yet on {self.value('state_topic')}", values

@@ -35,6 +35,7 @@ from lfdm_ros.sharing.machine import (
     SourceTimeouts,
     row_of,
 )
+from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterior
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
@@ -44,6 +45,7 @@ REMEMBERED = 1000  # commands: longer than the oldest state and the longest dela
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
+SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
 MOVING = 0.5  # [m/s] a faster one does not stay where it is
@@ -98,6 +100,7 @@ class AuthorityArbiter:
         self._law = self.settings.law_of()
         self._forecast = Forecast(vehicle, self.settings.forecast_model)
         self._gate = OutputGate(vehicle, self.settings, table)
+        self._learner = OperatorLearner(vehicle)
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)
@@ -111,7 +114,7 @@ class AuthorityArbiter:
         """Forgets all but vehicle, settings, path and the latch of the emergency stop: time or place are not what they were.
 
         Args:
-            moved: the vehicle is another, or elsewhere; else the command in force stays, so that it does not jump.
+            moved: the vehicle is another, or elsewhere, and maybe the operator; else the command in force stays, so that it does not jump.
         """
         self._sources = {name: SourceMonitor(name) for name in (OPERATOR, AUTONOMY, STATE)}
         self._requested: dict[str, StampedCommand | None] = {OPERATOR: None, AUTONOMY: None}
@@ -128,8 +131,10 @@ class AuthorityArbiter:
         self._first_state, self._now = math.inf, -math.inf
         if moved:
             self._gate.reset()
+            self._learner.reset()
         else:
             self._gate.restart()
+            self._learner.restart()
         for component in self.components:
             component.reset()
 
@@ -155,6 +160,7 @@ class AuthorityArbiter:
             self._gate.set_vehicle(before)
             self._forecast.set_vehicle(before)
             raise
+        self._learner.set_vehicle(vehicle)
         self.vehicle, self.draws = vehicle, draws
 
     def follow(self, path: Path | None, corridor: np.ndarray | None = None) -> None:
@@ -252,6 +258,11 @@ class AuthorityArbiter:
         if now < self._now - 1e-9:
             self.reset(moved=False)  # the clock went back
 
+    @property
+    def operator_posterior(self) -> OperatorPosterior | None:
+        """Posterior of how the operator steers; None: too little was seen."""
+        return self._learner.posterior
+
     # -- What goes out -----------------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> SharedDecision:
@@ -313,6 +324,8 @@ class AuthorityArbiter:
     def _judge(self, now: float, situation: Situation, together: bool) -> None:
         """Looks at the threat, and at the sides on which obstacles are passed."""
         s = self.settings
+        self._learn(now)
+        situation = dataclasses.replace(situation, operator_posterior=self._learner.posterior)
         if situation.operator is not None:
             held = self._forecast.held(situation, situation.operator, HORIZON)
             if len(held.times) > 1:
@@ -326,6 +339,17 @@ class AuthorityArbiter:
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
         self._choice.update(now, self._opposite and together, threat, self._k, s)
+
+    def _learn(self, now: float) -> None:
+        """Learns the operator from the newest state and command, where a path says what is steered by."""
+        age, command = self._sources[OPERATOR].age(now), self._requested[OPERATOR]
+        if age > SAME_OPERATOR:
+            self._learner.reset()
+        if self.path is None or self._measured is None or command is None:
+            return
+        self._learner.on_state(self._measured, self.path)
+        if not command.reverse:
+            self._learner.on_command(command.time, command.steering)
 
     def _share(self, row: Row, dt: float) -> None:
         """Moves k towards the target of the row."""

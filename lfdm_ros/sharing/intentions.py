@@ -1,8 +1,9 @@
-"""Predictions of the operator by name: constant input, path following, and a command that is corrected after a reaction.
+"""Predictions of the operator by name: constant input, path following, a command that is corrected after a reaction, and the operator as
+learned (`operator_learning`).
 
-The operator's hands answer now what was visible a reaction ago: own delays, and those of a link. Until a reaction from now they answer
-motion of the vehicle that is known here. `PredictedOperator` computes that answer by the published driver model (`teleop.salvucci`) with
-its median gains; a person's gains are a factor of them, which is drawn.
+Where too little was learned: the operator's hands answer now what was visible a reaction ago: own delays, and those of a link. Until a
+reaction from now they answer motion of the vehicle that is known here. `PredictedOperator` computes that answer by the published driver
+model (`teleop.salvucci`) with its median gains; a person's gains are a factor of them, which is drawn.
 """
 
 import dataclasses
@@ -64,11 +65,22 @@ class PredictedOperator:
 
 
 @dataclass(frozen=True, eq=False)
+class DrawnSteering:
+    """Steering of each run: steering (K, n), share of full lock, without the corrections of what is seen from now on; these are the
+    reference's times gains (3, n), by `delays` (n,) samples later, alike in each block of the kernel."""
+
+    steering: np.ndarray
+    gains: np.ndarray
+    delays: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Intention:
-    """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
+    """Motion that a driver means from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 10) as
     `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
-    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and what is added to the steering
-    (K,), times the gains of the person, which are not known."""
+    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; `answer`: what is added to the
+    steering (K,), times the gains of the person, which are not known; and `drawn`: steering of each run, in place of that of `wanted`, of
+    the unsteady hand and of the answer."""
 
     wanted: np.ndarray
     reference: np.ndarray
@@ -77,6 +89,7 @@ class Intention:
     reverse: bool = False
     until: float = math.inf
     answer: np.ndarray | None = None
+    drawn: DrawnSteering | None = None
 
 
 @dataclass(frozen=True)
@@ -88,9 +101,10 @@ class OperatorView:
         settings: `RiskSettings`, of which preview, reaction and takeover are of use.
         times: of the samples, from when the command acts [s], (K,).
         hold: gives the intention of a command that is held.
-        follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 8) back to it.
+        follow_path: gives steering and pedal (K, 2) along a path at the speed that the vehicle has, and the reference (K, 10) back to it.
         follow_plan: the same along the autonomy's plan.
         answer: gives the change of steering (k,) at times (k,) by the driver model that answers, `delay` [s] later, what it has seen.
+        drive: gives the intention along a path of the operator as learned.
     """
 
     situation: Situation
@@ -101,6 +115,14 @@ class OperatorView:
     follow_path: Callable[[Path], tuple[np.ndarray, np.ndarray]]
     follow_plan: Callable[[Plan], tuple[np.ndarray, np.ndarray]]
     answer: Callable[[np.ndarray, float], np.ndarray]
+    drive: Callable[[Path], Intention]
+
+    @property
+    def reaction(self) -> float:
+        """Time [s] after which the operator corrects: the mean of what was learned, later by the age of the command; else that of the
+        settings, and a link up to the operator that is as slow as that down."""
+        age, learned = max(self.situation.operator_age, 0.0), self.situation.operator_posterior
+        return float(self.settings.reaction) + 2.0 * age if learned is None else learned.delay[0] + age
 
 
 @dataclass(frozen=True)
@@ -130,20 +152,23 @@ OPERATOR, AUTONOMY, FIRST = "operator", "autonomy", "first"
 
 
 def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
-    """Predicts the command, and after a reaction a correction; in reverse, and without path and plan, nothing counts from then on.
+    """Predicts the command, and after a reaction a correction; in reverse, and without path and plan, nothing counts after it.
 
     Args:
         corrected_by: the operator, back to the path, or else to the plan; autonomy after `takeover`, back to its plan, or else to the path;
             or the first of the two.
-        answering: until then the operator steers as the driver model answers what it has seen, where autonomy is not the one to correct.
+        answering: along a path, where autonomy is not the one to correct, the operator steers as learned; where too little was
+            learned, until then the driver model answers what was seen.
     """
     s, situation, command, held = view.settings, view.situation, view.command, view.hold()
-    # The link up to the operator is assumed to be as slow as that down, which is the age of the command.
-    reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
+    reaction = view.reaction
     path, plan = situation.path, situation.plan
     by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
     if by_autonomy:
         reaction = s.takeover
+    answers = answering and not by_autonomy and path is not None and not command.reverse
+    if answers and path is not None and situation.operator_posterior is not None:
+        return view.drive(path)
     wanted, reference, until, answer = held.wanted, held.reference, math.inf, None
     if command.reverse or (path is None and plan is None):
         until = reaction
@@ -153,7 +178,7 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
         wanted, reference = view.follow_path(path)
     waits = view.times < reaction - 1e-9
     wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
-    if answering and not by_autonomy and path is not None and situation.past and not command.reverse:
+    if answers and situation.past:
         answer = np.zeros(len(view.times))
         answer[waits] = view.answer(view.times[waits], reaction)
     return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
@@ -164,7 +189,8 @@ HELD = IntentionKind("held", "the command as it is", hold)
 PATH = IntentionKind("path", "drives along the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
-PREDICTED = IntentionKind("predicted", "the same, but until then the operator steers as the driver model answers visible motion",
+PREDICTED = IntentionKind("predicted", "along the path as was learned of this operator; else the same, and meanwhile the driver model "
+                          "answers what was seen",
                          partial(react, corrected_by=OPERATOR, answering=True))
 TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
                          partial(react, corrected_by=AUTONOMY, answering=False))

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.backends import casadi_model, in_parallel
-from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
+from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, GAINS, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import Prediction
+from lfdm_ros.control.prediction import REQUIRED, Prediction
 from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
@@ -33,15 +33,19 @@ from lfdm_ros.sharing.intentions import (
     FORMER_INTENTIONS,
     GAIN_LOG_SD,
     INTENTIONS,
+    DrawnSteering,
     Intention,
     OperatorView,
     PredictedOperator,
 )
+from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TERMS, PreviewSteering, hand_lag
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
+BLOCK = 32  # runs of which the operator's delay is alike: the most that a kernel has side by side
+GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 SIGMAS = 3.0  # obstacles are considered out to 3 standard deviations of their position
 ROWS = 256  # of random numbers for obstacles
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
@@ -74,8 +78,8 @@ class RiskSettings(Declared):
         "correction", choices=lambda: tuple(INTENTIONS), former=FORMER_INTENTIONS)
     # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. This is the
     # reaction of a driver that steers continuously, not the second of a surprised one.
-    reaction: float = setting(0.3, "s", "after which a continuously steering operator corrects, from picture to hands; the link's delay, "
-                                        "twice the age of the command, is added", 0.0, 10.0, live=True)
+    reaction: float = setting(REACTION, "s", "after which an operator of whom too little was learned corrects, from picture to hands; the "
+                                             "link's delay, twice the age of the command, is added", 0.0, 10.0, live=True)
     # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
     takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
                               live=True)
@@ -84,7 +88,7 @@ class RiskSettings(Declared):
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
     spin: float = setting(SPIN, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
     # That published with the driver model, `teleop.body.REMNANT_RMS`, of the HMMWV's 0.65 rad; its corner is at 3 rad/s.
-    remnant: float = setting(0.0015, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
+    remnant: float = setting(REMNANT, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
     remnant_time: float = setting(0.3, "s", "for how long it is much the same", 0.01, 60.0)
     position_sd: float = setting(0.05, "m", "standard deviation of the vehicle's place, along and across", 0.0, 10.0)
     heading_sd: float = setting(0.005, "rad", "standard deviation of its heading", 0.0, 1.0)
@@ -187,11 +191,18 @@ class RiskRollouts:
         # What is not known, once for all decisions.
         self._uniform = rng.random((2, n))
         self._start = rng.standard_normal((4, n))
-        hand = unsteady(rng.standard_normal((samples + 1, n)), s)
-        self._hand: np.ndarray = hand.astype(self._dtype)
+        self._noise = rng.standard_normal((samples + 1, n))
+        self._hand: np.ndarray = unsteady(self._noise, s).astype(self._dtype)
         self._normals: np.ndarray = np.ascontiguousarray(rng.standard_normal((ROWS, NORMALS, n)), dtype=self._dtype)
-        # Of a person as far from the median as that of all but one in twenty.
+        # Of the operator. Delays are alike in each block of the kernel, and spread evenly over any number of blocks that follow each other
+        # (golden ratio).
+        self._operator_uniform = np.stack([(0.5 + GOLDEN * (np.arange(n) // max(lanes, BLOCK))) % 1.0, rng.random(n)])
+        self._operator_normal = rng.standard_normal((len(TERMS) + 1, n))
         self._persons: np.ndarray = np.exp(GAIN_LOG_SD * np.clip(rng.standard_normal(n), -2.0, 2.0)).astype(self._dtype)
+        self._ones: np.ndarray = np.ones((len(GAINS), n), self._dtype)
+        self._next: np.ndarray = np.ones(n, np.int64)
+        self._at_once: np.ndarray = np.ones(1, self._dtype)
+        self._lag = hand_lag(s.sample)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         # Runs are counted from where the vehicle is, so that single precision resolves millimetres; on a ground that differs from place to
         # place from where its map is.
@@ -210,10 +221,9 @@ class RiskRollouts:
         prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
         self._parameters, self._prediction = parameters, prediction
         self._vehicle, self._draws = vehicle, draws
-        values, outline = vehicle.parameters, vehicle.footprint
+        outline = vehicle.footprint
         self._footprint = outline
-        self._predicted_operator = PredictedOperator(vehicle)
-        self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
+        self._steering, self._predicted_operator = PreviewSteering(vehicle), PredictedOperator(vehicle)
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
         self._numbers = np.array([outline.front, outline.rear, outline.half_width, *rates, math.tan(s.spin), 1.0, s.sample,
@@ -282,13 +292,16 @@ class RiskRollouts:
             return self._predicted_operator.steering(situation.path, situation.past, situation.time, times, delay)
 
         view = OperatorView(situation, command, s, self.times, hold, lambda path: self._along(path, x, command),
-                            lambda plan: self._planned(plan, self._origin(x), begin), answer)
+                            lambda plan: self._planned(plan, self._origin(x), begin), answer,
+                            lambda path: self._driven(path, x, situation, begin))
         intention = INTENTIONS[s.intention].predict(view)
         intention.wanted[0] = acting
+        if intention.drawn is not None:
+            intention.drawn.steering[0] = acting[0]
         return intention
 
     def _held(self, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
-        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 8)."""
+        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 10)."""
         return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
@@ -299,13 +312,54 @@ class RiskRollouts:
         px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
         station = float(path.project(np.array([px]), np.array([py]))[0][0])
         rx, ry, ryaw, curvature = path.at(station + v * self.times)
-        across, heading = self._gains(np.full(len(self.times), v))
-        wanted = np.column_stack([curvature * self._wheelbase / self._lock, np.full(len(self.times), command.pedal)])
+        wanted = np.column_stack([self._steering.following(curvature), np.full(len(self.times), command.pedal)])
         reference = self._no_reference()
         x0, y0 = self._origin(x)
         reference[:, :4] = np.column_stack([rx - x0, ry - y0, ryaw, np.full(len(self.times), v)])
-        reference[:, 5], reference[:, 6] = across, heading
+        reference[:, 5], reference[:, 6] = self._steering.gains(np.full(len(self.times), v), self.settings.preview)
         return np.clip(wanted, -1.0, 1.0), reference
+
+    def _driven(self, path: Path, x: np.ndarray, situation: Situation, begin: float) -> Intention:
+        """Returns the operator that drives along a path as was learned (`operator_learning`): each run draws delay, gains and remnant."""
+        s, command, law, posterior = self.settings, situation.operator, self._steering, situation.operator_posterior
+        assert command is not None and posterior is not None
+        delays, gains, sd, correlation = posterior.draw(self._operator_uniform, self._operator_normal)
+        # A command acts so much later than it was given, and answers what was seen a delay before that.
+        late = begin - command.time
+        answered: np.ndarray = np.maximum(np.rint((delays + late) / s.sample), 1.0).astype(np.int64)
+        lags = len(self._lag)
+        oldest = int(answered.max()) + lags - 1
+        back = begin - s.sample * np.arange(oldest + 1)
+        states = [*situation.past, situation.measured] if not situation.past or situation.past[-1] is not situation.measured \
+            else situation.past
+        at = np.array([*(state.time for state in states), max(begin, states[-1].time + 1e-6)])
+        pose = {}
+        for name in REQUIRED:
+            values = np.array([*(state.values[name] for state in states), x[self._place[name]]])
+            pose[name] = np.interp(back, at, np.unwrap(values) if name == "yaw" else values)
+        seen = law.terms(path, pose)[OPEN:]
+        wanted, reference = self._along(path, x, command)
+        px, py, v = (x[self._place[name]:][:1] for name in ("x", "y", "vx"))
+        stations = path.project(px, py)[0] + v * self.times
+        across, heading = law.gains(v)
+        reference[:, 5:7] = across[0], heading[0]
+        reference[:, 8], reference[:, 9] = path.at(stations)[3] * v, heading * LEAD
+        ahead = law.curving(path, stations - v * late, v)
+        # What is seen from now on is in the runs; what was seen before is answered until then. The remnant begins where it is now.
+        steering = matmul(ahead.T, gains[:OPEN])
+        count = min(oldest, len(self.times))
+        of_seen = np.maximum(answered - np.arange(count)[:, None], 1 - lags) + lags - 1
+        seen[:, 0] = 0.0
+        for gain, term in zip(gains[OPEN:], seen):
+            steering[:count] += gain * np.convolve(np.concatenate([np.zeros(lags - 1), term]), self._lag[::-1], "valid")[of_seen]
+        rest = command.steering - steering[0]
+        share = np.exp(-s.sample / correlation)
+        noise = sd * np.sqrt(1.0 - share * share)
+        steering[0] = command.steering
+        for k in range(1, len(self.times)):
+            rest = share * rest + noise * self._noise[k]
+            steering[k] += rest
+        return Intention(wanted, reference, drawn=DrawnSteering(steering, gains[OPEN:], answered))
 
     def planned(self, situation: Situation, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
         """Returns the autonomy's plan from `begin` [s] on, and the reference back to it, as of a controller that replans continuously; a
@@ -326,17 +380,11 @@ class RiskRollouts:
         x, y = x + beyond * v * np.cos(yaw), y + beyond * v * np.sin(yaw)
         pedal = plan.inputs[:, 1] - plan.inputs[:, 2]
         wanted = np.column_stack([np.interp(at, plan.times, plan.inputs[:, 0]), np.interp(at, plan.times, pedal)])
-        across, heading = self._gains(v)
         reference = self._no_reference()
         reference[:, :4] = np.column_stack([x - origin[0], y - origin[1], yaw, v])
-        reference[:, 5], reference[:, 6], reference[:, 7] = across, heading, 0.1
+        reference[:, 5], reference[:, 6] = self._steering.gains(v, self.settings.preview)
+        reference[:, 7] = 0.1
         return wanted, reference
-
-    def _gains(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns steering, share of full lock, for a metre beside and a radian off: the arc to a point some way ahead (Coulter 1992)."""
-        ahead = np.maximum(self.settings.preview * v, 2.0 * self._wheelbase)
-        across = 2.0 * self._wheelbase / (ahead * ahead) / self._lock
-        return across, across * ahead
 
     # -- The batch ----------------------------------------------------------------------------------------------------------------
 
@@ -369,19 +417,25 @@ class RiskRollouts:
         lower, upper = probability.interval
         return upper < self.settings.clear or lower > 1.0 - self.settings.clear
 
-    def _for_all(self, intention: Intention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns steering and pedal of all runs (K, 2, n), the reference (K, 8) and the numbers of all vehicles."""
+    def _for_all(self, intention: Intention) -> tuple[np.ndarray, ...]:
+        """Returns of all runs steering and pedal (K, 2, n), gains (3, n) and delays (n,) of corrections, and the lag (H,), the reference
+        (K, 10) and the numbers of all vehicles."""
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
             wanted[:, 0] += shakes[:, None] * self._hand
         if intention.answer is not None:
             wanted[:, 0] += intention.answer.astype(self._dtype)[:, None] * self._persons
+        gains, delays, lag, drawn = self._ones, self._next, self._at_once, intention.drawn
+        if drawn is not None:
+            wanted[:, 0] = drawn.steering
+            gains, delays = np.ascontiguousarray(drawn.gains, dtype=self._dtype), drawn.delays
+            lag = self._lag.astype(self._dtype)
         numbers = self._numbers.copy()
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
-        return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
+        return wanted, gains, delays, lag, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
 
-    def _run(self, followed: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, met: tuple[np.ndarray, ...],
+    def _run(self, followed: Sequence[tuple[np.ndarray, ...]], start: np.ndarray, met: tuple[np.ndarray, ...],
              results: np.ndarray, first: int, end: int) -> None:
         """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: a thread that has to wait for a core
         waits once, and the other threads take the rest meanwhile."""
@@ -391,9 +445,9 @@ class RiskRollouts:
         circles, first_circle, normal_rows, edges, first_edge = met
 
         def piece(i: int) -> None:
-            (wanted, reference, numbers), k = followed[i // pieces], i % pieces
+            own, k = followed[i // pieces], i % pieces
             self._fleets[k % kinds].kernel.run(
-                self._parameters[k % kinds], start, wanted, reference, numbers, circles, first_circle, normal_rows, self._normals, edges,
+                self._parameters[k % kinds], start, *own, circles, first_circle, normal_rows, self._normals, edges,
                 first_edge, self._substeps, results[i // pieces], bounds[k], bounds[k + 1])
 
         in_parallel(piece, len(followed) * pieces)

@@ -16,6 +16,7 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.sharing.operator_learning import OperatorPosterior
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -107,7 +108,7 @@ class Situation:
     is too old to count. obstacles: as they are seen, at their own time. path: that is driven, if one is known, and `corridor` the room
     beside it; walls: edges that a map knows, starts and ends (E, 4) [m]. past: states up to the newest, oldest first, as far back as
     anybody may still answer them. intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he
-    has none that counts.
+    has none that counts. operator_posterior: what was learned of the operator; None: too little.
     """
 
     time: float
@@ -124,6 +125,7 @@ class Situation:
     intention: Plan | None = None
     walls: np.ndarray | None = None
     past: tuple[Measured, ...] = ()
+    operator_posterior: OperatorPosterior | None = None
 
     @property
     def applied(self) -> StampedCommand:

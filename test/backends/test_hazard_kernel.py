@@ -32,7 +32,8 @@ class Runs:
         rng = np.random.default_rng(seed)
         swing = rng.uniform(-0.25, 0.25, COUNT) * np.sin(2.0 * TIMES)[:, None]
         self.wanted = np.stack([swing, np.broadcast_to(rng.uniform(-0.4, 0.4, COUNT), swing.shape)], axis=1)
-        self.reference = np.zeros((SAMPLES, len(REFERENCE)))
+        self.reference, self.gains, self.delays = np.zeros((SAMPLES, len(REFERENCE))), np.ones((3, COUNT)), np.ones(COUNT, np.int64)
+        self.lag = np.ones(1)
         f = HMMWV.footprint
         self.numbers = np.array([f.front, f.rear, f.half_width, *rates, np.tan(0.5), 1.0, SAMPLE, STEP])
 
@@ -48,10 +49,11 @@ class Runs:
         (circle_rows, first_circle), (edge_rows, first_edge) = packed(circles, len(CIRCLE)), packed(edges, len(EDGE))
         normals = np.zeros((1, NORMALS, COUNT)) if normals is None else normals
         results = np.full((len(RESULTS), COUNT), np.nan, dtype)
-        k.run(*(np.ascontiguousarray(a, dtype=dtype) for a in (
-            np.repeat(self.vehicle.vector(self.model)[:, None], COUNT, axis=1), self.starts, self.wanted,
-            self.reference, self.numbers)), circle_rows, first_circle, np.zeros(len(circle_rows), np.int64),
-            np.ascontiguousarray(normals, dtype=dtype), edge_rows, first_edge, round(SAMPLE / STEP), results, 0, COUNT)
+        parameters = np.repeat(self.vehicle.vector(self.model)[:, None], COUNT, axis=1)
+        own = (np.array(a, dtype, order="C") for a in (parameters, self.starts, self.wanted, self.gains))
+        k.run(*own, self.delays, *(np.array(a, dtype) for a in (self.lag, self.reference, self.numbers)), circle_rows, first_circle,
+              np.zeros(len(circle_rows), np.int64), np.ascontiguousarray(normals, dtype=dtype), edge_rows, first_edge,
+              round(SAMPLE / STEP), results, 0, COUNT)
         return {name: results[i].astype(float) for name, i in ROW.items()}
 
     def poses(self):
@@ -178,29 +180,38 @@ def test_a_spin_and_the_direction_of_the_drive_are_those_of_a_simulator(directio
 
 
 def test_corrections_and_rates_are_those_of_a_loop_over_one_vehicle():
+    """Each with gains of its own, and each block of lanes answers after a delay of its own, by hands that lag."""
     runs = Runs(rates=(0.6, 1.5, 2.0))
+    runs.gains = np.random.default_rng(3).uniform(0.3, 1.5, (3, COUNT))
+    runs.delays, runs.lag = np.repeat([1, 2, 7, 60], 8), np.array([0.3, 0.5, 0.2])
     runs.reference[:] = np.column_stack([SPEED * TIMES, np.full(SAMPLES, 1.0), np.full(SAMPLES, 0.1), np.full(SAMPLES, SPEED - 1.0),
-                                         np.full(SAMPLES, 0.02), np.full(SAMPLES, 0.05), np.full(SAMPLES, 0.3), np.full(SAMPLES, 0.1)])
+                                         np.full(SAMPLES, 0.02), np.full(SAMPLES, 0.05), np.full(SAMPLES, 0.3), np.full(SAMPLES, 0.1),
+                                         np.full(SAMPLES, 0.1), np.full(SAMPLES, 0.2)])
     place = Circle(40.0, 5.0, 0.1)
     # A circle at the last sample only: its distance says where the vehicle ended.
     found = runs.follow([np.zeros((0, len(CIRCLE)))] * (SAMPLES - 1) + [circle_rows(place)[0]])
     simulator = Simulator(HMMWV, "eight_dof", STEP)
-    where = [simulator.output_index[name] for name in ("x", "y", "yaw", "vx")]
+    where = [simulator.output_index[name] for name in ("x", "y", "yaw", "vx", "yaw_rate")]
     for i in range(0, COUNT, 5):
         simulator.reset(vx=SPEED)
         steering, pedal = runs.wanted[0, :, i]
+        asked = runs.wanted[:, 0, i].copy()
         for k in range(SAMPLES - 1):
-            x, y, yaw, vx = simulator.outputs[where]
-            rx, ry, ryaw, rv, along, across, heading, speed = runs.reference[k]
+            x, y, yaw, vx, turns = simulator.outputs[where]
+            rx, ry, ryaw, rv, along, across, heading, speed, turning, rate = runs.reference[k]
             c, s = np.cos(ryaw), np.sin(ryaw)
-            towards = np.clip(runs.wanted[k + 1, 0, i] - across * (c * (y - ry) - s * (x - rx)) - heading * np.sin(yaw - ryaw), -1.0, 1.0)
+            own, answer = runs.gains[:, i], k + runs.delays[i]
+            error = (own[0] * across * (c * (y - ry) - s * (x - rx)) + own[1] * heading * np.sin(yaw - ryaw)
+                     + own[2] * rate * (turns - turning))
+            asked[answer:answer + 3] -= error * runs.lag[:max(SAMPLES - answer, 0)]
+            towards = np.clip(asked[k + 1], -1.0, 1.0)
             force = np.clip(runs.wanted[k + 1, 1, i] - along * (c * (x - rx) + s * (y - ry)) - speed * (vx - rv), -1.0, 1.0)
             after = (np.clip(towards, steering - 0.6 * SAMPLE, steering + 0.6 * SAMPLE),
                      np.clip(force, pedal - 2.0 * SAMPLE, pedal + 1.5 * SAMPLE))
             simulator.advance((steering, max(pedal, 0.0), max(-pedal, 0.0)), (after[0], max(after[1], 0.0), max(-after[1], 0.0)),
                               round(SAMPLE / STEP))
             steering, pedal = after
-        x, y, yaw, _ = simulator.outputs[where]
+        x, y, yaw, *_ = simulator.outputs[where]
         assert found["clearance"][i] == pytest.approx(World((place,)).clearance(0.0, x, y, yaw, HMMWV.footprint), abs=1e-8)
 
 
@@ -215,7 +226,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="inputs"):
         hazard_kernel(HMMWV.model("eight_dof/given_ground"))
     with pytest.raises(ValueError, match="whole blocks of 8"):
-        Runs().kernel.run(*[np.zeros((1, COUNT))] * 11, 1, np.zeros((1, COUNT)), 0, 7)
+        Runs().kernel.run(*[np.zeros((1, COUNT))] * 14, 1, np.zeros((1, COUNT)), 0, 7)
 
 
 def test_rollouts_and_judges_agree_on_a_spin() -> None:
@@ -233,8 +244,15 @@ def test_a_gpu_finds_the_same(gpu, model, real, bound):
     circle, normals = Circle(20.0, 3.0, 0.5), np.random.default_rng(2).normal(size=(1, NORMALS, COUNT))
     circles = [np.array([(circle.x, circle.y, circle.radius, 0.4, 0.3 * t)]) for t in TIMES]
     edges = edge_rows(Polygon([(25.0, -3.0), (32.0, -6.0), (31.0, -7.0)], 0.0, 0.1), 1.0)
-    ours, theirs = (Runs(model, real, lanes=lanes, rates=(1.0, 2.0, 3.0), backend=backend).follow(circles, edges, normals)
-                    for lanes, backend in ((1, "gpu"), (8, "cpu")))
+
+    def found(lanes, backend):
+        runs = Runs(model, real, lanes=lanes, rates=(1.0, 2.0, 3.0), backend=backend)
+        runs.reference[:, 1], runs.reference[:, 5:7], runs.reference[:, 9] = 1.0, (0.05, 0.3), 0.1
+        runs.gains, runs.delays = np.random.default_rng(3).uniform(0.3, 1.5, (3, COUNT)), np.repeat([1, 2, 7, 60], 8)
+        runs.lag = np.array([0.3, 0.5, 0.2])
+        return runs.follow(circles, edges, normals)
+
+    ours, theirs = found(1, "gpu"), found(8, "cpu")
     for name in ("clearance", "room", "least_load", "steady", "finite"):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=bound, atol=bound * 10.0, err_msg=name)
     since = {"hit_at": "clearance", "left_at": "room", "lifted_at": "least_load", "spun_at": "steady"}

@@ -4,7 +4,8 @@ Each episode is a situation of its own seed: a speed, a command that is held by 
 (`sharing.risk`) sees it as a node would: a measured state, detected obstacles, draws of a posterior, a prior over the friction.
 The outcome is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
 one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world which the risk knows. In the others one
-of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth.
+of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth. In the
+last worlds an operator drives that was learned before (`driven_episodes`), and the risk assumes of it what it does by default.
 """
 
 import math
@@ -18,6 +19,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import rankdata
 
 from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies.driven_episodes import Driving, answer, question
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
@@ -28,7 +30,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.components import COMPONENTS, RiskThreat, make_components
 from lfdm_ros.sharing.fleet import friction_draws
 from lfdm_ros.sharing.forecast import Forecast
-from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, unsteady
+from lfdm_ros.sharing.risk import FAILURES, Outlook, RiskRollouts, RiskSettings, unsteady
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.sharing.threat import ThreatComponent, assess
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
@@ -36,7 +38,7 @@ from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "sharing", "teleop",
-                      "engine/run_monitor", f"{STUDIES}/risk_validation")
+                      "engine/run_monitor", f"{STUDIES}/risk_validation", f"{STUDIES}/driven_episodes")
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
 AHEAD = 3.0  # [s] of the held command that the other components look at
@@ -55,7 +57,7 @@ SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # limits of a probability that is r
 class Truth:
     """A world, and the risk's assumptions of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of
     the vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
-    straightens, which no held command does."""
+    straightens, which no held command does; driving: an operator in a closed loop."""
 
     name: str
     about: str
@@ -64,6 +66,7 @@ class Truth:
     tyre: str = TYRE
     hand: float = HAND
     reacts: float = math.inf
+    driving: Driving | None = None
 
 
 WORLDS = {world.name: world for world in (
@@ -73,6 +76,11 @@ WORLDS = {world.name: world for world in (
     Truth("other_tyre", "other tyres than those of the posterior", tyre="tmeasy"),
     Truth("other_hand", "a hand three times as unsteady as it thinks", hand=3.0 * HAND),
     Truth("reacting", "an operator who brakes after 0.8 s", reacts=0.8),
+    Truth("prompt", "drives, answers after 0.3 s", driving=Driving("preview", 0.3, 1.8)),
+    Truth("slow", "drives, answers after 0.8 s", driving=Driving("preview", 0.8, 3.5)),
+    Truth("two_point", "drives by two points", driving=Driving("two_point", 0.0)),
+    Truth("two_point_link", "the same behind a link of 0.15 s", driving=Driving("two_point", 0.15)),
+    Truth("late_brake", "drives, answers after 0.5 s, brakes off the lane", driving=Driving("braking", 0.5, 2.5)),
 )}
 
 
@@ -112,6 +120,8 @@ def work(item: Episodes) -> dict[str, Any]:
 
 def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmmwv") -> dict[str, Any]:
     """Runs one episode; returns the probabilities and the outcome."""
+    if world.driving is not None:
+        return _driven(world, world.driving, seed, settings, vehicle)
     told, situation = situation_of(seed, vehicle)
     rollouts, draws = _rollouts(vehicle, world.assumed, settings), _posterior(vehicle)
     assert situation.operator is not None
@@ -119,10 +129,25 @@ def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmm
     assert risk.operator is not None
     truth = np.random.default_rng([seed, 2])
     happened = _drive(world, truth, told, draws, situation, settings)
-    predicted = {name: p.value for name, p in risk.operator.by_name().items()} | {"failure": risk.operator.failure.value}
+    predicted = _predicted(risk.operator)
     return {"seed": seed, "predicted": predicted, "threats": _threats(vehicle, situation),
             "happened": {name: happened[name] for name in predicted},
             "surprised": _surprised(told, draws, situation, settings, world.assumed, happened["noticed"]), "seconds": risk.seconds}
+
+
+def _driven(world: Truth, driving: Driving, seed: int, settings: RiskSettings, vehicle: str) -> dict[str, Any]:
+    told, draws, truth = _vehicle(vehicle), _posterior(vehicle), np.random.default_rng([seed, 2])
+    default = RiskSettings()
+    settings = replace(settings, intention=default.intention, remnant=default.remnant)
+    asked = question(driving, seed, told, _true_vehicle(world, truth, told, draws), CHASSIS, world.tyre, draws, settings)
+    risk = _rollouts(vehicle, world.assumed, settings).assess(asked.situation)
+    assert risk.operator is not None
+    return {"seed": seed, "predicted": _predicted(risk.operator), "threats": {}, "happened": answer(asked, settings), "surprised": None,
+            "seconds": risk.seconds}
+
+
+def _predicted(outlook: Outlook) -> dict[str, float]:
+    return {name: p.value for name, p in outlook.by_name().items()} | {"failure": outlook.failure.value}
 
 
 def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
@@ -193,14 +218,18 @@ def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situ
     return Situation(0.0, vehicle, measured, (), command, None, None, seen, lane, corridor, draws)
 
 
-def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation,
-           s: RiskSettings) -> dict[str, Any]:
-    """Simulates the outcome with one truth, drawn from the world."""
+def _true_vehicle(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Vehicle:
+    """Draws one vehicle of the posterior on one road of the world."""
     values = draws.values[rng.integers(len(draws.values))]
     friction = float(friction_draws(*world.friction, rng.random(1))[0])
     own = vehicle.replace(**dict(zip(draws.names, values.tolist())))
-    own = own.replace(friction_scale=own.parameters["friction_scale"] * friction)
-    simulator = Simulator(own, CHASSIS, PHYSICS, world.tyre)
+    return own.replace(friction_scale=own.parameters["friction_scale"] * friction)
+
+
+def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation,
+           s: RiskSettings) -> dict[str, Any]:
+    """Simulates the outcome with one truth, drawn from the world."""
+    simulator = Simulator(_true_vehicle(world, rng, vehicle, draws), CHASSIS, PHYSICS, world.tyre)
     seen = situation.obstacles
     moves, count = seen.moving, len(seen.radii)
     centres = seen.centres + s.obstacle_sd * rng.standard_normal((count, 2))
@@ -283,7 +312,8 @@ def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins:
 
     rows: of each bin of equal width the mean prediction, the share that came true with its 95 % interval, and the episodes.
     expected_calibration_error: their mean distance, weighted by episodes (Naeini et al. 2015); slope: of the outcome over the prediction,
-    by least squares over the episodes, with its standard error; brier, brier_skill: against the base rate (Murphy 1973).
+    by least squares over the episodes, with its standard error; brier, brier_skill: against the base rate (Murphy 1973); auc: area under
+    the ROC curve; surprised: NaN where nobody asked.
     """
     found: dict[str, dict[str, Any]] = {}
     for name in WORLDS:
@@ -303,12 +333,13 @@ def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins:
         varied = float(spread @ spread)
         slope = float(spread @ (y - base)) / varied if varied else math.nan
         error = math.sqrt(float(np.sum((spread * (y - base - slope * spread)) ** 2))) / varied if varied else math.nan
+        seen = [e["surprised"] for e in some if e["surprised"] is not None]
         brier, climate = float(np.mean((p - y) ** 2)), base * (1.0 - base)
         found[name] = {
             "about": WORLDS[name].about, "episodes": len(some), "failures": int(y.sum()), "predicted": float(p.mean()),
             "expected_calibration_error": sum(r["episodes"] * abs(r["predicted"] - r["observed"]) for r in rows) / len(some),
             "slope": slope, "slope_se": error, "brier": brier, "brier_skill": 1.0 - brier / climate if climate else math.nan,
-            "surprised": float(np.mean([e["surprised"] for e in some])), "rows": rows}
+            "auc": roc_area(p, y)[0], "surprised": float(np.mean(seen)) if seen else math.nan, "rows": rows}
     return found
 
 
@@ -320,10 +351,11 @@ def is_right(summary: Mapping[str, Any]) -> bool:
 
 def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Returns heads and rows."""
-    heads = ["world", "episodes", "failures", "predicted", "slope", "calibration error", "Brier skill", "surprised"]
+    heads = ["world", "episodes", "failures", "predicted", "slope", "calibration error", "area under ROC", "Brier skill", "surprised"]
     return heads, [[f"{name}: {w['about']}", str(w["episodes"]), f"{w['failures'] / w['episodes']:.1%}", f"{w['predicted']:.1%}",
-                    f"{w['slope']:.3f} ± {w['slope_se']:.3f}", f"{w['expected_calibration_error']:.3f}", f"{w['brier_skill']:.2f}",
-                    f"{w['surprised']:.1%}"] for name, w in summary.items()]
+                    f"{w['slope']:.3f} ± {w['slope_se']:.3f}", f"{w['expected_calibration_error']:.3f}", f"{w['auc']:.3f}",
+                    f"{w['brier_skill']:.2f}", "-" if math.isnan(w["surprised"]) else f"{w['surprised']:.1%}"]
+                   for name, w in summary.items()]
 
 
 # -- Beside others --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_lab.studies import pictures, risk_validation
+from lfdm_lab.studies import driven_episodes, pictures, risk_validation
 from lfdm_ros.sharing.risk import RiskSettings
 
 QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.HAND, horizon=1.5)
@@ -78,6 +78,22 @@ def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
     assert [e["predicted"] for e in slippery["episodes"]] == [e["predicted"] for e in first["episodes"]]
     told = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
     assert [e["predicted"] for e in told["episodes"]] != [e["predicted"] for e in first["episodes"]]
+
+
+def test_an_operator_who_drives_is_learned_before_the_question():
+    """The person of a seed, on the lane that it has; the same in each run."""
+    world = risk_validation.WORLDS["slow"]
+    short = replace(world, driving=replace(world.driving, learned=20.0))
+    first, again = (risk_validation.episode(short, 3, QUICK) for _ in range(2))
+    assert {**first, "seconds": 0.0} == {**again, "seconds": 0.0}
+    assert first["surprised"] is None and set(first["predicted"]) == set(first["happened"])
+    told, draws = risk_validation.situation_of(3)[0], risk_validation.situation_of(3)[1].draws
+    asked = driven_episodes.question(short.driving, 3, told, told, "eight_dof", "fiala", draws, QUICK).situation
+    # The person's delay is within 20 % of the world's, in steps of 0.05 s; the commands are of now.
+    assert 0.6 < asked.operator_posterior.delay[0] < 1.05 and asked.operator.time == pytest.approx(asked.time, abs=0.011)
+    assert abs(asked.corridor.path.project(*np.array([[asked.value("x")], [asked.value("y")]]))[1][0]) < 8.0
+    away = np.hypot(*(asked.obstacles.centres - [asked.value("x"), asked.value("y")]).T)
+    assert (away > 5.0).all()
 
 
 def test_work_is_shared_out_and_kept_by_what_it_depends_on():

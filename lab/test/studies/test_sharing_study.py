@@ -47,6 +47,12 @@ def test_a_run_repeats_to_the_bit(short):
         assert (first["risk_ms_p50"] is None) == (item.control == "operator")
 
 
+def test_an_operator_of_whom_little_was_seen_is_left_to_drive():
+    """In a lane change without latency, which is over before enough is learned: mostly, and nothing is hit."""
+    found = study.work(study.SharingRun("lane_change", "shared", 0.0, 1))
+    assert found["mean_k"] < 0.25 and not found["failure"]
+
+
 def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
     seen = []
     monkeypatch.setattr(study.Controller, "update_obstacles", lambda driver, obstacles: seen.append(obstacles))
