@@ -18,6 +18,7 @@ RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
 # Distance [m] within which a moving thing comes to a place, and time [s] until then: the place does not count any more.
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
 CALM_TIME = 5.0  # [s] since something that moves was near a place: sooner the vehicle does not back there
+SECTOR_EDGE = 0.15  # [rad] of the sector that may have been out of view at the time of the scan
 FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
 SAME_PLACE = 0.3  # [m] a thing is the same as one that is remembered so near
 MAX_REMEMBERED = 1500
@@ -105,7 +106,7 @@ class SeenMap:
                          pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
         self._forget_near(now, obstacles.where(moving))
-        still, kept = circles[~moving], self._out_of_view(now, sensor)
+        still, kept = circles[~moving], self._out_of_view(now, sensor, pose.yaw + middle, half)
         # What is kept stays as it was seen in whole: of a surface that leaves the sector ever less is given out.
         apart = np.hypot(still[:, 0, None] - kept[:, 0], still[:, 1, None] - kept[:, 1])
         still = still[~(apart < SAME_PLACE).any(axis=1)]
@@ -138,23 +139,22 @@ class SeenMap:
                 self._came[window][near] = now
                 self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
-    def _out_of_view(self, now: float, sensor: np.ndarray) -> np.ndarray:
-        """Returns the remembered things (n, 4) that are not in whole in view now."""
+    def _out_of_view(self, now: float, sensor: np.ndarray, middle: float, half_sector: float) -> np.ndarray:
+        """Returns the remembered things (n, 4) that are not in whole in view now, in a sector about `middle` [rad]."""
         things = self._things[now - self._things[:, 3] < RECALL_TIME]
         if not len(things):
             return things
-        assert self._corner is not None
         to = things[:, :2] - sensor
         away = np.maximum(np.hypot(*to.T), 1e-6)
+        near = away < 0.5 * SEEN_CELLS * self._cell  # others are of no use to a search
+        things, to, away = things[near], to[near], away[near]
         reach = np.maximum(away - things[:, 2] - FRONT, 0.0)
         # Both edges and the middle: a thing that is in view in part is given out in part.
         half = np.arcsin(np.minimum(things[:, 2] / away, 1.0))
         bearings = np.arctan2(to[:, 1], to[:, 0]) + np.array([-1.0, 0.0, 1.0])[:, None] * half
-        fronts = sensor + reach[:, None] * np.stack([np.cos(bearings), np.sin(bearings)], axis=-1)  # (3, n, 2)
-        cells = np.rint((fronts - self._corner) / self._cell).astype(int)
-        inside = ((cells >= 0) & (cells < SEEN_CELLS)).all(axis=(0, 2))
-        things, cells = things[inside], cells[:, inside]
-        in_view = (self._seen[cells[..., 1], cells[..., 0]] >= now).all(axis=0)
+        off = np.abs(np.remainder(bearings - middle + math.pi, 2.0 * math.pi) - math.pi)
+        places = np.floor(bearings * (BEARINGS / (2.0 * math.pi))).astype(int) % BEARINGS
+        in_view = ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0) & (self._nearest[places] >= reach).all(axis=0)
         return np.asarray(things[~in_view])
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
