@@ -46,6 +46,7 @@ from lfdm_ros.sharing.operator_learning import TERMS
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.srv import RequestTakeover
 from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
@@ -59,7 +60,8 @@ _REMEMBERED = 100_000  # cycle times
 class SharedControl(Component):
     """An arbiter that answers states with `control/command`, its reasons on `shared_control/status` (docs/concepts/sharing.md).
 
-    The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
+    The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. `~/request_takeover` asks the operator to
+    drive until `~/hand_back`; hands, or `~/acknowledge_takeover`, are the answer. Free running, it needs `use_sim_time` wherever
     the states' stamps are simulated time.
     """
 
@@ -106,6 +108,9 @@ class SharedControl(Component):
         publishes("shared_control/markers", MarkerArray, qos.STATUS, "k, threat and risk in words, above the vehicle, for RViz"),
         serves("~/emergency_stop", Trigger, "stop, and stay"),
         serves("~/reset_emergency_stop", Trigger, "the end of that"),
+        serves("~/request_takeover", RequestTakeover, "the operator is to take over within a time, else the vehicle stops"),
+        serves("~/acknowledge_takeover", Trigger, "the operator takes over, and drives alone"),
+        serves("~/hand_back", Trigger, "the mode of the parameter again, where autonomy is there"),
     )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
@@ -144,6 +149,9 @@ class SharedControl(Component):
         self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
         self.service("~/reset_emergency_stop", self._on_release)
+        self.service("~/request_takeover", self._on_request_takeover)
+        self.service("~/acknowledge_takeover", self._on_acknowledge_takeover)
+        self.service("~/hand_back", self._on_hand_back)
         # The watchdog goes by the clock of the states' stamps.
         self._periodic = [self.create_timer(self.value("command_period"), self._watch),
                           self.every(1.0 / self.value("marker_rate"), self._publish_markers)]
@@ -292,6 +300,34 @@ class SharedControl(Component):
         self._warn(response.message)
         return response
 
+    def _on_request_takeover(self, request: RequestTakeover.Request, response: RequestTakeover.Response) -> RequestTakeover.Response:
+        try:
+            if request.reason.strip():
+                self.arbiter.request_takeover(request.reason, request.lead_time)
+                response.success, response.message = True, f"requested: {request.reason.strip()}"
+            else:
+                response.success = self.arbiter.withdraw_takeover()
+                response.message = "the request is withdrawn" if response.success else "no takeover is requested"
+        except InputError as error:
+            response.success, response.message = False, str(error)
+        self._warn(f"takeover: {response.message}".replace("takeover: takeover: ", "takeover: "))
+        return response
+
+    def _on_acknowledge_takeover(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self.arbiter.acknowledge_takeover()
+        response.message = "the operator drives, until ~/hand_back" if response.success else "no takeover is requested"
+        self._warn(response.message)
+        return response
+
+    def _on_hand_back(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            self.arbiter.hand_back()
+            response.success, response.message = True, f"handed back: mode {self.arbiter.mode}"
+        except InputError as error:
+            response.success, response.message = False, str(error)
+        self._warn(response.message)
+        return response
+
     def _now(self) -> int:
         return int(self.get_clock().now().nanoseconds)
 
@@ -339,7 +375,7 @@ class SharedControl(Component):
             return OK, self.state, {}
         pilot, d, total = self.pilot, self._last, sum(self._states.values())
         values: dict[str, Any] = {
-            "mode": self.arbiter.settings.mode, "decisions": total, "resets": pilot.resets,
+            "mode": self.arbiter.mode, "decisions": total, "resets": pilot.resets,
             "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
             **{f"state.{name}": count for name, count in sorted(self._states.items())}}
         if self._cycle_times:
@@ -353,8 +389,8 @@ class SharedControl(Component):
         if d is None:
             return WARN, f"no state yet on {self.value('state_topic')}", values
         values.update(state=d.row.state, reason=d.reason, k=d.k, threat=d.threat.relative,
-                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self.arbiter.settings.mode != AUTONOMY,
-                      autonomy_in_mode=self.arbiter.settings.mode != OPERATOR)
+                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self.arbiter.mode != AUTONOMY,
+                      autonomy_in_mode=self.arbiter.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
         late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.scans.missing])))

@@ -77,6 +77,8 @@ def fill_status(message: SharedControlStatus, decision: SharedDecision, pilot: S
         setattr(message, f"{name}_age", float(d.ages[name]))
     message.posterior_version = posterior_version
     message.opposite_sides, message.emergency_stop = d.opposite, d.latched
+    message.takeover, message.takeover_reason = d.takeover.state.value, d.takeover.reason
+    message.takeover_time_left = d.takeover.time_left
     message.active_limits = list(d.limits)
     message.inputs_refused = pilot.refusals.total
     for field, command in ((message.operator_command, d.operator), (message.autonomy_command, d.autonomy), (message.applied, d.command)):

@@ -38,6 +38,7 @@ from lfdm_ros.sharing.machine import (
 from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterior
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
+from lfdm_ros.sharing.takeover import Takeover, TakeoverState, TakeoverStatus
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
 from lfdm_ros.vehicles import Vehicle
 
@@ -60,7 +61,7 @@ class SharedDecision:
 
     command: sent to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate. operator,
     autonomy: the commands that they requested. limits: of the gate that changed the command. ages [s] of operator, autonomy, state, plan
-    and scan, NaN: none came. latched: the emergency stop is.
+    and scan, NaN: none came. latched: the emergency stop is. takeover: the request to the operator.
     """
 
     time: float
@@ -77,6 +78,7 @@ class SharedDecision:
     limits: tuple[str, ...]
     ages: Mapping[str, float]
     latched: bool
+    takeover: TakeoverStatus
 
 
 class AuthorityArbiter:
@@ -107,7 +109,7 @@ class AuthorityArbiter:
         self.draws: Draws | None = None
         self.path: Path | None = None
         self.corridor: Corridor | None = None
-        self._latch = Latch()
+        self._latch, self._takeover, self._takeover_status = Latch(), Takeover(), TakeoverStatus()
         self.reset()
 
     def reset(self, moved: bool = True) -> None:
@@ -132,6 +134,7 @@ class AuthorityArbiter:
         if moved:
             self._gate.reset()
             self._learner.reset()
+            self._takeover.end()
         else:
             self._gate.restart()
             self._learner.restart()
@@ -147,6 +150,8 @@ class AuthorityArbiter:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
+        if "mode" in changes:
+            self._takeover.end()  # somebody has decided
         self._law, self._gate.settings = self.settings.law_of(), self.settings
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
@@ -175,6 +180,40 @@ class AuthorityArbiter:
     def release(self) -> bool:
         """Ends the emergency stop; False: there was none."""
         return self._latch.open()
+
+    def request_takeover(self, reason: str, lead_time: float) -> None:
+        """Requests that the operator takes over within `lead_time` [s]. Raises InputError: see `Takeover.request`, or the mode is
+        operator."""
+        if self.mode == OPERATOR and not self._takeover.taken:
+            raise InputError("takeover: the operator drives already, in mode operator")
+        self._takeover.request(self._now, reason, lead_time, self._requested[OPERATOR])
+
+    def withdraw_takeover(self) -> bool:
+        """Ends a request that nobody has acknowledged; False: there is none."""
+        pending = self._takeover_status.state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED) and not self._takeover.taken
+        if pending:
+            self._takeover.end()
+        return pending
+
+    def acknowledge_takeover(self) -> bool:
+        """Gives the vehicle to the operator, alone, until `hand_back`; False: nothing was requested."""
+        return self._takeover.acknowledge()
+
+    def hand_back(self) -> None:
+        """Ends the operator's driving alone after a takeover. Raises InputError: the operator has not taken over, or autonomy is not there:
+        it sends no command, or its plan is too old."""
+        if not self._takeover.taken:
+            raise InputError("hand back: no takeover is in force")
+        if self._sources[AUTONOMY].presence(self._now, self._limits(AUTONOMY)) is not FRESH:
+            raise InputError("hand back: autonomy sends no command; the operator keeps the vehicle")
+        if self._plan is not None and self._counting_plan(self._now) is None:
+            raise InputError(f"hand back: autonomy's plan is {self._now - self._plan_stamp:.1f} s old; the operator keeps the vehicle")
+        self._takeover.end()
+
+    @property
+    def mode(self) -> str:
+        """The mode in force: operator after a takeover, else that of the settings."""
+        return OPERATOR if self._takeover.taken else self.settings.mode
 
     # -- What comes in -----------------------------------------------------------------------------------------------------
 
@@ -270,6 +309,8 @@ class AuthorityArbiter:
         self._begin(now)
         dt = min(max(now - self._now, 0.0), 1.0) if math.isfinite(self._now) else 0.0
         self._now, s = now, self.settings
+        operator = self._requested[OPERATOR] if self._sources[OPERATOR].presence(now, self._limits(OPERATOR)) is FRESH else None
+        self._takeover_status = self._takeover.update(now, operator)
         inputs = self._machine_inputs(now)
         row = row_of(inputs)
         situation = self._situation(now, inputs)
@@ -282,8 +323,9 @@ class AuthorityArbiter:
         ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
         ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
         return SharedDecision(
-            now, gated.command, row, s.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
-            self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed)
+            now, gated.command, row, self.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
+            self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed,
+            self._takeover_status)
 
     def brake(self, now: float) -> StampedCommand:
         """Returns a command that stops at `now` [s], without using any state; the fallback of callers that have none."""
@@ -292,11 +334,12 @@ class AuthorityArbiter:
     def _machine_inputs(self, now: float) -> MachineInputs:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, self._limits(name)) for name, source in self._sources.items())
-        if s.wait_for_operator and operator is NEVER and s.mode != AUTONOMY:
+        if s.wait_for_operator and operator is NEVER and self.mode != AUTONOMY:
             autonomy = NEVER  # it does not begin
         moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
         overdue = moving and now - self._first_state > s.uncommanded_stop_timeout
-        return MachineInputs(s.mode, operator, autonomy, vehicle, self._latch.closed, overdue)
+        expired = self._takeover_status.state is TakeoverState.EXPIRED
+        return MachineInputs(self.mode, operator, autonomy, vehicle, self._latch.closed, overdue, expired)
 
     def _limits(self, source: str) -> SourceTimeouts:
         s = self.settings
@@ -396,14 +439,17 @@ class AuthorityArbiter:
         return min(max(float(plan.inputs[int(np.argmin(away)), 0]), -1.0), 1.0)
 
     def _reason(self, now: float, row: Row) -> str:
-        s = self.settings
+        return "; ".join(filter(None, (self._takeover_status.text, self._reason_of(now, row))))
+
+    def _reason_of(self, now: float, row: Row) -> str:
         if row.action is Action.EMERGENCY:
             return f"emergency stop ({self._latch.why}): latched until it is reset"
         if row.alarm:
             lost = (source.why_lost(now, self._limits(name)) for name, source in self._sources.items())
-            return "; ".join((row.why, *filter(None, lost)))
+            requested = self._takeover_status.reason if self._takeover_status.state is TakeoverState.EXPIRED else ""
+            return "; ".join((row.why, *filter(None, (requested, *lost))))
         if row.share is not Authority.LAW:
-            return row.why or f"mode {s.mode}"
+            return row.why or f"mode {self.mode}"
         if self._choice.k is not None:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
                 self._threat.reasons[:1])

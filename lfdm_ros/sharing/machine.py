@@ -41,7 +41,8 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MachineInputs:
-    """Inputs of the state machine. overdue: the vehicle has moved for too long without any command."""
+    """Inputs of the state machine. overdue: the vehicle has moved for too long without any command; expired: a requested takeover has not
+    been acknowledged in time."""
 
     mode: str
     operator: Presence
@@ -49,6 +50,7 @@ class MachineInputs:
     vehicle: Presence
     latched: bool = False
     overdue: bool = False
+    expired: bool = False
 
 
 NEVER, FRESH, LOST = Presence
@@ -70,10 +72,12 @@ class Row:
     vehicle: frozenset[Presence] = frozenset((FRESH,))
     latched: bool = False
     overdue: frozenset[bool] = frozenset((False, True))
+    expired: frozenset[bool] = frozenset((False,))
 
     def fits(self, inputs: MachineInputs) -> bool:
         return (inputs.mode in self.modes and inputs.operator in self.operator and inputs.autonomy in self.autonomy
-                and inputs.vehicle in self.vehicle and inputs.latched == self.latched and inputs.overdue in self.overdue)
+                and inputs.vehicle in self.vehicle and inputs.latched == self.latched and inputs.overdue in self.overdue
+                and inputs.expired in self.expired)
 
 
 def _of(*values: Presence) -> frozenset[Presence]:
@@ -81,14 +85,16 @@ def _of(*values: Presence) -> frozenset[Presence]:
 
 
 _BOTH, _HIM, _IT = frozenset((BLEND,)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
-_WAITS, _OVERDUE = frozenset((False,)), frozenset((True,))
+_WAITS, _OVERDUE, _EITHER = frozenset((False,)), frozenset((True,)), frozenset((False, True))
 
 TABLE: tuple[Row, ...] = (
-    Row("emergency_stop", Authority.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True),
-    Row("waiting", Authority.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER)),
+    Row("emergency_stop", Authority.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True,
+        expired=_EITHER),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER), expired=_EITHER),
     Row("state_lost", Authority.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives unjudged",
         modes=_HIM, operator=_of(FRESH), vehicle=_of(LOST)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST), expired=_EITHER),
+    Row("minimum_risk", Authority.HELD, Action.STOP, True, "nobody has taken over in time: minimum-risk manoeuvre", expired=_OVERDUE),
     # Operator and autonomy together.
     Row("sharing", Authority.LAW, Action.SHARED, False, "", modes=_BOTH, operator=_of(FRESH), autonomy=_of(FRESH)),
     Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BOTH, operator=_of(FRESH),
@@ -132,13 +138,14 @@ def markdown() -> str:
     def listed(values: frozenset[Presence]) -> str:
         return "any" if values == _ANY else " or ".join(p.value for p in Presence if p in values)
 
-    lines = ["| state | mode | operator | autonomy | vehicle's state | latched | overdue | k | sent | alarm | why |", "|" + " --- |" * 11]
+    lines = ["| state | mode | operator | autonomy | vehicle's state | latched | overdue | expired | k | sent | alarm | why |",
+             "|" + " --- |" * 12]
     for row in TABLE:
         modes = "any" if row.modes == frozenset(MODES) else " or ".join(m for m in MODES if m in row.modes)
-        overdue = "any" if len(row.overdue) == 2 else "yes" if True in row.overdue else "no"
+        overdue, expired = ("any" if len(values) == 2 else "yes" if True in values else "no" for values in (row.overdue, row.expired))
         lines.append("| " + " | ".join((
             f"`{row.state}`", modes, listed(row.operator), listed(row.autonomy), listed(row.vehicle), "yes" if row.latched else "no",
-            overdue, row.share.value, row.action.value, "yes" if row.alarm else "no", row.why or "-")) + " |")
+            overdue, expired, row.share.value, row.action.value, "yes" if row.alarm else "no", row.why or "-")) + " |")
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ from lfdm_ros.sharing.machine import (
 )
 from lfdm_ros.sharing.sharing_settings import MODES
 
-ALL = [MachineInputs(*parts) for parts in product(MODES, Presence, Presence, Presence, (False, True), (False, True))]
+ALL = [MachineInputs(*parts) for parts in product(MODES, Presence, Presence, Presence, (False, True), (False, True), (False, True))]
 
 
 def test_the_documentation_has_the_table_that_the_code_uses():
@@ -40,7 +40,7 @@ def test_no_two_rows_below_the_first_four_fit_at_once():
 
 
 @pytest.mark.parametrize("seen", [s for s in ALL if NEVER in (s.operator, s.autonomy) and LOST not in (s.operator, s.autonomy, s.vehicle)
-                                  and not s.latched and not s.overdue], ids=str)
+                                  and not s.latched and not s.overdue and not s.expired], ids=str)
 def test_no_alarm_before_first_messages(seen):
     assert not row_of(seen).alarm
 

@@ -21,6 +21,7 @@ from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import set_stamp
+from lfdm_ros.srv import RequestTakeover
 from lfdm_ros.stacks.compose import run_stack
 
 NAME = "shared_control"
@@ -148,6 +149,22 @@ def test_sources_services_mode_posterior_and_refusals(graph: Any) -> None:
     assert graph.call(Trigger, f"{NAME}/reset_emergency_stop").success
     assert not graph.call(Trigger, f"{NAME}/reset_emergency_stop").success
     assert s.tick().state == "sharing"
+
+    # A takeover is requested, refused without a reason or a time, acknowledged, and handed back.
+    assert not graph.call(RequestTakeover, f"{NAME}/request_takeover").success
+    assert "lead_time" in graph.call(RequestTakeover, f"{NAME}/request_takeover", reason="fog", lead_time=-1.0).message
+    assert graph.call(RequestTakeover, f"{NAME}/request_takeover", reason="fog", lead_time=0.15).success
+    status = s.tick()
+    assert status.takeover == "requested" and status.takeover_time_left == pytest.approx(0.14, abs=0.02) and "fog" in status.reason
+    for _ in range(20):
+        status = s.tick()
+    assert status.state == "minimum_risk" and status.takeover == "expired" and status.applied.brake > 0.0
+    assert graph.call(Trigger, f"{NAME}/acknowledge_takeover").success
+    status = s.tick()
+    assert (status.state, status.mode, status.takeover) == ("operator_alone", "operator", "taken")
+    assert graph.call(Trigger, f"{NAME}/hand_back").success and not graph.call(Trigger, f"{NAME}/hand_back").success
+    status = s.tick()
+    assert (status.state, status.mode, status.takeover) == ("sharing", "blend", "none") and math.isnan(status.takeover_time_left)
 
     # Plans and posteriors that cannot be used are refused by name, and the next command comes.
     s.plan(names=["x", "y", "yaw", "vx"], times=[0.0, 1.0], states=[0.0] * 7, inputs=[0.0] * 6)

@@ -3,7 +3,7 @@
 /** Of speeds, by m/s. */
 export const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
 const DRIVERS = {waiting: "nobody yet", operator_alone: "operator", autonomy_lost: "operator", state_lost: "operator", autonomy_alone: "autonomy",
-  operator_lost: "autonomy", stopping: "nobody, stopping", emergency_stop: "nobody, emergency stop"};
+  operator_lost: "autonomy", stopping: "nobody, stopping", minimum_risk: "nobody, minimum-risk manoeuvre", emergency_stop: "nobody, emergency stop"};
 const WHEELS = ["front left", "front right", "rear left", "rear right"];
 const LIFTED = 0.05;  // of the load at rest
 

@@ -1,0 +1,99 @@
+"""A request that the operator takes over from autonomy: its lead time, its acknowledgement, and handing back.
+
+Autonomy, or a monitor that sees sooner that it cannot go on, requests with a reason and a time. The operator acknowledges by a service or
+by hands: a command that differs from that at the request. Where nobody does in time, the vehicle stops: the minimum-risk manoeuvre of SAE
+J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.sharing.situation import StampedCommand
+
+HANDS = 0.1  # change of steering, throttle or brake that is a hand at the wheel or a foot on a pedal
+MAX_LEAD_TIME = 300.0  # [s]
+
+
+class TakeoverState(Enum):
+    """States of a takeover."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    EXPIRED = "expired"  # nobody has taken over in time
+    TAKEN = "taken"
+
+
+@dataclass(frozen=True)
+class TakeoverStatus:
+    """State of a takeover, its reason, and the time that is left to acknowledge it [s]; NaN: it is not requested."""
+
+    state: TakeoverState = TakeoverState.NONE
+    reason: str = ""
+    time_left: float = math.nan
+
+    @property
+    def text(self) -> str:
+        """One line for the operator; empty: nothing is requested."""
+        return f"take over within {self.time_left:.1f} s: {self.reason}" if self.state is TakeoverState.REQUESTED else ""
+
+
+class Takeover:
+    """The request in force. Keeps no clock: time comes with each call."""
+
+    def __init__(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends a request, or an operator's having taken over."""
+        self._state, self._reason, self._since, self._lead = TakeoverState.NONE, "", -math.inf, math.nan
+        self._before: StampedCommand | None = None
+
+    @property
+    def taken(self) -> bool:
+        """True from the acknowledgement until handing back."""
+        return self._state is TakeoverState.TAKEN
+
+    def request(self, now: float, reason: str, lead_time: float, command: StampedCommand | None) -> None:
+        """Requests that the operator takes over; of two requests the earlier end counts.
+
+        Args:
+            reason: in one line; lead_time: until the vehicle stops [s]; command: the operator's at present, None: there is none.
+
+        Raises:
+            InputError: no reason, a lead time outside 0 to 300 s, or the operator drives already.
+        """
+        if not reason.strip():
+            raise InputError("takeover: the reason is empty; give one line that says why")
+        if not 0.0 < lead_time <= MAX_LEAD_TIME:
+            raise InputError(f"takeover: lead_time is {lead_time:g} s; give more than 0, at most {MAX_LEAD_TIME:g}")
+        if self.taken:
+            raise InputError("takeover: the operator has taken over already")
+        if self._state is TakeoverState.NONE:
+            self._since, self._lead, self._before = now, lead_time, command
+        else:
+            self._lead = min(self._lead, now + lead_time - self._since)
+        self._state, self._reason = TakeoverState.REQUESTED if self._lead > now - self._since else TakeoverState.EXPIRED, reason.strip()
+
+    def acknowledge(self) -> bool:
+        """Gives the vehicle to the operator; False: nothing is requested."""
+        requested = self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED)
+        if requested:
+            self._state = TakeoverState.TAKEN
+        return requested
+
+    def update(self, now: float, command: StampedCommand | None) -> TakeoverStatus:
+        """Returns the status at `now` [s], by the operator's command, None: there is none."""
+        self._since = min(self._since, now)  # the clock went back
+        if self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED):
+            if command is not None and self._before is None:
+                self._before = command
+            if command is not None and self._before is not None and max(
+                    abs(command.steering - self._before.steering), abs(command.throttle - self._before.throttle),
+                    abs(command.brake - self._before.brake)) > HANDS:
+                self.acknowledge()
+            elif now - self._since >= self._lead:
+                self._state = TakeoverState.EXPIRED
+        left = max(self._since + self._lead - now, 0.0) if self._state is TakeoverState.REQUESTED else math.nan
+        return TakeoverStatus(self._state, self._reason, left)
