@@ -18,6 +18,7 @@ _ATTACKS = 12
 _WITH_STACK = 8  # every eighth case
 _MAX_LINE = 300  # characters of a refusal
 _STATE_PERIOD = 0.02  # [s]
+_JOIN_SECONDS = 10.0
 _STACK_SECONDS = 90.0  # [s] of the wall clock, at most
 
 _STACK: dict[str, Any] = {"nodes": [
@@ -120,14 +121,16 @@ def _attack_stack(seed: int) -> dict[str, Any]:
     def on_command(message: Any) -> None:
         watch.take((message.steering, message.throttle, message.brake))
 
-    threads = [threading.Thread(target=target, daemon=True) for target in (attack, partial(hear_commands, on_command, ended))]
-    for thread in threads:
+    listener = threading.Thread(target=partial(hear_commands, on_command, ended), daemon=True)
+    for thread in (threading.Thread(target=attack, daemon=True), listener):
         thread.start()
     try:
         run_stack(_STACK, until=ended.is_set, timeout=_STACK_SECONDS, quiet=True, overrides={
             "vehicle_simulator.stepping": "free_running", **{f"cockpit.{name}": value for name, value in PATIENT.items()}})
     except RunError as error:  # a vehicle that is paused or restarted by a page may not have been driven
         failures += [failure for failure in error.failures if not failure.endswith(error.summary.get("not_driven") or "\0")]
+    if ended.is_set():
+        listener.join(_JOIN_SECONDS)  # a process that ends while a thread shuts the middleware down is aborted
     if not ended.is_set():
         failures.append(f"the attack has not ended within {_STACK_SECONDS:g} s")
     return _judged(done, watch, failures)
