@@ -251,7 +251,7 @@ class Controller:
         if task.goal is None or task.done or task.route is None:
             return None
         was = manoeuvring.active
-        move = manoeuvring.step(now, pose, task.goal, task.route, self._relevant.obstacles, self._command[0])
+        move = manoeuvring.step(now, pose, task.goal, task.route, self._relevant.obstacles, self._command)
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.

@@ -54,7 +54,7 @@ class Car:
     def __init__(self, settings=SETTINGS, sector=None):
         self.manoeuvring = Manoeuvring(settings, STOPS, AXLES)
         self.pose, self.sector = PlanarState(0.0, 0.0, 0.0, 0.0), sector
-        self.now, self.steering, self.moves, self.poses = 0.0, 0.0, [], []
+        self.now, self.steering, self.pedal, self.sees, self.moves, self.poses = 0.0, 0.0, 0.0, True, [], []
 
     def run(self, time, blocked=True, obstacles=IN_POCKET, goal=GOAL):
         for _ in range(round(time / PERIOD)):
@@ -64,10 +64,10 @@ class Car:
     def step(self, blocked=True, obstacles=IN_POCKET, goal=GOAL, way=None):
         p = self.pose
         seen = Obstacles(obstacles.centres, obstacles.radii, obstacles.velocities, obstacles.time, sector=self.sector)
-        if len(self.moves) % 4 == 0:
+        if self.sees and len(self.moves) % 4 == 0:
             self.manoeuvring.map.look(self.now, p, np.array([p.x, p.y]), 100.0, seen.at(self.now))
         path = way or Path(np.array([[p.x, p.y], [p.x + 50.0 * math.cos(p.yaw), p.y + 50.0 * math.sin(p.yaw)]]))
-        move = self.manoeuvring.step(self.now, p, goal, Route(path, blocked, 0.0), seen, self.steering)
+        move = self.manoeuvring.step(self.now, p, goal, Route(path, blocked, 0.0), seen, (self.steering, self.pedal))
         self.moves.append(move)
         self.poses.append(p)
         steering, pedal, reverse = (move.steering, move.pedal, move.reverse) if move else (0.0, -0.5, False)
@@ -250,9 +250,35 @@ def test_it_gives_up_after_tries_without_gain():
     assert car.manoeuvring.why_not == NO_GAIN and car.pose.x > -15.0
 
 
+def test_an_operator_who_holds_the_vehicle_is_not_left():
+    """It stands, there is a way, and the plan has throttle."""
+    car = Car()
+    car.pedal = 0.4
+    car.run(10.0, blocked=False)
+    assert all(move is None for move in car.moves)
+
+
+def test_without_a_view_it_stands():
+    car = Car()
+    car.sees = False
+    car.run(5.0)
+    assert all(move is None for move in car.moves)
+    car.sees = True
+    car.run(3.2)
+    assert car.pose.vx < -1.0
+    car.sees = False
+    at = car.pose.x
+    car.run(3.0)
+    assert at - car.pose.x < 2.5 and abs(car.pose.vx) < 0.05 and "nothing is seen" in car.moves[-1].reason
+
+
 def test_never_where_the_settings_say_so():
     car = Car(Settings(reverse_speed=0.0)).run(4.0)
     assert all(move is None for move in car.moves)
+    car = Car().run(3.2)
+    car.manoeuvring.configure(Settings(reverse_speed=0.0), STOPS, AXLES)
+    car.run(1.0)
+    assert car.moves[-1] is None and not car.manoeuvring.active
 
 
 def test_a_new_task_stops_a_vehicle_in_a_manoeuvre():

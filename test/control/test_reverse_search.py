@@ -213,6 +213,11 @@ def test_things_out_of_view_are_remembered_and_others_not():
     assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NOTHING).radii) == 1
     the_map.clear()
     assert not len(the_map.recall(1.0, NOTHING).radii)
+    # Beyond the sensor's range, and near its end.
+    the_map = map_of(obstacles((21.0, 0.0, 0.5, 0.0, 0.0)))
+    for sight, kept in ((15.0, True), (20.7, True), (21.5, True), (40.0, False)):
+        the_map.look(1.0, HERE, np.zeros(2), sight, obstacles(time=1.0))
+        assert bool(len(the_map.recall(1.0, NOTHING).radii)) == kept, sight
 
 
 def test_places_where_something_moves_are_not_calm_for_a_while():

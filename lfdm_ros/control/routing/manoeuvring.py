@@ -21,7 +21,7 @@ from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
-from lfdm_ros.control.routing.seen_map import SeenMap
+from lfdm_ros.control.routing.seen_map import RECALL_TIME, SeenMap
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
@@ -34,7 +34,9 @@ NARROW_PACE = 0.5  # of the speed, on ways of the last of these
 MOVING_MARGIN = 0.6  # [m] to keep from what moves
 CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
 WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
-STUCK_TIME = 3.0  # [s] it stands although there is a way
+STUCK_TIME = 3.0  # [s] it stands although there is a way, and by its own plan: an operator may hold it
+STANDING_PEDAL = 0.05  # less is no throttle
+VIEW_AGE = 1.0  # [s] since the last look at the map: what is older is no view
 SETTLE_TIME = 0.5  # [s] for which a way is seen, or none: one scan decides nothing
 MIN_CALM = 4.0  # [m] in reverse before the place where something moves or has just moved, or the whole leg: else it does not set out
 QUIET_DISTANCE = 20.0  # [m] so far from the vehicle nothing moves while it is stuck: else it may be waiting
@@ -165,6 +167,7 @@ class Manoeuvring:
         self._tries, self._nearest, self._returns = 0, math.inf, 0
         self._driven, self._least_length = 0.0, 0.0
         self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
+        self._planned_stand = math.inf
         self._time, self._press, self._failed, self._recalls_until = -math.inf, 0.0, -math.inf, -math.inf
         self._start_room = math.inf  # at the start of the leg, to what stands [m]
         self._begun, self._level = False, 0  # a search, and its place in MARGINS
@@ -193,17 +196,21 @@ class Manoeuvring:
         """Adds to the obstacles those that are out of sight, after the way was blocked: a dead end is not tried twice."""
         return self.map.recall(now, obstacles) if now < self._recalls_until else obstacles
 
-    def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles, steering: float) -> Move | None:
+    def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles, command: tuple[float, float]) -> Move | None:
         """Returns the move to make instead of the plan's; None: drive by the plan.
 
         Args:
-            route: the lattice's, as long as `needs_route`; obstacles: now; steering: in force.
+            route: the lattice's, as long as `needs_route`; obstacles: now; command: steering and pedal, the last.
         """
-        blocked = route.blocked
+        (steering, pedal), blocked = command, route.blocked
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEP_SPEED else math.inf
         self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDSTILL_SPEED else math.inf
+        stands = self._stood_since < math.inf and pedal < STANDING_PEDAL
+        self._planned_stand = min(self._planned_stand, now) if stands else math.inf
         self._open_since = math.inf if blocked or not self.needs_route else min(self._open_since, now)
+        if self._settings.reverse_speed <= 0.0:
+            self._phase = _Phase.DRIVING
         if self._phase is _Phase.DRIVING:
             if not self._is_due(now, pose, goal, blocked, obstacles):
                 return None
@@ -224,10 +231,11 @@ class Manoeuvring:
         """Checks that the vehicle has to look for a way with changes of direction."""
         if not blocked:
             self.why_not = ""
-        if self._settings.reverse_speed <= 0.0 or now - self._failed < RETRY_TIME:
+        # Without a view of what stands about it, it stands.
+        if self._settings.reverse_speed <= 0.0 or now - self._failed < RETRY_TIME or not self._sees(now):
             return False
         near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < QUIET_DISTANCE
-        stuck = now - self._stood_since >= STUCK_TIME and not (near & obstacles.moving).any()
+        stuck = now - self._planned_stand >= STUCK_TIME and not (near & obstacles.moving).any()
         due = stuck or (blocked and now - self._crept_since >= WAIT_TIME - SETTLE_TIME)
         self._due_since = min(self._due_since, now) if due else math.inf
         if now - self._due_since < SETTLE_TIME:
@@ -239,6 +247,9 @@ class Manoeuvring:
             self.why_not = NO_GAIN
             return False
         return True
+
+    def _sees(self, now: float) -> bool:
+        return now - self.map.looked < VIEW_AGE
 
     def _may_return(self, now: float, pose: PlanarState, route: Route) -> bool:
         """Checks that the plan can take over: the lattice sees a way, from a leg forwards with none in reverse after it, and its way is
@@ -253,14 +264,14 @@ class Manoeuvring:
 
     def _look(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
         """Stands and searches; then begins the first leg."""
-        if now - self._stood_since < SETTLE_TIME:
+        if now - self._stood_since < SETTLE_TIME or not self._sees(now):
             return self._halt(steering, "stopping to look for a way")
         if not self._begun and self._tries >= MAX_TRIES:
             self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
             return None
         if not self._begun:
             self._tries += not self._level
-            self._recalls_until = now + RECALL
+            self._recalls_until = now + RECALL_TIME
             seen = self.map.places(now) | self._settings.reverse_unseen
             known = self.map.recall(now, obstacles)
             known = known.where(~known.moving)
@@ -313,6 +324,8 @@ class Manoeuvring:
             leg, aside, turned = self._rest(pose)
         if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
             return self._anew(steering, "it is off its way")
+        if not self._sees(now):
+            return self._halt(steering, "nothing is seen")
         s = self._settings
         pace = (s.reverse_speed if leg.reverse else FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
         checked = leg.s <= CHECKED_LENGTHS * self._search.length
@@ -374,5 +387,3 @@ class Manoeuvring:
     def _reason(self, text: str) -> str:
         return f"the way is blocked, try {max(self._tries, 1)} of {MAX_TRIES}: {text}"
 
-
-RECALL = 180.0  # [s] for which what is out of sight counts on routes after the way was blocked

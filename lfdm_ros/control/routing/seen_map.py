@@ -18,6 +18,7 @@ RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
 # Distance [m] within which a moving thing comes to a place, and time [s] until then: the place does not count any more.
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
 CALM_TIME = 5.0  # [s] since something that moves was near a place: sooner the vehicle does not back there
+SURE_SHARE, SURE_CELLS = 0.9, 25.0  # of the range, and cells, within which what is not seen is not there
 SECTOR_EDGE = 0.15  # [rad] of the sector that may have been out of view at the time of the scan
 FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
 SAME_PLACE = 0.3  # [m] a thing is the same as one that is remembered so near
@@ -106,7 +107,7 @@ class SeenMap:
                          pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
         self._forget_near(now, obstacles.where(moving))
-        still, kept = circles[~moving], self._out_of_view(now, sensor, pose.yaw + middle, half)
+        still, kept = circles[~moving], self._out_of_view(now, sensor, sight, pose.yaw + middle, half)
         # What is kept stays as it was seen in whole: of a surface that leaves the sector ever less is given out.
         apart = np.hypot(still[:, 0, None] - kept[:, 0], still[:, 1, None] - kept[:, 1])
         still = still[~(apart < SAME_PLACE).any(axis=1)]
@@ -139,7 +140,7 @@ class SeenMap:
                 self._came[window][near] = now
                 self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
-    def _out_of_view(self, now: float, sensor: np.ndarray, middle: float, half_sector: float) -> np.ndarray:
+    def _out_of_view(self, now: float, sensor: np.ndarray, sight: float, middle: float, half_sector: float) -> np.ndarray:
         """Returns the remembered things (n, 4) that are not in whole in view now, in a sector about `middle` [rad]."""
         things = self._things[now - self._things[:, 3] < RECALL_TIME]
         if not len(things):
@@ -154,7 +155,9 @@ class SeenMap:
         bearings = np.arctan2(to[:, 1], to[:, 0]) + np.array([-1.0, 0.0, 1.0])[:, None] * half
         off = np.abs(np.remainder(bearings - middle + math.pi, 2.0 * math.pi) - math.pi)
         places = np.floor(bearings * (BEARINGS / (2.0 * math.pi))).astype(int) % BEARINGS
-        in_view = ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0) & (self._nearest[places] >= reach).all(axis=0)
+        # Farther off beams may miss it.
+        nearby = away - things[:, 2] < min(SURE_SHARE * sight, SURE_CELLS * self._cell)
+        in_view = nearby & ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0) & (self._nearest[places] >= reach).all(axis=0)
         return np.asarray(things[~in_view])
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
