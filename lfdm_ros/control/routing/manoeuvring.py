@@ -196,7 +196,8 @@ class Manoeuvring:
         """Adds to the obstacles those that are out of sight, after the way was blocked: a dead end is not tried twice."""
         return self.map.recall(now, obstacles) if now < self._recalls_until else obstacles
 
-    def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles, command: tuple[float, float]) -> Move | None:
+    def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles,
+             command: tuple[float, float]) -> Move | None:
         """Returns the move to make instead of the plan's; None: drive by the plan.
 
         Args:

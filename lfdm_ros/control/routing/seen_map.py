@@ -157,7 +157,8 @@ class SeenMap:
         places = np.floor(bearings * (BEARINGS / (2.0 * math.pi))).astype(int) % BEARINGS
         # Farther off beams may miss it.
         nearby = away - things[:, 2] < min(SURE_SHARE * sight, SURE_CELLS * self._cell)
-        in_view = nearby & ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0) & (self._nearest[places] >= reach).all(axis=0)
+        in_sector = ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0)
+        in_view = nearby & in_sector & (self._nearest[places] >= reach).all(axis=0)
         return np.asarray(things[~in_view])
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
