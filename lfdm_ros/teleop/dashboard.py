@@ -12,7 +12,8 @@ _BAR = 20  # characters on either side of the middle
 # Who drives in each state of shared control, but where they share.
 _DRIVERS = {
     "waiting": "nobody yet", "operator_alone": "you", "autonomy_lost": "you", "state_lost": "you", "autonomy_alone": "autonomy",
-    "operator_lost": "autonomy", "stopping": "nobody, stopping", "emergency_stop": "nobody, emergency stop"}
+    "operator_lost": "autonomy", "stopping": "nobody, stopping", "minimum_risk": "nobody, minimum-risk manoeuvre",
+    "emergency_stop": "nobody, emergency stop"}
 
 
 @dataclass(frozen=True)
