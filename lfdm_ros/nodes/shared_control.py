@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -295,34 +296,34 @@ class SharedControl(Component):
         return response
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.arbiter.release()
-        response.message = "the emergency stop is over" if response.success else "there was no emergency stop"
-        self._warn(response.message)
-        return response
+        return self._respond(response, lambda: (True, "the emergency stop is over")
+                             if self.arbiter.release() else (False, "there was no emergency stop"))
 
     def _on_request_takeover(self, request: RequestTakeover.Request, response: RequestTakeover.Response) -> RequestTakeover.Response:
-        try:
+        def attempt() -> tuple[bool, str]:
             if request.reason.strip():
                 self.arbiter.request_takeover(request.reason, request.lead_time)
-                response.success, response.message = True, f"requested: {request.reason.strip()}"
-            else:
-                response.success = self.arbiter.withdraw_takeover()
-                response.message = "the request is withdrawn" if response.success else "no takeover is requested"
-        except InputError as error:
-            response.success, response.message = False, str(error)
-        self._warn(f"takeover: {response.message}".replace("takeover: takeover: ", "takeover: "))
-        return response
+                return True, f"takeover: requested: {request.reason.strip()}"
+            withdrawn = self.arbiter.withdraw_takeover()
+            return withdrawn, "takeover: the request is withdrawn" if withdrawn else "takeover: none is requested"
+
+        return self._respond(response, attempt)
 
     def _on_acknowledge_takeover(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.arbiter.acknowledge_takeover()
-        response.message = "the operator drives, until ~/hand_back" if response.success else "no takeover is requested"
-        self._warn(response.message)
-        return response
+        return self._respond(response, lambda: (True, "the operator drives, until ~/hand_back")
+                             if self.arbiter.acknowledge_takeover() else (False, "no takeover is requested"))
 
     def _on_hand_back(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
+        def attempt() -> tuple[bool, str]:
             self.arbiter.hand_back()
-            response.success, response.message = True, f"handed back: mode {self.arbiter.mode}"
+            return True, f"handed back: mode {self.arbiter.mode}"
+
+        return self._respond(response, attempt)
+
+    def _respond(self, response: Any, attempt: Callable[[], tuple[bool, str]]) -> Any:
+        """Fills a response with success and message of an attempt, which an InputError ends, and logs the message."""
+        try:
+            response.success, response.message = attempt()
         except InputError as error:
             response.success, response.message = False, str(error)
         self._warn(response.message)

@@ -64,6 +64,11 @@ class Obstacles:
         """Mask of the small things that were hardly seen yet (n,); of none where that is not known."""
         return np.zeros(len(self.radii), bool) if self.new is None else self.new
 
+    def with_standing(self, centres: np.ndarray, radii: np.ndarray) -> Obstacles:
+        """Returns them with further standing circles, centres (m, 2) and radii (m,) [m]; of the rest only place, size and velocity."""
+        return Obstacles(np.concatenate([self.centres, centres]), np.concatenate([self.radii, radii]),
+                         np.concatenate([self.velocities, np.zeros((len(radii), 2))]), self.time)
+
     def hypotheses(self, halting: float, room: float) -> Obstacles:
         """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,
         is there a second time, standing where it is now, new things larger by `room` [m]."""

@@ -190,7 +190,7 @@ class AuthorityArbiter:
 
     def withdraw_takeover(self) -> bool:
         """Ends a request that nobody has acknowledged; False: there is none."""
-        pending = self._takeover_status.state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED) and not self._takeover.taken
+        pending = self._takeover.pending
         if pending:
             self._takeover.end()
         return pending

@@ -345,7 +345,7 @@ class RiskRollouts:
         reference[:, 5:7] = across[0], heading[0]
         reference[:, 8], reference[:, 9] = path.at(stations)[3] * v, heading * LEAD
         ahead = law.curving(path, stations - v * late, v)
-        # What is seen from now on is in the runs; what was seen before is answered until then. The remnant begins where it is now.
+        # The runs have what is seen from now on; what was seen before is answered until then. The remnant begins where it is now.
         steering = matmul(ahead.T, gains[:OPEN])
         count = min(oldest, len(self.times))
         of_seen = np.maximum(answered - np.arange(count)[:, None], 1 - lags) + lags - 1

@@ -55,6 +55,11 @@ class Takeover:
         """True from the acknowledgement until handing back."""
         return self._state is TakeoverState.TAKEN
 
+    @property
+    def pending(self) -> bool:
+        """True while a request waits for the operator, in time or not."""
+        return self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED)
+
     def request(self, now: float, reason: str, lead_time: float, command: StampedCommand | None) -> None:
         """Requests that the operator takes over; of two requests the earlier end counts.
 
@@ -78,15 +83,15 @@ class Takeover:
 
     def acknowledge(self) -> bool:
         """Gives the vehicle to the operator; False: nothing is requested."""
-        requested = self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED)
-        if requested:
+        pending = self.pending
+        if pending:
             self._state = TakeoverState.TAKEN
-        return requested
+        return pending
 
     def update(self, now: float, command: StampedCommand | None) -> TakeoverStatus:
         """Returns the status at `now` [s], by the operator's command, None: there is none."""
         self._since = min(self._since, now)  # the clock went back
-        if self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED):
+        if self.pending:
             if command is not None and self._before is None:
                 self._before = command
             if command is not None and self._before is not None and max(

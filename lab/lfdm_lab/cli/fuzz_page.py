@@ -131,7 +131,7 @@ def _attack_stack(seed: int) -> dict[str, Any]:
         failures += [failure for failure in error.failures if not failure.endswith(error.summary.get("not_driven") or "\0")]
     if ended.is_set():
         listener.join(_JOIN_SECONDS)  # a process that ends while a thread shuts the middleware down is aborted
-    if not ended.is_set():
+    else:
         failures.append(f"the attack has not ended within {_STACK_SECONDS:g} s")
     return _judged(done, watch, failures)
 

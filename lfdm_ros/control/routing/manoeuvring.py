@@ -18,7 +18,7 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
-from lfdm_ros.control.routing.path import STEP, Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.routing.seen_map import RECALL_TIME, SeenMap
@@ -77,7 +77,7 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
         if not part.any():
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
-        # What moves and is nearer already must not come nearer.
+        # A moving thing that is nearer already must not come nearer.
         need = np.minimum(MOVING_MARGIN, np.maximum(distance[0], 0.0)) if part is moving else rooms[:, None]
         met = (distance < need).any(axis=1)
         if met.any():
@@ -88,9 +88,7 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
 def path_of(legs: list[Leg]) -> Path:
     """Returns the places of all legs, one after the other, as a path."""
     x, y, yaw = np.concatenate([leg.poses for leg in legs]).T
-    s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-    even = np.linspace(0.0, s[-1], max(math.ceil(s[-1] / STEP), 2) + 1)
-    return Path.of_samples(even, np.interp(even, s, x), np.interp(even, s, y), np.interp(even, s, yaw), np.zeros(len(even)))
+    return Path.resampled(x, y, yaw, np.zeros(len(x)))
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class SteeredAxles:
         # The leg goes on from its second place: the error is that to its line there, and the bend that a moment ahead.
         c, t = math.cos(yaw[1]), math.sin(yaw[1])
         bends = sign * np.diff(yaw[1:]) / np.maximum(np.diff(leg.s[1:]), 1e-6)
-        ahead = max(abs(pose.vx) * STEERING_TIME, 0.0)
+        ahead = abs(pose.vx) * STEERING_TIME
         bend = float(bends[min(int(np.searchsorted(leg.s[2:], ahead)), len(bends) - 1)])
         along = c * (x[0] - x[1]) + t * (y[0] - y[1])
         here = float(yaw[1]) + bends[0] * along  # the line's direction beside the vehicle, and its place there
@@ -226,7 +224,7 @@ class Manoeuvring:
                 self._phase, self._legs = _Phase.DRIVING, []
                 return None
             return self._drive(now, pose, obstacles, steering, span)
-        return self._look(now, pose, goal, blocked, obstacles, steering)
+        return self._look(now, pose, goal, obstacles, steering)
 
     def _is_due(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles) -> bool:
         """Checks that the vehicle has to look for a way with changes of direction."""
@@ -263,7 +261,7 @@ class Manoeuvring:
         apart = math.hypot(x - float(np.interp(ahead, leg.s, leg.poses[:, 0])), y - float(np.interp(ahead, leg.s, leg.poses[:, 1])))
         return apart < SAME_WAY[1] * self._search.length
 
-    def _look(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles, steering: float) -> Move | None:
+    def _look(self, now: float, pose: PlanarState, goal: Goal, obstacles: Obstacles, steering: float) -> Move | None:
         """Stands and searches; then begins the first leg."""
         if now - self._stood_since < SETTLE_TIME or not self._sees(now):
             return self._halt(steering, "stopping to look for a way")
@@ -343,7 +341,7 @@ class Manoeuvring:
         if free < near.s[-1]:
             free -= END_CLEARANCE
             if free <= 0.0:
-                if now - self._stood_since >= max(WAIT_TIME, SETTLE_TIME):
+                if now - self._stood_since >= WAIT_TIME:
                     return self._anew(steering, "the way is not free")
                 return self._halt(steering, "the way is not free")
         sign = -1.0 if leg.reverse else 1.0

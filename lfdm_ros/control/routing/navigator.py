@@ -263,9 +263,7 @@ class Navigator:
         radius, more = 0.5 * EDGE_SPACING, 0.5 * EDGE_SPACING + self._settings.obstacle_margin
         left, right = (room + more for room in task.reference.room_at(s))
         edges = np.concatenate([np.column_stack([x - e * np.sin(yaw), y + e * np.cos(yaw)]) for e in (left, -right)])
-        count = len(edges)
-        return Obstacles(np.concatenate([known.centres, edges]), np.concatenate([known.radii, np.full(count, radius)]),
-                         np.concatenate([known.velocities, np.zeros((count, 2))]), known.time)
+        return known.with_standing(edges, np.full(len(edges), radius))
 
     def remaining(self, task: Assignment, pose: PlanarState, station: float) -> float:
         """Returns the distance to the goal, or to the end of the path, along which the plan is at `station` [m]."""

@@ -94,6 +94,13 @@ class Path:
         path._take(s, x, y, yaw, curvature)
         return path
 
+    @classmethod
+    def resampled(cls, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> Path:
+        """Makes a path of samples (n,) at any distances, linear between them; nothing is fitted or checked."""
+        s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+        even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
+        return cls.of_samples(even, *(np.interp(even, s, values) for values in (x, y, yaw, curvature)))
+
     def _take(self, s: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> None:
         self.s, self.x, self.y, self.yaw, self.curvature = s, x, y, yaw, curvature
         self.step, self.length = float(s[1] - s[0]), float(s[-1])

@@ -135,7 +135,7 @@ def lead(p: SearchProblem, field: np.ndarray, keys: np.ndarray, items: np.ndarra
     gx, gy = (p.goal_x - p.x0) / cell, (p.goal_y - p.y0) / cell
     count = 0
     if p.inside > 0.0:
-        # What the goal's tolerance takes in.
+        # The places within the goal's tolerance.
         reach = max(p.tolerance / cell, 1.0)
         for i in range(max(0, int(gy - reach)), min(CELLS, int(gy + reach) + 2)):
             for j in range(max(0, int(gx - reach)), min(CELLS, int(gx + reach) + 2)):

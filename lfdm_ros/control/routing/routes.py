@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.bounds import require_array
-from lfdm_ros.control.routing.path import STEP, Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
@@ -101,11 +101,8 @@ class RouteCurve:
     def finished(self, search: Search, kind: str, side: int = 0, goal: tuple[float, float] | None = None) -> Route:
         """Makes the route: even samples, and their free length; see `Route` for the arguments."""
         scene = search.scene
-        s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
-        even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
         turns = 2.0 * np.pi * np.rint((scene.yaw - self.yaw[0]) / (2.0 * np.pi))
-        path = Path.of_samples(even, np.interp(even, s, self.x), np.interp(even, s, self.y), np.interp(even, s, self.yaw + turns),
-                               np.interp(even, s, self.curvature))
+        path = Path.resampled(self.x, self.y, self.yaw + turns, self.curvature)
         # The margin may be cut a little by the smoothing, the vehicle's own width not.
         need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)
         hit = (squared_distances(path.x, path.y, search.pace, scene) < need**2).any(axis=1)

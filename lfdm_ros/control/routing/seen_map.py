@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class SeenMap:
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
         self._forget_near(now, obstacles.where(moving))
         still, kept = circles[~moving], self._out_of_view(now, sensor, sight, pose.yaw + middle, half)
-        # What is kept stays as it was seen in whole: of a surface that leaves the sector ever less is given out.
+        # The kept ones stay as they were seen in whole: of a surface that leaves the sector ever less is given out.
         apart = np.hypot(still[:, 0, None] - kept[:, 0], still[:, 1, None] - kept[:, 1])
         still = still[~(apart < SAME_PLACE).any(axis=1)]
         self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), kept])[:MAX_REMEMBERED]
@@ -166,8 +167,8 @@ class SeenMap:
         known = self._things[self._things[:, 3] < self.looked]
         if not len(known):
             return obstacles
-        return Obstacles(np.concatenate([obstacles.centres, known[:, :2]]), np.concatenate([obstacles.radii, known[:, 2]]),
-                         np.concatenate([obstacles.velocities, np.zeros((len(known), 2))]), obstacles.time if len(obstacles.radii) else now)
+        found = obstacles.with_standing(known[:, :2], known[:, 2])
+        return found if len(obstacles.radii) else replace(found, time=now)
 
     def is_calm(self, now: float, places: np.ndarray) -> np.ndarray:
         """Checks that nothing that moves was near places (n, 2) [m] for a while, or about to come there (n,)."""
