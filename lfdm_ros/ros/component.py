@@ -87,8 +87,6 @@ def _text(value: Any) -> str:
 
 # Hooks that undo a transition that breaks off, by its name.
 _UNDONE_BY = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "deactivate": ("cleanup",), "cleanup": ()}
-# Hooks that end a node, by the state that it is in.
-_RELEASED_BY = {"active": ("deactivate", "cleanup", "end_made"), "inactive": ("cleanup", "end_made")}
 
 
 class Transitions:
@@ -125,15 +123,27 @@ class Transitions:
 
     def release(self) -> None:
         """Stops and cleans up from any state, each step whatever became of the other; safe to call twice."""
-        node = self._node
+        self.stop()
         try:
-            for name in _RELEASED_BY.get(node.state, ()):
-                try:
-                    getattr(node, name)()
-                except Exception as error:
-                    node.catch(name, error)
+            if self._node.state == "inactive":
+                self._attempt("cleanup", "end_made")
         finally:
-            node.state = "finalized"
+            self._node.state = "finalized"
+
+    def stop(self) -> None:
+        """Deactivates an active node, whose publishers stay open; it is inactive then, even if that failed."""
+        if self._node.state == "active":
+            try:
+                self._attempt("deactivate")
+            finally:
+                self._node.state = "inactive"
+
+    def _attempt(self, *names: str) -> None:
+        for name in names:
+            try:
+                getattr(self._node, name)()
+            except Exception as error:
+                self._node.catch(name, error)
 
     def _undo(self, transition: str) -> None:
         """Destroys all entities made since `configure` began: the next one would make them a second time."""
@@ -306,6 +316,10 @@ class Component(LifecycleNode):
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
         return self._transitions.make("shutdown", "finalized", self._transitions.release)
+
+    def stop(self) -> None:
+        """Deactivates the node, if it is active; what it has sent can still be received."""
+        self._transitions.stop()
 
     def release(self) -> None:
         """Stops and cleans up from any state; safe to call twice."""

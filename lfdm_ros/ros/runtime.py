@@ -62,6 +62,7 @@ class Runtime:
         self.reason = ""
         self._failures: list[str] = []
         self._noted: set[str] = set()
+        self._last = last
         self._signals = _signals(self._end, last)
 
     def __enter__(self) -> Runtime:
@@ -72,13 +73,15 @@ class Runtime:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Ends everything, whatever fails on the way: what does is in `failures` then, and raises nothing."""
         self.begin_end()
-        clean = exit_status(self.reason) == 0 and kind is None
+        # A node's own process is signalled at a planned end as well, and only the readers that are left are waited for.
+        complete = (self._last or exit_status(self.reason) == 0) and kind is None
         # Last made, last ended, and what a node has sent is delivered before the next one ends: a recorder made first hears
         # everybody's last word.
         for node in reversed(self.nodes):
             self._attempt(node, "taking what has come", lambda node=node: self._drain(node))  # type: ignore[misc]
-            # An interrupted run is to end soon; one that ended as planned should be complete in everybody's bag.
-            if clean:
+            self._attempt(node, "its stop", node.stop)
+            # An interrupted run of several nodes is to end soon; one that ended as planned should be complete in everybody's bag.
+            if complete:
                 self._attempt(node, "waiting until it is heard", node.wait_until_received)
             self._attempt(node, "its release", node.release)
             self.spin_some(_DRAIN)

@@ -1,6 +1,9 @@
 """What the recorder keeps besides the messages."""
 
 import signal
+import subprocess
+import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from rosbags.interfaces import QosDurability, QosReliability
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from lfdm_ros.bags import open_bag, typestore
+from lfdm_ros.bags import open_bag, read_series, typestore
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes import recorder as recorder_module
 from lfdm_ros.nodes.recorder import Recorder, record_from_cli
@@ -128,3 +131,32 @@ def test_bag_record_tells_what_went_wrong(monkeypatch: Any, tmp_path: Path) -> N
     monkeypatch.setattr(Recorder, "get_topic_names_and_types", fail)
     with pytest.raises(RunError, match=r"recorder: .*: ZeroDivisionError"):
         record_from_cli(Namespace(out=str(tmp_path / "bag"), storage="mcap", topics=None, all=True, duration=0.6))
+
+
+def test_a_recorder_that_is_behind_gets_all_that_a_signalled_node_has_sent(graph: Any, tmp_path: Path) -> None:
+    """A planned end of a stack signals the nodes one by one; the recorder's process has had no processor until just then."""
+    def start(name: str, *parameters: str) -> subprocess.Popen[bytes]:
+        options = [word for parameter in ("autostart:=true", *parameters) for word in ("-p", parameter)]
+        return subprocess.Popen([sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{name}", "--ros-args", *options])
+
+    states = graph.listen("/vehicle/state", "lfdm_ros/msg/VehicleState", qos.STATE)
+    recorder = start("recorder", f"bag:={tmp_path / 'bag'}", "topics:=['/vehicle/state']")
+    simulator = start("vehicle_simulator", "stepping:=free_running")
+    try:
+        graph.wait(lambda: states and graph.node.count_subscribers("/vehicle/state") == 2, "a recorder of the states")
+        recorder.send_signal(signal.SIGSTOP)
+        heard = len(states)
+        graph.wait(lambda: len(states) > heard + 30, "more states")
+        simulator.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGCONT)
+        assert simulator.wait(20.0) == 0
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(20.0) == 0
+    finally:
+        for process in (simulator, recorder):
+            process.kill()
+            process.wait()
+    graph.runtime.spin_some(0.1)
+    recorded, newest = read_series(tmp_path / "bag", "vehicle/state", ["x"]), states[-1].header.stamp
+    assert 1e-9 * recorded.stamp0 + recorded.time[-1] > newest.sec + 1e-9 * newest.nanosec - 1e-3
