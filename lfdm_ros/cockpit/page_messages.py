@@ -63,10 +63,13 @@ def sharing(message: Any) -> bytes:
 
 
 def sharing_text(message: Any) -> dict[str, Any]:
-    """Returns mode, state, reasons, threats by component and probabilities with their 95 % intervals."""
+    """Returns mode, state, reasons, a takeover, threats by component and probabilities with their 95 % intervals."""
     m = message
     return {"mode": m.mode, "state": m.state, "reason": m.reason, "reasons": list(m.reasons), "limits": list(m.active_limits),
             "emergency_stop": m.emergency_stop, "posterior": m.posterior_version,
+            # Bags from before it have none.
+            "takeover": getattr(m, "takeover", "none"), "takeover_reason": getattr(m, "takeover_reason", ""),
+            "takeover_time_left": getattr(m, "takeover_time_left", math.nan),
             "threats": list(zip(m.component_names, m.component_threats)),
             "risks": list(zip(m.probability_names, m.probabilities, m.probabilities_lower, m.probabilities_upper))}
 

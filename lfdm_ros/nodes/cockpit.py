@@ -67,6 +67,7 @@ _MAX_STEPS = 1000  # ticks
 _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
+_TAKEOVER = {"take_over": "shared_control/acknowledge_takeover", "hand_back": "shared_control/hand_back"}
 _CARD = ("calibrate", "cancel", "apply", "rollback")  # requests of its card of a calibration
 # Names of the package that a page may choose, not paths.
 _CHOICES: dict[str, Callable[[Any], bool]] = {
@@ -80,7 +81,7 @@ _OF_LINK = ("jitter", "drop")
 
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("stop", "resume", "reset", *_CARD), lambda value: value is True),
+    **dict.fromkeys(("stop", "resume", "reset", *_TAKEOVER, *_CARD), lambda value: value is True),
     "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
     "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
     "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
@@ -138,6 +139,8 @@ class Cockpit(ManualControl):
         subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
+        calls("shared_control/acknowledge_takeover", Trigger, "the operator takes over"),
+        calls("shared_control/hand_back", Trigger, "its end"),
         calls("recorder/start", Trigger, "a recording"),
         calls("recorder/stop", Trigger, "its end"),
         starts("calibrate", Calibrate, "a calibration from the drive that was recorded"),
@@ -298,6 +301,8 @@ class Cockpit(ManualControl):
             self._call("vehicle_simulator/reset", Reset.Request())
         elif name == "record":
             self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
+        elif name in _TAKEOVER:
+            self._call(_TAKEOVER[name], Trigger.Request())
         elif name in _CARD:
             self._card.act(name)
         elif name == "pause":

@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
 from lfdm_ros.cockpit.seat import Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.msg import DriverCommand, SharedControlStatus, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import Runtime
 
@@ -300,6 +301,41 @@ def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit
     page.tab.select_option("#pace", "1")
     page.wait("body[data-pace='1']")
     assert not page.faults
+
+
+def test_the_page_takes_over_and_hands_back(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
+    status = SharedControlStatus(mode="blend", takeover="requested", takeover_reason="the map ends", takeover_time_left=7.6)
+
+    def become(takeover: str) -> Callable[[Any, Any], Any]:
+        def answer(request: Any, response: Any) -> Any:
+            status.takeover, response.success = takeover, True
+            return response
+        return answer
+
+    with Runtime(domain_id=cockpit.domain) as runtime:
+        node = Node("shared_control", context=runtime.context)
+        node.create_service(Trigger, "shared_control/acknowledge_takeover", become("taken"))
+        node.create_service(Trigger, "shared_control/hand_back", become("none"))
+        publisher = node.create_publisher(SharedControlStatus, "shared_control/status", qos.STATE)
+        runtime.executor.add_node(node)
+
+        def wait(condition: Callable[[], Any]) -> None:
+            end = time.monotonic() + PATIENCE
+            while not condition():
+                assert time.monotonic() < end
+                publisher.publish(status)
+                runtime.spin_some(0.05)
+
+        wait(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
+        wait(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
+        page.tab.keyboard.press("KeyT")
+        wait(lambda: page.tab.inner_text("#takeover") == "hand back (T)")
+        assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
+        page.tab.click("#takeover")
+        wait(lambda: not page.tab.is_visible("#takeover"))
+        assert status.takeover == "none" and not page.faults
+        node.destroy_node()
 
 
 def test_faults_on_purpose_and_another_scenario_are_chosen_on_the_page(open_page: Callable[..., Page], cockpit: Cockpit) -> None:

@@ -16,7 +16,7 @@ import {TeachDialogue} from "./teach.js";
 
 const KEYS = `W or up: throttle; S or down: brake; A, D or left, right: steer
 Space: full brake; Shift: hold the wheel without doing anything
-Q: reverse; P: autonomy alone, and back; R: record
+Q: reverse; P: autonomy alone, and back; T: take over, hand back; R: record
 V or 1 2 3: view; C: camera, larger or smaller; H: this; Esc: STOP, any page may
 Pad: hold a shoulder button; left stick steers, right trigger throttle, left trigger brake
 Wheel, or a pad that you want otherwise: press teach device once
@@ -59,6 +59,7 @@ function onKey(code, input) {
   else if (code === "KeyH") element("help").click();
   else if (code === "KeyR") element("record").click();
   else if (code === "KeyC") element("camera").click();
+  else if (code === "KeyT") element("takeover").click();
   else if (code === "KeyQ") notify(input.toggleReverse());
   else if (code === "KeyP" && model.texts.sharing) link.request("mode", model.texts.sharing.mode === "autonomy" ? "blend" : "autonomy");
   else if (code === "KeyV") choose(VIEWS[(VIEWS.indexOf(element("view").value) + 1) % 3]);
@@ -116,6 +117,7 @@ async function start() {
   element("teach").onclick = () => dialogue.open();
   element("stop").onclick = () => viewLink.request("stop", true);
   element("resume").onclick = () => viewLink.request("resume", true);
+  element("takeover").onclick = event => { viewLink.request(model.texts.sharing.takeover === "taken" ? "hand_back" : "take_over", true); event.target.blur(); };
   element("pause").onclick = () => viewLink.request("pause", !model.texts.simulator?.paused);
   element("latency").onchange = event => { viewLink.request("latency", Number(event.target.value)); event.target.blur(); };
   element("record").onclick = () => viewLink.request("record", !model.texts.recording?.records);

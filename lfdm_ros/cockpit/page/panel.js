@@ -31,6 +31,12 @@ export function driver(model) {
   return simulator?.no_command ? "nobody drives, the vehicle brakes" : "others drive";
 }
 
+/** @returns {string[]} an alarm while the operator is requested to take over */
+function takeoverAlarm(sharing) {
+  if (sharing?.takeover === "requested") return [`TAKE OVER within ${Math.ceil(sharing.takeover_time_left)} s (T): ${sharing.takeover_reason}`];
+  return sharing?.takeover === "expired" ? [`nobody took over (T), the vehicle stops: ${sharing.takeover_reason}`] : [];
+}
+
 export class Panel {
   constructor() {
     this.bars = ["operator", "autonomy", "sent", "k", "threat"].map(name => this.#bar(name));
@@ -89,6 +95,10 @@ export class Panel {
     byId("seat").className = yours ? "yours" : "";
     const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
     byId("resume").hidden = !stopped;
+    const takeover = texts.sharing?.takeover ?? "none", button = byId("takeover");
+    button.hidden = takeover === "none" || Boolean(texts.replay);
+    button.className = takeover;
+    set("takeover", takeover === "taken" ? "hand back (T)" : "TAKE OVER (T)");
     set("pause", texts.simulator?.paused ? "go on" : "pause");
     const mode = /** @type {HTMLSelectElement} */ (byId("mode"));
     mode.disabled = !texts.sharing;
@@ -145,6 +155,7 @@ export class Panel {
   #alarms(texts, loads) {
     const simulator = texts.simulator;
     const alarms = [
+      ...takeoverAlarm(texts.sharing),
       ...(simulator?.collisions ? [`collision with ${simulator.collided_with}${simulator.collisions > 1 ? `, ${simulator.collisions} in all` : ""}`] : []),
       ...WHEELS.filter((_, i) => loads[i] < LIFTED).map(name => `wheel lifted: ${name}`),
       ...(simulator?.not_driven ? [simulator.not_driven] : []),
