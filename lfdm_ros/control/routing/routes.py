@@ -180,8 +180,29 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
+# What drives at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
+# about 1; and more of it does not where it is within so many standard deviations, known to be below a speed [m/s], and so large a share of
+# the speed is along the lane.
+DRIVES, CHANGES_LANES, SIGNIFICANT, UNKNOWN, ALONG = 3.0, 0.5, 3.0, 5.0, 0.9
 STEP_IN = 0.5  # [m] outside of a corridor, from where one step leads into it
 CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
+
+
+def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
+    """Returns them; what drives, and whose velocity across the path is no more than noise, follows it. From afar, where few beams meet its
+    sides, it would otherwise leave the lane, or come into it, in the seconds until it is here."""
+    if obstacles.deviations is None:
+        return obstacles
+    drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
+    course, velocity = path.at(path.project(*obstacles.centres[drives].T)[0])[2], obstacles.velocities[drives]
+    along = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course)
+    across = velocity[:, 1] * np.cos(course) - velocity[:, 0] * np.sin(course)
+    deviation = obstacles.deviations[drives, 1]
+    noise = SIGNIFICANT * np.where(deviation < UNKNOWN, deviation, 0.0)
+    follows = (np.abs(across) < CHANGES_LANES) | (np.abs(across) < noise) & (np.abs(along) > ALONG * np.hypot(*velocity.T))
+    velocities = obstacles.velocities.copy()
+    velocities[drives[follows]] = np.column_stack([along * np.cos(course), along * np.sin(course)])[follows]
+    return replace(obstacles, velocities=velocities)
 
 
 class RelevantObstacles:
@@ -212,6 +233,7 @@ class RelevantObstacles:
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return
+        seen = along_lane(seen, reference.path)
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         left, right = reference.room_at(s)
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)

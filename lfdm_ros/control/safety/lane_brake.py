@@ -34,6 +34,8 @@ NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed and [m]: farther away what onl
 RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
 # A plan leaves the lane where its front is so much farther out than now [m]; how far ahead that counts [s].
 LEAVING, LEAVING_TIME = 0.15, 2.5
+# A stop has to be free for so long, where the vehicle was before, until it gives up its place beside the way [s].
+GOING_BACK = 0.5
 # Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
 MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
 
@@ -70,6 +72,9 @@ class LaneBrake:
     def forget(self) -> None:
         """Forgets the place beside the way."""
         self._beside: Curve | None = None
+        # Where the vehicle was before [m] to the left of the lane's middle, and since when a stop has been free there [s].
+        self._home: float | None = None
+        self._free_since = math.inf
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
         """Checks that something moves, or is near enough to brake for and may."""
@@ -90,31 +95,40 @@ class LaneBrake:
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
         may, vx = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), float(x[self._vx])
-        curve, room = self._in_lane(lane, x)
+        curve, from_middle, room = self._in_lane(lane, x)
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
         gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
         def aside(beside: Curve) -> LaneStop | None:
-            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle).free:
+            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle, reaches=True).free:
                 return None
-            self._beside = beside
+            self._beside, self._home = beside, from_middle if self._home is None else self._home
             return self._along(BESIDE, beside, x, gentle)
 
-        # A place beside the way is kept to until a stop in the lane is free.
-        begun, self._beside = self._beside, None
-        if begun is not None and not after.free and (found := aside(begun)) is not None:
-            return found
+        # A place beside the way is kept to until a stop is free where the vehicle was before: one beside the way is no reason to go back.
+        begun, self._beside, back = self._beside, None, 0.0
+        if self._home is not None:
+            back = self._home - from_middle
+            free = self._stop(curve.shifted(back, 0.0, length), x, in_force, None, ahead, may, margin + RESERVE,
+                              self._settings.sight_braking, STILL_SPEED).free
+            self._free_since = min(self._free_since, ahead) if free else math.inf
+            if ahead - self._free_since > GOING_BACK:
+                self._home = None
+            elif begun is not None and (found := aside(begun)) is not None:
+                return found
+        stays = self._home is not None
         leaves = self._excursion(lane, plan, ahead) > LEAVING
         halts = np.arange(len(may.radii)) >= len(obstacles.radii)
-        if not leaves and (after.free or self._passes(plan, ahead, may.where(may.moving | halts))):
+        if not leaves and (after.free and not stays or self._passes(plan, ahead, may.where(may.moving | halts))):
             return None
         now = self._stop(curve, x, in_force, None, ahead, may, margin)
         if now.free:
             return self._along(IN_LANE, curve, x, self._settings.sight_braking if after.free else math.inf)
         for side in LATERAL_SHIFTS:
-            if side and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
+            further = not stays or side * back <= 0.0
+            if side and further and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
                 return found
         return self._along(IN_LANE, curve, x) if now.speed < after.speed else None
 
@@ -123,22 +137,25 @@ class LaneBrake:
         return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
 
     def _stop(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
-              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED) -> Stop:
-        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle.
-        Other arguments as in `Stops.evaluate`."""
+              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reaches: bool = False
+              ) -> Stop:
+        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle;
+        reaches: nor where it would meet one that stands on the curve itself. Other arguments as in `Stops.evaluate`."""
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         speed = np.hypot(*obstacles.velocities.T)
         fast = obstacles.where(speed > least_speed)
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
+        ends = np.array([poses[-1], curve.places[curve.nearest(*poses[-1, :2]), :3]])[:1 + reaches]
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
-        stands = np.broadcast_to(poses[-1], (len(later), 3))
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
         until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
         # Over so long a time the margin does not grow.
-        distance = self._stops.distances(stands, later, ahead, fast) + self._settings.obstacle_growth * later[:, None]
-        return replace(stop, free=False) if (distance[later[:, None] <= until] <= margin).any() else stop
+        grown = self._settings.obstacle_growth * later[:, None]
+        meets = any((self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown <= margin)[
+            later[:, None] <= until].any() for end in ends)
+        return replace(stop, free=False) if meets else stop
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
         """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""
@@ -150,16 +167,16 @@ class LaneBrake:
         distance = self._stops.distances(np.concatenate([poses, more]), np.concatenate([times, times[-1] + beyond]), ahead, obstacles)
         return bool((distance.min(axis=0) >= np.minimum(PASSING_MARGIN, distance[0] - APPROACH_TOLERANCE)).all())
 
-    def _in_lane(self, lane: DrivenLane, x: np.ndarray) -> tuple[Curve, tuple[float, float]]:
-        """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, and the room for the vehicle's
-        sides to the left and to the right of it [m]."""
+    def _in_lane(self, lane: DrivenLane, x: np.ndarray) -> tuple[Curve, float, tuple[float, float]]:
+        """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, this distance to the left, and
+        the room for the vehicle's sides to the left and to the right of the curve [m]."""
         (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
         left, right = (float(room[0]) - self._stops.outline.half_width - LANE_EDGE for room in lane.room_at(np.array([station])))
         aside = min(max(float(aside), -max(right, 0.0)), max(left, 0.0))
         length = float(x[self._vx]) ** 2 / (2.0 * MIN_FULL_BRAKING) + LANE_MORE
         px, py, course, curvature = lane.path.at(station + SPACING * np.arange(math.ceil(length / SPACING)))
         return Curve(np.column_stack([px - aside * np.sin(course), py + aside * np.cos(course), course,
-                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)])), (left - aside, right + aside)
+                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)])), aside, (left - aside, right + aside)
 
     def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
         """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
