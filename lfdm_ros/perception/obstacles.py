@@ -101,6 +101,7 @@ class TrackerSettings(GroupingSettings):
     horizon: float = setting(250.0, "m", "how far returns count; what lies beyond is as if it were not there", 0.1, 10_000.0)
     static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
     moving_memory: float = setting(1.0, "s", "for how long moving things are kept unseen", 0.0, 1e4)
+    hidden_memory: float = setting(5.0, "s", "the same while something nearer hides them", 0.0, 1e4)
     doubtful_memory: float = setting(0.5, "s", "for how long what is not yet believed is kept unseen", 0.0, 1e4)
     radar_range_sd: float = setting(0.1, "m", "standard deviation of a radar's range", 1e-4, 10.0)
     radar_azimuth_sd: float = setting(0.0052, "rad", "standard deviation of a radar's azimuth", 1e-5, 0.5)
@@ -461,7 +462,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
         (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
-    variance = _position_variance(seen, found)
+    # Of what moves any part may be in view: where it goes out of sight behind something, what is left of it seems to slow down.
+    less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
+    variance = _position_variance(seen, found) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
     for axis, seen_there in ((0, x), (1, y)):
         _measure(t, np.broadcast_to(np.eye(4)[axis, :, None], (4, len(track))), seen_there - t[axis], variance)
@@ -490,7 +493,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     # What moves leaves its place. If something is still seen there, what is followed is something else, or slides along a surface.
     tested = np.flatnonzero(starts)
     if len(tested):
-        there, _ = _evidence(t[_T.ANCHOR_X, tested], t[_T.ANCHOR_Y, tested], 0.6 * t[_T.REACH, tested], scan, sensor,
+        there, *_ = _evidence(t[_T.ANCHOR_X, tested], t[_T.ANCHOR_Y, tested], 0.6 * t[_T.REACH, tested], scan, sensor,
                              (x[tested], y[tested], radius[tested]))
         stayed = tested[there]
         starts[stayed] = False
@@ -542,7 +545,7 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
         return keep
     t = tracks[:, lost]
     moving = t[_T.MOVING] > 0.0
-    hit, through = _evidence(t[_T.CX], t[_T.CY], t[_T.RADIUS], scan, sensor)
+    hit, through, hidden = _evidence(t[_T.CX], t[_T.CY], t[_T.RADIUS], scan, sensor)
     t[_T.FREE] = np.where(through, t[_T.FREE] + 1.0, np.where(hit, 0.0, t[_T.FREE]))
     t[_T.STREAK] = 0.0
     still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
@@ -558,7 +561,7 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
     covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
-    memory = np.where(moving, st.moving_memory, st.static_memory)
+    memory = np.where(moving, np.where(hidden, st.hidden_memory, st.moving_memory), st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
     x, y, cos, sin = vehicle
     behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
@@ -568,8 +571,9 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
 
 
 def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
-              inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Marks the circles x, y, radius (n,) in which beams end, and those behind whose middle parts all beams go on: both (n,).
+              inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Marks the circles x, y, radius (n,) in which beams end, those behind whose middle parts all beams go on, and those before which all
+    beams end: each (n,).
 
     Beams that end in the circles `inner`, x, y and radius (n,) too, do not count as ending.
     """
@@ -603,7 +607,8 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
         with np.errstate(invalid="ignore"):  # inf times 0
             aside = np.hypot(sensor[0] + r * np.cos(direction) - inner[0][:, None], sensor[1] + r * np.sin(direction) - inner[1][:, None])
         hit &= aside > inner[2][:, None] + 0.1
-    return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1)
+    before = valid & (r < along - half_chord - 0.1)
+    return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1), before.any(axis=1) & (before | ~valid).all(axis=1)
 
 
 def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,

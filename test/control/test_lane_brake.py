@@ -1,5 +1,7 @@
 """Braking in the lane before what moves, and staying in the lane where that is enough."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.routing.routes import Reference, along_lane
 from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LaneBrake
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
@@ -120,3 +122,29 @@ def test_a_walker_behind_a_van_is_not_hit():
         run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None))
         assert not run.collisions and run.outside == 0.0 and np.isfinite(run.reached)
         assert run.outcomes[CycleOutcome.BRAKING.name] > 0
+
+
+@pytest.mark.parametrize(("aside", "speed", "own"), [(0.9, 6.2, 9.5), (0.4, 8.3, 10.0), (0.7, 7.6, 9.2), (0.3, 9.4, 10.6)])
+def test_a_car_that_comes_in_the_lane_is_let_by_on_the_verge(aside, speed, own):
+    """The vehicle goes to the verge in time, and does not come back as long as it would be hit there."""
+    path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
+    ahead = 70.0 + speed * 70.0 / own
+    car = Polygon(np.array([(ahead + a, aside + b) for a, b in ((-2.2, -0.9), (2.2, -0.9), (2.2, 0.9), (-2.2, 0.9))]), vx=-speed, name="car")
+    scenario = Scenario("oncoming", Pose(speed=own), None, 40.0, World((car,)), None, path, own, np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]]))
+    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None), patience=12.0)
+    assert not run.collisions and run.outside < 0.05 and np.isfinite(run.reached)
+
+
+def test_what_drives_follows_the_lane_unless_it_clearly_leaves_it():
+    obstacles = seen((60.0, 0.5, 0.9, -8.0, 0.4), (60.0, 0.5, 0.9, -8.0, 1.0), (60.0, 0.5, 0.9, -8.0, 1.4), (30.0, -9.0, 0.9, -0.5, 9.0),
+                     (30.0, -3.0, 0.3, 0.2, 1.4), (30.0, 3.0, 0.5, 0.0, 0.0))
+    deviations = np.array([[0.1, 10.0], [0.1, 10.0], [0.1, 0.6], [0.1, 0.1], [0.1, 0.1], [0.1, 0.0]])
+    followed = along_lane(replace(obstacles, deviations=deviations), PATH)
+    assert followed.velocities == pytest.approx(np.array([[-8.0, 0.0], [-8.0, 1.0], [-8.0, 0.0], *obstacles.velocities[3:]]))
+    assert along_lane(obstacles, PATH) is obstacles  # nobody knows how well
+    s = np.linspace(0.0, 60.0, 121)
+    bend = Path(np.column_stack([40.0 * np.sin(s / 40.0), 40.0 * (1.0 - np.cos(s / 40.0))]))
+    (x,), (y,), (course,), _ = bend.at(np.array([30.0]))
+    along = seen((x, y, 0.9, -8.0 * np.cos(course) + 0.3 * np.sin(course), -8.0 * np.sin(course) - 0.3 * np.cos(course)))
+    followed = along_lane(replace(along, deviations=np.array([[0.1, 1.0]])), bend)
+    assert followed.velocities[0] == pytest.approx([-8.0 * np.cos(course), -8.0 * np.sin(course)], abs=0.02)

@@ -372,13 +372,13 @@ def test_static_thing_behind_the_view_is_kept_for_a_time():
     assert len(history[10].radii) and not len(history[16].radii)
 
 
-def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_for_a_second():
-    hider = box(8.0, 0.0, 0.5, 8.0)
+def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_while_it_is_hidden():
+    hider = box(8.0, 0.0, 0.5, 8.0)  # its shadow ends at y = 10 m, where the moving one would be at scan 47
 
-    def run(thing, hide_at, scans):
-        tracker, result = ObstacleTracker(), []
+    def run(thing, hide_at, scans, settings=None, vanishes=False):
+        tracker, result = ObstacleTracker(settings), []
         for k in range(scans):
-            world = World((thing, hider) if k >= hide_at else (thing,))
+            world = World((thing,) * (k < hide_at or not vanishes) + (hider,) * (k >= hide_at))
             tracker.update(Lidar(world, LidarSettings(), seed=3).scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
             result.append(tracker.obstacles())
         return result
@@ -386,11 +386,28 @@ def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_for_a_second():
     history = run(Circle(20.0, 0.0, 1.0), 10, 60)
     there = [bool(np.any(o.centres[:, 0] > 15.0)) for o in history]
     assert all(there[:49]) and not any(there[52:])
-    history = run(Circle(20.0, -4.0, 1.0, 0.0, 3.0), 15, 40)
-    for k in range(15, 24):
-        far = history[k].centres[:, 0] > 15.0
-        assert history[k].centres[far][0] == pytest.approx([20.0, -4.0 + 0.3 * k], abs=0.7)
-    assert not np.any(history[28].centres[:, 0] > 15.0)
+    walker = Circle(20.0, -4.0, 1.0, 0.0, 3.0)
+    for vanishes in (False, True):
+        history = run(walker, 15, 60, vanishes=vanishes)
+        for k in range(15, 45):
+            far = history[k].centres[:, 0] > 15.0
+            assert history[k].centres[far][0] == pytest.approx([20.0, -4.0 + 0.3 * k], abs=0.7 if k < 24 else 1.2)
+        # It comes out where it should, or is seen not to.
+        assert np.any(history[58].centres[:, 0] > 15.0) != vanishes
+    history = run(walker, 15, 40, TrackerSettings(hidden_memory=1.0))
+    assert np.any(history[23].centres[:, 0] > 15.0) and not np.any(history[28].centres[:, 0] > 15.0)
+
+
+def test_what_goes_out_of_sight_behind_something_does_not_seem_to_slow_down():
+    """A car that crosses at 9 m/s, of which less and less is seen."""
+    house = box(22.0, 0.0, 10.0, 12.0)
+    car = Polygon(np.array([[34.0, -32.2], [36.0, -32.2], [36.0, -27.8], [34.0, -27.8]]), vy=9.0)
+    tracker = ObstacleTracker()
+    for k in range(34):
+        tracker.update(Lidar(World((car, house)), LidarSettings(), seed=1).scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+        found = tracker.obstacles().where(tracker.obstacles().moving)
+        if k >= 20:
+            assert np.abs(found.velocities[:, 1] - 9.0).max() < 1.5 and np.abs(found.centres[:, 1] + 30.0 - 0.9 * k).max() < 3.0, k
 
 
 def test_dropped_when_the_sensor_sees_through_its_place_and_lost_beams_are_no_evidence():

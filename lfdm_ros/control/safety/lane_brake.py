@@ -102,7 +102,7 @@ class LaneBrake:
         gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
         def aside(beside: Curve) -> LaneStop | None:
-            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle, reaches=True).free:
+            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle, reach=length).free:
                 return None
             self._beside, self._home = beside, from_middle if self._home is None else self._home
             return self._along(BESIDE, beside, x, gentle)
@@ -112,7 +112,7 @@ class LaneBrake:
         if self._home is not None:
             back = self._home - from_middle
             free = self._stop(curve.shifted(back, 0.0, length), x, in_force, None, ahead, may, margin + RESERVE,
-                              self._settings.sight_braking, STILL_SPEED).free
+                              self._settings.sight_braking, STILL_SPEED, length).free
             self._free_since = min(self._free_since, ahead) if free else math.inf
             if ahead - self._free_since > GOING_BACK:
                 self._home = None
@@ -130,6 +130,9 @@ class LaneBrake:
             further = not stays or side * back <= 0.0
             if side and further and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
                 return found
+        if stays and begun is not None:  # what comes seems larger for a moment, or is: nowhere else is better
+            self._beside = begun
+            return self._along(BESIDE, begun, x, gentle)
         return self._along(IN_LANE, curve, x) if now.speed < after.speed else None
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
@@ -137,17 +140,17 @@ class LaneBrake:
         return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
 
     def _stop(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
-              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reaches: bool = False
-              ) -> Stop:
+              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reach: float = 0.0) -> Stop:
         """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle;
-        reaches: nor where it would meet one that stands on the curve itself. Other arguments as in `Stops.evaluate`."""
+        reach: nor where it would meet one that stands on the curve so much further on [m]. Other arguments as in `Stops.evaluate`."""
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         speed = np.hypot(*obstacles.velocities.T)
         fast = obstacles.where(speed > least_speed)
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
-        ends = np.array([poses[-1], curve.places[curve.nearest(*poses[-1, :2]), :3]])[:1 + reaches]
+        further = min(curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING), len(curve.places) - 1)
+        ends = np.array([poses[-1], curve.places[further, :3]])[:1 + (reach > 0.0)]
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
         until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
