@@ -129,8 +129,10 @@ def test_a_car_that_comes_in_the_lane_is_let_by_on_the_verge(aside, speed, own):
     """The vehicle goes to the verge in time, and does not come back as long as it would be hit there."""
     path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
     ahead = 70.0 + speed * 70.0 / own
-    car = Polygon(np.array([(ahead + a, aside + b) for a, b in ((-2.2, -0.9), (2.2, -0.9), (2.2, 0.9), (-2.2, 0.9))]), vx=-speed, name="car")
-    scenario = Scenario("oncoming", Pose(speed=own), None, 40.0, World((car,)), None, path, own, np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]]))
+    corners = np.array([[-2.2, -0.9], [2.2, -0.9], [2.2, 0.9], [-2.2, 0.9]]) + [ahead, aside]
+    corridor = np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]])
+    world = World((Polygon(corners, vx=-speed, name="car"),))
+    scenario = Scenario("oncoming", Pose(speed=own), None, 40.0, world, None, path, own, corridor)
     run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None), patience=12.0)
     assert not run.collisions and run.outside < 0.05 and np.isfinite(run.reached)
 

@@ -56,7 +56,7 @@ class Guard:
             until: by time.perf_counter() [s], when to have decided.
         """
         if not len(obstacles.radii):
-            self._curve = None
+            self.forget()
             return True, "", command
         s, at, stops, curve, vx = self._settings, self._at, self.stops, self._leads(plan), float(x[self._place["vx"]])
         walls = None if lane is None else lane.margin

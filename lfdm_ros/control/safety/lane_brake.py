@@ -60,6 +60,17 @@ class LaneStop:
     curve: Curve
 
 
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """A moment of a decision: state (nx,) at the time `ahead` [s], steering and pedal in force, obstacles as they may go on, margin [m]."""
+
+    x: np.ndarray
+    in_force: tuple[float, float]
+    ahead: float
+    obstacles: Obstacles
+    margin: float
+
+
 class LaneBrake:
     """Decides whether braking in the lane is due. Keeps the place beside the way that it has chosen."""
 
@@ -77,14 +88,13 @@ class LaneBrake:
         self._free_since = math.inf
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
-        """Checks that something moves, or is near enough to brake for and may."""
-        if obstacles.moving.any():
-            return True
+        """Checks that something moves, or is near enough to brake for and may; forgets the place beside the way otherwise."""
         may = obstacles.may_move | obstacles.hardly_seen
-        if not may.any():
-            return False
         away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
-        return bool(away.min() < NEAR_TIME * float(x[self._vx]) + NEAR)
+        concerns = bool(obstacles.moving.any() or away.min(initial=math.inf) < NEAR_TIME * float(x[self._vx]) + NEAR)
+        if not concerns:
+            self.forget()
+        return concerns
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, lane: DrivenLane, margin: float) -> LaneStop | None:
@@ -94,55 +104,58 @@ class LaneBrake:
         where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
-        may, vx = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), float(x[self._vx])
+        now = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
         curve, from_middle, room = self._in_lane(lane, x)
+        gently = self._settings.sight_braking
         # With less than full braking, and more room: the last moment is not waited for.
-        after = self._stop(curve, x, in_force, command, ahead, may, margin + RESERVE, self._settings.sight_braking, STILL_SPEED)
-        length = max(SHIFT_TIME_AND_LENGTH[0] * vx, SHIFT_TIME_AND_LENGTH[1])
-        gentle = vx**2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
+        after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
+        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
 
-        def aside(beside: Curve) -> LaneStop | None:
-            if not self._stop(beside, x, in_force, None, ahead, may, margin, gentle, reach=length).free:
+        def beside(way: Curve, *, certain: bool = True) -> LaneStop | None:
+            slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
+            if certain and not self._stop(now, way, max_braking=slowly, reach=length).free:
                 return None
-            self._beside, self._home = beside, from_middle if self._home is None else self._home
-            return self._along(BESIDE, beside, x, gentle)
+            self._beside, self._home = way, from_middle if self._home is None else self._home
+            return self._along(BESIDE, way, x, slowly)
 
         # A place beside the way is kept to until a stop is free where the vehicle was before: one beside the way is no reason to go back.
         begun, self._beside, back = self._beside, None, 0.0
         if self._home is not None:
             back = self._home - from_middle
-            free = self._stop(curve.shifted(back, 0.0, length), x, in_force, None, ahead, may, margin + RESERVE,
-                              self._settings.sight_braking, STILL_SPEED, length).free
+            free = self._stop(now, curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length).free
             self._free_since = min(self._free_since, ahead) if free else math.inf
             if ahead - self._free_since > GOING_BACK:
                 self._home = None
-            elif begun is not None and (found := aside(begun)) is not None:
+            elif begun is not None and (found := beside(begun)) is not None:
                 return found
         stays = self._home is not None
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        halts = np.arange(len(may.radii)) >= len(obstacles.radii)
-        if not leaves and (after.free and not stays or self._passes(plan, ahead, may.where(may.moving | halts))):
+        halts = np.arange(len(now.obstacles.radii)) >= len(obstacles.radii)
+        if not leaves and ((after.free and not stays) or self._passes(plan, ahead, now.obstacles.where(now.obstacles.moving | halts))):
             return None
-        now = self._stop(curve, x, in_force, None, ahead, may, margin)
-        if now.free:
-            return self._along(IN_LANE, curve, x, self._settings.sight_braking if after.free else math.inf)
+        at_once = self._stop(now, curve)
+        if at_once.free:
+            return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
         for side in LATERAL_SHIFTS:
             further = not stays or side * back <= 0.0
-            if side and further and -room[1] < side < room[0] and (found := aside(curve.shifted(side, 0.0, length))) is not None:
+            if side and further and -room[1] < side < room[0] and (found := beside(curve.shifted(side, 0.0, length))) is not None:
                 return found
         if stays and begun is not None:  # what comes seems larger for a moment, or is: nowhere else is better
-            self._beside = begun
-            return self._along(BESIDE, begun, x, gentle)
-        return self._along(IN_LANE, curve, x) if now.speed < after.speed else None
+            return beside(begun, certain=False)
+        return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
         steering, pedal = self._stops.command(curve, x, NOMINAL)
         return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
 
-    def _stop(self, curve: Curve, x: np.ndarray, in_force: tuple[float, float], first: tuple[float, float] | None, ahead: float,
-              obstacles: Obstacles, margin: float, max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reach: float = 0.0) -> Stop:
-        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle;
-        reach: nor where it would meet one that stands on the curve so much further on [m]. Other arguments as in `Stops.evaluate`."""
+    def _stop(self, now: _Moment, curve: Curve, first: tuple[float, float] | None = None, reserve: float = 0.0,
+              max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reach: float = 0.0) -> Stop:
+        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle,
+        nor, if it is to reach so far [m], where it would meet one that stands on the curve so much further on.
+
+        first: a command that comes before, for a period; reserve: more margin [m]; max_braking: deceleration [m/s^2].
+        """
+        x, in_force, ahead, obstacles, margin = now.x, now.in_force, now.ahead, now.obstacles, now.margin + reserve
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         speed = np.hypot(*obstacles.velocities.T)
         fast = obstacles.where(speed > least_speed)
@@ -150,15 +163,16 @@ class LaneBrake:
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
         further = min(curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING), len(curve.places) - 1)
-        ends = np.array([poses[-1], curve.places[further, :3]])[:1 + (reach > 0.0)]
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
         until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
         # Over so long a time the margin does not grow.
         grown = self._settings.obstacle_growth * later[:, None]
-        meets = any((self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown <= margin)[
-            later[:, None] <= until].any() for end in ends)
-        return replace(stop, free=False) if meets else stop
+        for end in (poses[-1], curve.places[further, :3])[:1 + (reach > 0.0)]:
+            distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown
+            if (distance[later[:, None] <= until] <= margin).any():
+                return replace(stop, free=False)
+        return stop
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
         """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""
