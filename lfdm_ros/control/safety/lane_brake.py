@@ -113,8 +113,10 @@ class LaneBrake:
 
         def beside(way: Curve, *, certain: bool = True) -> LaneStop | None:
             slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
-            if certain and not self._stop(now, way, max_braking=slowly, reach=length).free:
-                return None
+            if certain:
+                out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
+                if out.max() > out[0] or not self._stop(now, way, max_braking=slowly, reach=length).free:
+                    return None
             self._beside, self._home = way, from_middle if self._home is None else self._home
             return self._along(BESIDE, way, x, slowly)
 
@@ -198,9 +200,12 @@ class LaneBrake:
     def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
         """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
         soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
-        px, py, yaw = plan.states[soon][:, self._at].T
-        front, half_width = self._stops.outline.front, self._stops.outline.half_width
+        out = self._outside(lane, plan.states[soon][:, self._at])
+        return float(out.max() - out[0])
+
+    def _outside(self, lane: DrivenLane, poses: np.ndarray) -> np.ndarray:
+        """Returns how far the vehicle's front is out of the lane at poses (n, 3): (n,) [m]."""
+        (px, py, yaw), front = poses.T, self._stops.outline.front
         s, aside = lane.path.project(px + front * np.cos(yaw), py + front * np.sin(yaw))
         left, right = lane.room_at(s)
-        out = np.maximum(np.maximum(aside - left, -aside - right) + half_width, 0.0)
-        return float(out.max() - out[0])
+        return np.maximum(np.maximum(aside - left, -aside - right) + self._stops.outline.half_width, 0.0)
