@@ -22,7 +22,7 @@ from lfdm_ros.stacks.remote import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
-_STOP = 30.0  # [s] for a node to end after SIGINT: a recorder writes what it has
+_STOP = 60.0  # [s] for a node to end after SIGINT: a recorder writes what it has
 
 
 def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:

@@ -12,7 +12,7 @@ from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.ros.topics import interface_class
 
-PATIENCE = 20.0  # [s] for anything to happen
+PATIENCE = 240.0  # [s] for anything to happen, on a machine that has other things to do
 
 
 class Graph:

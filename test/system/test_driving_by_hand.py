@@ -25,6 +25,7 @@ from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.stacks.stack import load_stack
 
 PATIENCE = 240.0  # [s] for anything to happen
+BUSY = ("--set", "command_timeout=10.0")  # on a busy machine commands come late, and a run in which they do not act has failed
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -123,7 +124,7 @@ def test_a_vehicle_alone_and_the_terminal_is_as_before(start: Start, terminal: C
     person = terminal()  # first: it waits for the vehicle
     person.wait(lambda: "no state of a vehicle yet" in person.shown and "nobody hears /teleop/command" in person.shown)
     assert person.now[3] != person.before[3]
-    stack = start("up", "teleop", stderr=subprocess.DEVNULL)
+    stack = start("up", "teleop", *BUSY, stderr=subprocess.DEVNULL)
     person.wait(lambda: person.speed > 1.0, keys="w")
     assert "km/h" in person.shown and "nearest obstacle" in person.shown
     person.wait(lambda: re.search(r"steering \S+ left", person.shown) and "drives    you" in person.shown, keys="wa")
@@ -160,7 +161,7 @@ def test_why_commands_are_refused_is_shown(start: Start, terminal: Callable[...,
 
 
 def test_a_joystick_drives(start: Start, terminal: Callable[..., Terminal]) -> None:
-    stack = start("up", "teleop", stderr=subprocess.DEVNULL)
+    stack = start("up", "teleop", *BUSY, stderr=subprocess.DEVNULL)
     person = terminal("--joystick")
     person.wait(lambda: "joystick: nothing yet on joy" in person.shown)
     with Runtime(domain_id=domains.other()) as runtime:

@@ -58,9 +58,9 @@ def test_two_different_vehicles_in_processes_of_their_own(scenario: str, tmp_pat
              "parameters": {"bag": str(tmp_path / name), "use_sim_time": True}},
             {"executable": "input_player", "namespace": name},
             {"executable": "vehicle_simulator", "namespace": name, "remappings": {"/clock": "clock"},
-             "parameters": {"vehicle": vehicle, "speed_factor": 0.0}}]
+             "parameters": {"vehicle": vehicle, "speed_factor": 1.0 if name == "a" else 0.0}}]  # "a" goes on until "b" has ended
     fleet["nodes"][-2]["parameters"] = {"on_finish": "shutdown"}
-    summary = run_processes(prepare_stack(fleet)[0], timeout=60.0)
+    summary = run_processes(prepare_stack(fleet)[0], timeout=300.0)
     assert summary["reason"] == "input_player ended"
     first, second = states(tmp_path / "a"), states(tmp_path / "b")
     assert len(first) > 10 and len(second) == 151 and first[0, 3] == second[0, 3] == 8.0

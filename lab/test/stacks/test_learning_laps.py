@@ -40,7 +40,7 @@ VEHICLE = "hmmwv"
 _NEAR = 6.0  # [m] from the end of the path a lap is over
 _LONGEST = 60.0  # [s] of a lap
 _TOLD = 2.0  # [s] of the wall clock after which a map has come of what the learner has felt
-_PATIENCE = 60.0  # [s] of the wall clock for it to feel a lap
+_PATIENCE = 600.0  # [s] of the wall clock for it to feel a lap
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,7 @@ rclpy.shutdown()
 
 def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
-    status = main(["soak", "--composed", "--duration", "6", "--speed", "1", "--wall", "60", "--bag", str(tmp_path / "bag"),
+    status = main(["soak", "--composed", "--duration", "6", "--speed", "1", "--wall", "600", "--bag", str(tmp_path / "bag"),
                    "--json", str(tmp_path / "soak.json")])
     found = json.loads((tmp_path / "soak.json").read_text())
     assert status == 0 and not found["failures"], found
@@ -88,10 +88,10 @@ def test_a_short_run_of_the_cockpit_with_a_page(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "small.yaml").write_text("""
 nodes:
   - executable: vehicle_simulator
-    parameters: {vehicle: hmmwv, model: eight_dof, scenario: yard}
+    parameters: {vehicle: hmmwv, model: eight_dof, scenario: yard, command_timeout: 10.0}
     remappings: {control/command: teleop/command}
 """)
-    status = main(["soak", "--page", "--stack", str(tmp_path / "small.yaml"), "--duration", "4", "--wall", "60",
+    status = main(["soak", "--page", "--stack", str(tmp_path / "small.yaml"), "--duration", "4", "--wall", "600",
                    "--bag", str(tmp_path / "bag"), "--json", str(tmp_path / "soak.json")])
     found = json.loads((tmp_path / "soak.json").read_text())
     assert status == 0 and not found["failures"], found

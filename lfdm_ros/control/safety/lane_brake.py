@@ -104,46 +104,51 @@ class LaneBrake:
         where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
-        now = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
+        may = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM)
+        moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
+        now = _Moment(x, in_force, ahead, may, margin)
         curve, from_middle, room = self._in_lane(lane, x)
         gently = self._settings.sight_braking
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
 
-        def beside(way: Curve, *, certain: bool = True) -> LaneStop | None:
-            slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
-            if certain:
-                out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
-                if out.max() > out[0] or not self._stop(now, way, max_braking=slowly, reach=length).free:
-                    return None
+        slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
+
+        def free(way: Curve) -> bool:
+            return self._stop(now, way, max_braking=slowly, reach=length).free
+
+        def inside(way: Curve) -> bool:
+            out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
+            return bool(out.max() <= out[0])
+
+        def beside(way: Curve) -> LaneStop:
             self._beside, self._home = way, from_middle if self._home is None else self._home
             return self._along(BESIDE, way, x, slowly)
 
         # A place beside the way is kept to until a stop is free where the vehicle was before: one beside the way is no reason to go back.
-        begun, self._beside, back = self._beside, None, 0.0
-        if self._home is not None:
+        begun, back = self._beside, 0.0
+        if begun is not None and self._home is not None:
             back = self._home - from_middle
-            free = self._stop(now, curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length).free
-            self._free_since = min(self._free_since, ahead) if free else math.inf
-            if ahead - self._free_since > GOING_BACK:
-                self._home = None
-            elif begun is not None and (found := beside(begun)) is not None:
-                return found
-        stays = self._home is not None
+            home = self._stop(replace(now, obstacles=moving), curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length)
+            self._free_since = min(self._free_since, ahead) if home.free else math.inf
+            if ahead - self._free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
+                self._beside = self._home = begun = None
+            elif free(begun):
+                return beside(begun)
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        halts = np.arange(len(now.obstacles.radii)) >= len(obstacles.radii)
-        if not leaves and ((after.free and not stays) or self._passes(plan, ahead, now.obstacles.where(now.obstacles.moving | halts))):
+        if not leaves and ((after.free and begun is None) or self._passes(plan, ahead, moving)):
             return None
         at_once = self._stop(now, curve)
         if at_once.free:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
-        for side in LATERAL_SHIFTS:
-            further = not stays or side * back <= 0.0
-            if side and further and -room[1] < side < room[0] and (found := beside(curve.shifted(side, 0.0, length))) is not None:
-                return found
-        if stays and begun is not None:  # what comes seems larger for a moment, or is: nowhere else is better
-            return beside(begun, certain=False)
+        ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
+                if side and -room[1] < side < room[0] and (begun is None or side * back <= 0.0)]
+        safe = [way for way in ways if free(way)]
+        for way in [*filter(inside, safe), *safe[:begun is None]]:
+            return beside(way)
+        if begun is not None:  # what comes seems larger for a moment, or is: nowhere else is better
+            return beside(begun)
         return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
