@@ -55,7 +55,7 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(time, time_again)
         np.testing.assert_array_equal(values, values_again)
     commands, _, status = (values for _, values in runs[0])
-    assert np.ptp(commands[:, 0]) > 1e-3 and np.isfinite(status[20:]).all() and status[-1, 2] == pytest.approx(0.02)
+    assert np.ptp(commands[:, 0]) > 1e-3 and np.isfinite(status[20:]).all() and status[-1, 2] == pytest.approx(0.01)
 
 
 def test_operator_link_and_controller_share_the_vehicle_of_the_shipped_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
