@@ -154,6 +154,7 @@ _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it th
 # it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH = 0.6, 2.5, 0.2, 0.7
 _NEW_SIGHTINGS = 4.0
+_KNOWN_SPEED_SD = 3.0  # [m/s] of a speed that is known well enough to follow what is hidden
 _APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
 _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
@@ -561,7 +562,10 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
     covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
-    memory = np.where(moving, np.where(hidden, st.hidden_memory, st.moving_memory), st.static_memory)
+    # Only what is known to move, and how, is followed for long; circles of a frame are as it is.
+    follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
+    follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
+    memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
     x, y, cos, sin = vehicle
     behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
