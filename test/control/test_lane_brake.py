@@ -138,10 +138,11 @@ def test_a_car_that_comes_in_the_lane_is_let_by_on_the_verge(aside, speed, own, 
     assert not run.collisions and run.outside < 0.05 and np.isfinite(run.reached)
 
 
-def test_what_drives_follows_the_lane_unless_it_clearly_leaves_it():
+def test_what_comes_follows_the_lane_unless_it_clearly_leaves_it():
     obstacles = seen((60.0, 0.5, 0.9, -8.0, 0.4), (60.0, 0.5, 0.9, -8.0, 1.0), (60.0, 0.5, 0.9, -8.0, 1.4), (30.0, -9.0, 0.9, -0.5, 9.0),
-                     (30.0, -3.0, 0.3, 0.2, 1.4), (30.0, 3.0, 0.5, 0.0, 0.0))
-    deviations = np.array([[0.1, 10.0], [0.1, 10.0], [0.1, 0.6], [0.1, 0.1], [0.1, 0.1], [0.1, 0.0]])
+                     (30.0, -3.0, 0.3, 0.2, 1.4), (30.0, 3.0, 0.5, 0.0, 0.0),
+                     (30.0, 3.5, 0.9, 8.0, -0.4))
+    deviations = np.array([[0.1, 10.0], [0.1, 10.0], [0.1, 0.6], [0.1, 0.1], [0.1, 0.1], [0.1, 0.0], [0.1, 0.1]])
     followed = along_lane(replace(obstacles, deviations=deviations), PATH)
     assert followed.velocities == pytest.approx(np.array([[-8.0, 0.0], [-8.0, 1.0], [-8.0, 0.0], *obstacles.velocities[3:]]))
     assert along_lane(obstacles, PATH) is obstacles  # nobody knows how well

@@ -180,7 +180,7 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-# What drives at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
+# What comes at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
 # about 1; and more of it does not where it is within so many standard deviations, known to be below a speed [m/s], and so large a share of
 # the speed is along the lane.
 DRIVES, CHANGES_LANES, SIGNIFICANT, UNKNOWN, ALONG = 3.0, 0.5, 3.0, 5.0, 0.9
@@ -189,8 +189,9 @@ CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or
 
 
 def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
-    """Returns them; what drives, and whose velocity across the path is no more than noise, follows it. From afar, where few beams meet its
-    sides, it would otherwise leave the lane, or come into it, in the seconds until it is here."""
+    """Returns them; what comes along the path, and whose velocity across it is no more than noise, follows it. From afar, where few beams
+    meet its sides, it would otherwise leave the lane, or come into it, in the seconds until it is here. What goes the same way may be
+    about to change lanes: it keeps its velocity."""
     if obstacles.deviations is None:
         return obstacles
     drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
@@ -199,7 +200,8 @@ def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     across = velocity[:, 1] * np.cos(course) - velocity[:, 0] * np.sin(course)
     deviation = obstacles.deviations[drives, 1]
     noise = SIGNIFICANT * np.where(deviation < UNKNOWN, deviation, 0.0)
-    follows = (np.abs(across) < CHANGES_LANES) | (np.abs(across) < noise) & (np.abs(along) > ALONG * np.hypot(*velocity.T))
+    comes = along < -ALONG * np.hypot(*velocity.T)
+    follows = comes & ((np.abs(across) < CHANGES_LANES) | (np.abs(across) < noise))
     velocities = obstacles.velocities.copy()
     velocities[drives[follows]] = np.column_stack([along * np.cos(course), along * np.sin(course)])[follows]
     return replace(obstacles, velocities=velocities)
