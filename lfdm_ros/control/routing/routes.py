@@ -180,7 +180,7 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-# What comes at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
+# Traffic that comes at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
 # about 1; and more of it does not where it is within so many standard deviations, known to be below a speed [m/s], and so large a share of
 # the speed is along the lane.
 DRIVES, CHANGES_LANES, SIGNIFICANT, UNKNOWN, ALONG = 3.0, 0.5, 3.0, 5.0, 0.9
@@ -190,8 +190,8 @@ CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or
 
 def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     """Returns them; what comes along the path, and whose velocity across it is no more than noise, follows it. From afar, where few beams
-    meet its sides, it would otherwise leave the lane, or come into it, in the seconds until it is here. What goes the same way may be
-    about to change lanes: it keeps its velocity."""
+    meet its sides, it would otherwise leave the lane, or come into it, in the seconds until it is here. Traffic that goes the same way
+    keeps its velocity: it may be about to change lanes."""
     if obstacles.deviations is None:
         return obstacles
     drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
