@@ -180,9 +180,9 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-# Traffic that comes at more than a speed [m/s] follows the lane. Its velocity across counts from another one on [m/s]: cars that change lanes have
-# about 1; and more of it does not where it is within so many standard deviations, known to be below a speed [m/s], and so large a share of
-# the speed is along the lane.
+# Traffic that comes at more than a speed [m/s], with so large a share of it along the lane (the last), follows the lane. Its velocity
+# across counts from another one on [m/s], as cars that change lanes have about 1; more does not count within so many standard
+# deviations, where these are known: below a speed [m/s].
 DRIVES, CHANGES_LANES, SIGNIFICANT, UNKNOWN, ALONG = 3.0, 0.5, 3.0, 5.0, 0.9
 STEP_IN = 0.5  # [m] outside of a corridor, from where one step leads into it
 CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
