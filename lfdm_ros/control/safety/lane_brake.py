@@ -71,6 +71,16 @@ class _Moment:
     margin: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A place beside the way: the curve that leads there, where the vehicle was before [m] to the left of the lane's middle, and since when
+    a stop has been free there [s]."""
+
+    way: Curve
+    before: float
+    free_since: float = math.inf
+
+
 class LaneBrake:
     """Decides whether braking in the lane is due. Keeps the place beside the way that it has chosen."""
 
@@ -82,10 +92,7 @@ class LaneBrake:
 
     def forget(self) -> None:
         """Forgets the place beside the way."""
-        self._beside: Curve | None = None
-        # Where the vehicle was before [m] to the left of the lane's middle, and since when a stop has been free there [s].
-        self._home: float | None = None
-        self._free_since = math.inf
+        self._place: _Place | None = None
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
         """Checks that something moves, or is near enough to brake for and may; forgets the place beside the way otherwise."""
@@ -112,7 +119,6 @@ class LaneBrake:
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
-
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
         def free(way: Curve) -> bool:
@@ -123,32 +129,35 @@ class LaneBrake:
             return bool(out.max() <= out[0])
 
         def beside(way: Curve) -> LaneStop:
-            self._beside, self._home = way, from_middle if self._home is None else self._home
+            self._place = _Place(way, from_middle) if self._place is None else replace(self._place, way=way)
             return self._along(BESIDE, way, x, slowly)
 
         # A place beside the way is kept to until a stop is free where the vehicle was before: one beside the way is no reason to go back.
-        begun, back = self._beside, 0.0
-        if begun is not None and self._home is not None:
-            back = self._home - from_middle
-            home = self._stop(replace(now, obstacles=moving), curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length)
-            self._free_since = min(self._free_since, ahead) if home.free else math.inf
-            if ahead - self._free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
-                self._beside = self._home = begun = None
-            elif free(begun):
-                return beside(begun)
+        back = 0.0
+        if self._place is not None:
+            back = self._place.before - from_middle
+            there = self._stop(replace(now, obstacles=moving), curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length)
+            self._place = replace(self._place, free_since=min(self._place.free_since, ahead) if there.free else math.inf)
+            if ahead - self._place.free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
+                self.forget()
+            elif free(self._place.way):
+                return beside(self._place.way)
+        place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        if not leaves and ((after.free and begun is None) or self._passes(plan, ahead, moving)):
+        if not leaves and ((after.free and place is None) or self._passes(plan, ahead, moving)):
             return None
         at_once = self._stop(now, curve)
         if at_once.free:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
-        ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
-                if side and -room[1] < side < room[0] and (begun is None or side * back <= 0.0)]
-        safe = [way for way in ways if free(way)]
-        for way in [*filter(inside, safe), *safe[:begun is None]]:
-            return beside(way)
-        if begun is not None:  # what comes seems larger for a moment, or is: nowhere else is better
-            return beside(begun)
+        last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
+        for side in LATERAL_SHIFTS:
+            way = curve.shifted(side, 0.0, length)
+            if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0) and free(way):
+                if inside(way):
+                    return beside(way)
+                last = last or way
+        if last is not None:
+            return beside(last)
         return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
