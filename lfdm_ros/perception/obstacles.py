@@ -463,7 +463,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
         (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
-    # Of what moves any part may be in view: where it goes out of sight behind something, what is left of it seems to slow down.
+    # Any part of a moving thing may be in view: where it goes out of sight behind something, the part left seems to slow down.
     less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
     variance = _position_variance(seen, found) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]

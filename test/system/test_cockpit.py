@@ -327,6 +327,9 @@ def test_the_page_takes_over_and_hands_back(open_page: Callable[..., Page], cock
                 publisher.publish(status)
                 runtime.spin_some(0.05)
 
+        page.wait("body[data-frames]")
+        page.tab.keyboard.press("KeyT")  # nothing is requested yet, nor is there shared control
+        assert not page.faults
         wait(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
         wait(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
         page.tab.keyboard.press("KeyT")

@@ -95,8 +95,8 @@ export class Panel {
     byId("seat").className = yours ? "yours" : "";
     const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
     byId("resume").hidden = !stopped;
-    const takeover = texts.sharing?.takeover ?? "none", button = byId("takeover");
-    button.hidden = takeover === "none" || Boolean(texts.replay);
+    const takeover = texts.sharing?.takeover ?? "none", button = /** @type {HTMLButtonElement} */ (byId("takeover"));
+    button.hidden = button.disabled = takeover === "none" || Boolean(texts.replay);
     button.className = takeover;
     set("takeover", takeover === "taken" ? "hand back (T)" : "TAKE OVER (T)");
     set("pause", texts.simulator?.paused ? "go on" : "pause");

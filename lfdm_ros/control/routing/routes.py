@@ -192,9 +192,9 @@ def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     """Returns them; what comes along the path, and whose velocity across it is no more than noise, follows it. From afar, where few beams
     meet its sides, it would otherwise leave the lane, or come into it, in the seconds until it is here. Traffic that goes the same way
     keeps its velocity: it may be about to change lanes."""
-    if obstacles.deviations is None:
-        return obstacles
     drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
+    if obstacles.deviations is None or not len(drives):
+        return obstacles
     course, velocity = path.at(path.project(*obstacles.centres[drives].T)[0])[2], obstacles.velocities[drives]
     along = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course)
     across = velocity[:, 1] * np.cos(course) - velocity[:, 0] * np.sin(course)

@@ -151,8 +151,10 @@ class LaneBrake:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
         last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
         for side in LATERAL_SHIFTS:
+            if not side or not -room[1] < side < room[0] or (place is not None and side * back > 0.0):
+                continue
             way = curve.shifted(side, 0.0, length)
-            if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0) and free(way):
+            if free(way):
                 if inside(way):
                     return beside(way)
                 last = last or way
@@ -178,13 +180,16 @@ class LaneBrake:
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
-        further = min(curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING), len(curve.places) - 1)
+        ends = [poses[-1]]
+        if reach > 0.0:
+            further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
+            ends.append(curve.places[min(further, len(curve.places) - 1), :3])
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
         until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
         # Over so long a time the margin does not grow.
         grown = self._settings.obstacle_growth * later[:, None]
-        for end in (poses[-1], curve.places[further, :3])[:1 + (reach > 0.0)]:
+        for end in ends:
             distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown
             if (distance[later[:, None] <= until] <= margin).any():
                 return replace(stop, free=False)
