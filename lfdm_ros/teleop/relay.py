@@ -1,9 +1,10 @@
 """A node's use of a link: states, scans and images go up, commands come down, free running or in lockstep. Independent of ROS.
 
 Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
-answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, waits until the
-operator has answered that, and gives the command that has come down by then; before the first one, nothing is asked of the vehicle. Delays
-are in simulated time in both cases, and in lockstep a run is the same to the bit.
+answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, one picture at a
+time, each once the operator has answered the one before, and gives the command that has come down by then; before the first one, nothing is
+asked of the vehicle. A simulator whose state is published again gets again the picture that waits, never an older one, which would look
+like a clock set back. Delays are in simulated time in both cases, and in lockstep a run is the same to the bit.
 """
 
 import math
@@ -87,7 +88,7 @@ class Relay:
         self._origin_ns: int | None = None  # of the links' seconds, which a wall clock's would be too many for
         self._first_ns: int | None = None  # of the states
         self._newest_scan_ns: int | None = None
-        # Lockstep: the state that is to be answered, what was passed on for it that has no answer yet.
+        # Lockstep: the state that is to be answered, the pictures that have come up by then and have no answer yet.
         self._state: tuple[int, Any] | None = None
         self._gave_up = False  # on the scan that is due
         self._unanswered: dict[int, list[Out]] = {}
@@ -117,8 +118,7 @@ class Relay:
             return self.poll(now_ns)
         order = self._states.order(stamp_ns)
         if order is StampOrder.REPEATED:  # by a simulator that has not received the answer
-            waiting = [out for outs in self._unanswered.values() for out in outs]
-            return waiting or ([self._answer] if self._answer is not None else [])
+            return self._next() if self._unanswered else [self._answer] if self._answer is not None else []
         if order is StampOrder.SET_BACK:
             self._report(clock_set_back(self.time_ns, stamp_ns))
             scans = [item for item in self._scans if item[0] <= stamp_ns]
@@ -153,13 +153,13 @@ class Relay:
             if command is not None:
                 self.down.send(self._time(now_ns), (stamp_ns, command))
             return self.poll(now_ns)
-        if stamp_ns not in self._unanswered or self._state is None:
+        if self._state is None or stamp_ns != next(iter(self._unanswered), None):
             self.refusals.refuse(COMMAND, f"stamped {1e-9 * stamp_ns:.3f} s, no state of that stamp waits for its answer", STAMP)
             return []
         del self._unanswered[stamp_ns]
         if command is not None:
             self.down.send(self._time(self._state[0]), (self._state[0], command))
-        return [] if self._unanswered else [self._answered()]
+        return self._next()
 
     def poll(self, now_ns: int) -> list[Out]:
         """Returns, free running, the items that have left both links by now."""
@@ -197,7 +197,11 @@ class Relay:
         self._send_up(now_ns, state, now_ns)
         for arrival in self.up.receive(self._time(now_ns)):
             self._unanswered[arrival.item.stamp_ns] = _unpacked(arrival.item)
-        return [out for outs in self._unanswered.values() for out in outs] or [self._answered()]
+        return self._next()
+
+    def _next(self) -> list[Out]:
+        """Returns the first picture that waits for the operator's answer; none waits: the answer to the state."""
+        return next(iter(self._unanswered.values()), None) or [self._answered()]
 
     def _answered(self) -> Out:
         """Returns the command that has come down by the time of the state, as the answer to that."""

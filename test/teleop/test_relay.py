@@ -55,6 +55,18 @@ def test_a_state_published_again_is_passed_on_again_or_answered_again():
     assert relay.up.sent == relay.down.sent == 1
 
 
+def test_pictures_that_come_together_go_out_one_by_one_and_never_backwards():
+    relay = Relay(NetworkLinkSettings(delay=0.02, jitter=0.03), NetworkLinkSettings(), 5, lockstep=True)
+    shown, together = [], 0
+    for k in range(300):
+        outs, pictures = relay.state(10 * k * MS, 10 * k * MS, 0), 0
+        while outs[0].kind == STATE:
+            shown += [outs[0].message, *(out.message for out in relay.state(10 * k * MS, 10 * k * MS, 0))]  # unanswered for too long
+            outs, pictures = relay.command(outs[0].message, "go", 0), pictures + 1
+        together = max(together, pictures)
+    assert together > 2 and shown == sorted(shown) and len(shown) > 500 and relay.refusals.total == 0
+
+
 def test_what_cannot_be_used_is_answered_but_does_not_travel():
     relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(), lockstep=True)
     assert relay.state(0, None, 0) == [Out(COMMAND, None, 0, math.nan)] and relay.up.sent == 0
