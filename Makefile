@@ -72,12 +72,13 @@ check: lint  ## the quick part of it, in about a minute
 	@.ci/sizes
 
 .PHONY: lint
-lint: $(PACKAGE)  ## ruff, mypy, the import direction, docstrings and names
+lint: $(PACKAGE)  ## ruff, mypy, TypeScript, the import direction, docstrings and names
 	@ls $(QUICK) $(DRIVES) $(BATCHES) > /dev/null  # a list that names a file which has moved fails here, not after all tests
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-logo
 	@$(VENV)/bin/python .ci/words
+	@.ci/page/check
 
 .PHONY: install
 install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works

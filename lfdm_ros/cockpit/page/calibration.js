@@ -25,8 +25,8 @@ export class CalibrationCard {
     this.place = place;
     this.opener = opener;
     const part = name => /** @type {any} */ (place.querySelector(`#calibration-${name}`));
-    [this.stage, this.progress, this.survey, this.learned, this.gates, this.comparison, this.force] =
-      ["stage", "progress", "survey", "learned", "gates", "comparison", "force"].map(part);
+    this.stage = part("stage"), this.progress = part("progress"), this.survey = part("survey"), this.learned = part("learned");
+    this.gates = part("gates"), this.comparison = part("comparison"), this.force = part("force");
     /** @type {Record<string, HTMLButtonElement>} */
     this.buttons = Object.fromEntries(["calibrate", "cancel", "apply", "rollback"].map(name => [name, part(name)]));
     for (const [name, button] of Object.entries(this.buttons)) button.onclick = () => { request(name); button.blur(); };
@@ -100,7 +100,8 @@ export class CalibrationCard {
 
 /** Draws the 94 % intervals of prior and posterior on a common axis. */
 function intervals({prior, posterior}) {
-  const canvas = /** @type {HTMLCanvasElement} */ (make("canvas", {width: 440, height: 22})), c = canvas.getContext("2d");
+  const canvas = /** @type {HTMLCanvasElement} */ (make("canvas", {width: 440, height: 22}));
+  const c = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const least = Math.min(prior[0], posterior[0]), most = Math.max(prior[2], posterior[2]);
   const x = value => 4 + (canvas.width - 8) * (value - least) / (most - least || 1);
   for (const [row, [lower, middle, upper], colour] of [[3, prior, PRIOR], [13, posterior, AFTER]]) {

@@ -5,7 +5,7 @@ export class CameraPanel {
   constructor(button) {
     this.button = button;
     this.canvas = /** @type {HTMLCanvasElement} */ (button.querySelector("canvas"));
-    /** @type {Uint8Array | null} */
+    /** @type {Uint8Array<ArrayBuffer> | null} */
     this.shown = null;
     this.busy = false;
     button.onclick = () => {
@@ -16,7 +16,7 @@ export class CameraPanel {
 
   /**
    * Shows a picture once the one before is decoded; of those that come meanwhile the newest.
-   * @param {Uint8Array | null} image JPEG; null: there is none
+   * @param {Uint8Array<ArrayBuffer> | null} image JPEG; null: there is none
    */
   show(image) {
     this.button.hidden = !image;

@@ -2,7 +2,8 @@
 
 const PLACE = {scenario: "scenario_seed", ground: "ground_seed"};  // and the seed of each
 const FAULTS = {withhold_scan: ["autonomy blind", true, false], freeze_state: ["state frozen", true, false], imposed_friction: ["ice", 0.15, 0]};
-const LINK = {jitter: ["jitter, ms", 1000, 2000], drop: ["lost, %", 100, 100]};  // label, of a unit, most
+/** Label, of a unit, most. @type {Record<string, [string, number, number]>} */
+const LINK = {jitter: ["jitter, ms", 1000, 2000], drop: ["lost, %", 100, 100]};
 
 const make = (tag, properties, ...children) => {
   const element = Object.assign(document.createElement(tag), properties);
@@ -51,7 +52,7 @@ export class Choices {
 
   /**
    * Shows the settings that are in force, when they have changed.
-   * @param {{choices: any, settings: any, replay: any}} texts
+   * @param {Record<string, any>} texts of the model
    */
   show({choices, settings, replay}) {
     const key = choices && settings && !replay ? JSON.stringify([choices, settings]) : "";

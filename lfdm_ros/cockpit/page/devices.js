@@ -22,7 +22,8 @@ function isMapping(mapping) {
  * @returns {import("./hands.js").Mapping | null}
  */
 export function taughtMapping(id) {
-  if (taught.has(id)) return taught.get(id);
+  const known = taught.get(id);
+  if (known) return known;
   try {
     const mapping = JSON.parse(localStorage.getItem(key(id)) ?? "null");
     if (!isMapping(mapping)) return null;
@@ -61,5 +62,5 @@ export function keepMapping(id, mapping) {
 
 /** Returns the pads that are connected. @returns {Gamepad[]} */
 export function connectedPads() {
-  return [...(navigator.getGamepads?.() ?? [])].filter(pad => pad?.connected);
+  return /** @type {Gamepad[]} */ ([...(navigator.getGamepads?.() ?? [])].filter(pad => pad?.connected));
 }

@@ -10,7 +10,7 @@ export class GroundMap {
   /** @param {ArrayBuffer} buffer message of kind GROUND or LEARNED, see `ground` of page_messages.py */
   constructor(buffer) {
     const [x, y, spacing, nx, ny, ...scales] = new Float32Array(buffer, HEADER, SCALARS);
-    Object.assign(this, {x, y, spacing, nx, ny});
+    this.x = x, this.y = y, this.spacing = spacing, this.nx = nx, this.ny = ny;
     let at = HEADER + 4 * SCALARS;
     const layers = [0, 1, 2].map(k => {
       const [least, step] = scales.slice(2 * k, 2 * k + 2);
@@ -19,7 +19,7 @@ export class GroundMap {
       at += 2 * nx * ny + (-2 * nx * ny & 3);
       return Float32Array.from(codes, code => code ? least + (code - 1) * step : NaN);
     });
-    [this.heights, this.frictions, this.sds] = layers;
+    this.heights = layers[0], this.frictions = layers[1], this.sds = layers[2];
     /** Friction at the dark end of the ramp. */
     this.top = this.frictions.reduce((top, value) => value > top ? value : top, 1);
   }
@@ -86,6 +86,11 @@ export class GroundLegend {
     this.choice = make("select", {id: "ground-shown", onchange: event => { this.wanted = event.target.value; event.target.blur(); }}, ...["learned", "simulated", "none"].map(
       value => make("option", {value, textContent: value})));
     this.wanted = "learned";
+    /** @type {GroundMap | null} */
+    this.shown = null;
+    /** @type {GroundMap | null} */
+    this.relief = null;
+    this.plain = false;
     this.ramp = make("canvas", {width: 160, height: 12});
     this.marks = make("div", {id: "ground-marks"});
     this.here = make("output", {id: "ground-here"});

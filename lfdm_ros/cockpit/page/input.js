@@ -86,8 +86,8 @@ export class Input {
     const now = performance.now();
     if (!(threat > RUMBLE_THREAT) || now - this.rumbledAt < RUMBLE_PERIOD) return;
     for (const pad of connectedPads()) {
-      const shaken = pad.vibrationActuator?.playEffect?.("dual-rumble",
-        {duration: RUMBLE_DURATION, strongMagnitude: Math.min(threat, 1), weakMagnitude: Math.min(threat, 1)});
+      const shaken = /** @type {Promise<unknown> | undefined} */ (pad.vibrationActuator?.playEffect?.("dual-rumble",
+        {duration: RUMBLE_DURATION, strongMagnitude: Math.min(threat, 1), weakMagnitude: Math.min(threat, 1)}));
       if (shaken) this.rumbledAt = now;
       shaken?.catch?.(() => {});  // a pad that cannot, or that has just gone
     }
@@ -141,8 +141,9 @@ export class Input {
     return pads.map(pad => {
       const mapping = mappingOf(pad);
       if (!mapping) return RELEASED;
-      if (this.pads.get(pad.index)?.mapping !== mapping) this.pads.set(pad.index, new Pad(mapping));
-      return this.pads.get(pad.index).read(pad);
+      const known = this.pads.get(pad.index), reader = known?.mapping === mapping ? known : new Pad(mapping);
+      this.pads.set(pad.index, reader);
+      return reader.read(pad);
     });
   }
 

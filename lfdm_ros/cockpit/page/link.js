@@ -34,11 +34,12 @@ export class ViewLink {
     this.onChange = onChange;
     this.stopWanted = false;
     this.received = this.acknowledged = 0;
-    this.#connect();
+    this.socket = this.#connect();
   }
 
+  /** Returns a new connection. */
   #connect() {
-    const socket = this.socket = new WebSocket(address("view"));
+    const socket = new WebSocket(address("view"));
     socket.binaryType = "arraybuffer";
     this.received = this.acknowledged = 0;
     socket.onopen = () => {
@@ -54,8 +55,9 @@ export class ViewLink {
     };
     socket.onclose = () => {
       this.onChange(false);
-      setTimeout(() => this.#connect(), RETRY);
+      setTimeout(() => { this.socket = this.#connect(); }, RETRY);
     };
+    return socket;
   }
 
   #acknowledge(socket) {
@@ -80,12 +82,14 @@ export class ViewLink {
 export class InputLink {
   constructor() {
     this.number = 0;
-    this.#connect();
+    this.socket = this.#connect();
   }
 
+  /** Returns a new connection. */
   #connect() {
-    this.socket = new WebSocket(address("input"));
-    this.socket.onclose = () => setTimeout(() => this.#connect(), RETRY);
+    const socket = new WebSocket(address("input"));
+    socket.onclose = () => setTimeout(() => { this.socket = this.#connect(); }, RETRY);
+    return socket;
   }
 
   /**

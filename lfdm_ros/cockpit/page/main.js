@@ -104,7 +104,7 @@ async function start() {
     }
   }, open => { trouble = open ? "" : "no connection to the server"; });
   const replay = new ReplayBar(element("replay"), (name, value) => viewLink.request(name, value));
-  const choices = new Choices(document.querySelector("aside"), (name, value) => viewLink.request(name, value));
+  const choices = new Choices(/** @type {HTMLElement} */ (document.querySelector("aside")), (name, value) => viewLink.request(name, value));
   addEventListener("hashchange", () => model.texts.replay && replay.seekAddress());
   addEventListener("keydown", event => {
     const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement;
@@ -137,7 +137,7 @@ async function start() {
     try {
       draw(now);
     } catch (error) {
-      fault = `error of this page: ${error.message}`;
+      fault = `error of this page: ${error instanceof Error ? error.message : error}`;
       element("stale").textContent = fault;
       element("stale").hidden = false;
       data.stale = "true";

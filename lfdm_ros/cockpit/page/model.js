@@ -35,7 +35,7 @@ export class Model {
     this.other = null;  // of a second recording, with stamps of the first
     /** @type {ReturnType<typeof readSharing> | null} */
     this.otherSharing = null;
-    /** @type {Uint8Array | null} */
+    /** @type {Uint8Array<ArrayBuffer> | null} */
     this.image = null;  // of the camera, JPEG
     /** @type {GroundMap | null} */
     this.ground = null;  // as it is simulated

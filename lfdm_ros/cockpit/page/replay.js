@@ -15,6 +15,8 @@ export class ReplayBar {
     this.request = request;
     this.dragging = false;
     this.events = "";
+    /** @type {{time: number, duration: number, playing: boolean, rate: number, loaded: number, name: string} | null} */
+    this.status = null;
     const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
     this.play = make("button", {type: "button", id: "play", onclick: () => request("play", !this.status?.playing)});
     this.rate = make("select", {id: "rate", onchange: () => { request("rate", Number(this.rate.value)); this.rate.blur(); }});
@@ -35,7 +37,7 @@ export class ReplayBar {
 
   /** Puts the moment into the address, to be copied or kept. */
   #linkTo() {
-    history.replaceState(null, "", `${location.pathname}${location.search}#t=${this.status.time.toFixed(2)}`);
+    history.replaceState(null, "", `${location.pathname}${location.search}#t=${(this.status?.time ?? 0).toFixed(2)}`);
   }
 
   /** Goes to the moment that the address names: #t=12.3. */
@@ -86,7 +88,7 @@ export class ReplayBar {
   key(code) {
     const step = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05}[code];
     if (code === "Space") this.play.click();
-    else if (step) this.request("seek", this.status.time + step);
+    else if (step && this.status) this.request("seek", this.status.time + step);
     return code === "Space" || Boolean(step);
   }
 }

@@ -49,6 +49,9 @@ export class Scene {
     this.scene.add(this.ghost);
     this.built = {dimensions: null, world: null, tracked: null, goal: null, surface: null, relief: null};
     this.yaw = this.level = 0;
+    this.body = new THREE.Group();
+    /** @type {{mount: THREE.Group, tyre: THREE.Group, bar: THREE.Mesh<THREE.BoxGeometry, THREE.MeshBasicMaterial>}[]} */
+    this.wheels = [];
   }
 
   /** The ground's texture: tiles of TILE metres, as lines are clipped wrongly by some renderers without a GPU. */
@@ -146,6 +149,7 @@ export class Scene {
     this.yaw += turn * Math.min(1, 4 * dt);
     const direction = view === "driver" ? state.yaw : this.yaw, c = Math.cos(direction), s = Math.sin(direction);
     const here = model.height(state.x, state.y);
+    /** @returns {[number, number, number]} */
     const at = (ahead, height) => [state.x + ahead * c, state.y + ahead * s,
       height + (ahead < 0 ? Math.max(here, model.height(state.x + ahead * c, state.y + ahead * s)) : here)];
     if (view === "bird") {
@@ -184,7 +188,7 @@ export class Scene {
   }
 
   #rebuild(model) {
-    if (this.built.dimensions !== model.dimensions.vehicle || !this.body) this.#buildVehicle(model.dimensions);
+    if (this.built.dimensions !== model.dimensions.vehicle || !this.wheels.length) this.#buildVehicle(model.dimensions);
     if (this.built.surface !== model.surface) this.#buildTerrain(model);
     const fill = (name, source, make) => {
       if (this.built[name] === source) return;

@@ -6,8 +6,9 @@ const WINDOW = 20, PERIOD = 66;  // s; ms between two drawings
 const MAX_SAMPLES = 2500;
 const OPERATOR = "#e69f00", AUTONOMY = "#56b4e9", SENT = "#ffffff", ALARM = "#d55e00";
 
-// ghosts: the same of a second recording.
+/** @typedef {[string, string, number[]]} Line label, colour, dashes */
 const GHOST = [2, 5];
+/** ghosts: the same of a second recording. @type {{title: string, range: [number, number] | null, series: Line[], ghosts: Line[]}[]} */
 const CHARTS = [
   {title: "speed", range: null, series: [["speed", SENT, []]], ghosts: [["ghost", SENT, GHOST]]},
   {title: "steering, + left", range: [-1, 1], series: [["operator", OPERATOR, [6, 4]], ["autonomy", AUTONOMY, [2, 3]], ["sent", SENT, []]],
@@ -17,6 +18,7 @@ const CHARTS = [
 ];
 const BACK = 0.5;  // s by which a sample may be earlier than the last one; else the clock was set back
 
+/** @param {Line} drawn */
 const line = ([label, stroke, dash], more = {}) => ({label, stroke, dash, width: 2, points: {show: false}, ...more});
 
 export class Strips {
@@ -24,6 +26,7 @@ export class Strips {
   constructor(place) {
     this.drawnAt = 0;
     this.charts = CHARTS.map(({title, range, series, ghosts}) => {
+      /** @type {any[]} */
       const data = [[], ...series.map(() => [])];
       const chart = new uPlot({
         title, width: place.clientWidth || 330, height: 120, cursor: {show: false}, legend: {show: series.length > 1, live: false},
@@ -55,7 +58,7 @@ export class Strips {
     const {chart, data, ghosts, own} = this.charts[index];
     if (data.length === 1 + own) {
       for (const series of chart.series.slice(1)) series.spanGaps = true;  // samples of the two alternate
-      if (own === 1) chart.root.querySelector(".u-title").textContent += ", dotted: ghost";  // it has no legend
+      if (own === 1) chart.root.querySelector(".u-title")?.append(", dotted: ghost");  // it has no legend
       for (const ghost of ghosts) {
         data.push(data[0].map(() => null));
         chart.addSeries(line(ghost, {spanGaps: true}));
@@ -79,6 +82,6 @@ export class Strips {
   draw(now) {
     if (now - this.drawnAt < PERIOD) return;
     this.drawnAt = now;
-    for (const {chart, data} of this.charts) chart.setData(data);
+    for (const {chart, data} of this.charts) chart.setData(/** @type {any} */ (data));
   }
 }

@@ -25,11 +25,17 @@ const isAxis = name => name.startsWith("axis");
 
 /** Time for which values stay where they are. */
 class Stillness {
+  constructor() {
+    this.values = /** @type {Map<string, number> | null} */ (null);
+    this.since = NaN;
+    this.moving = "";
+  }
+
   /** Returns it in s, of a map of values by name. */
   seconds(values, now) {
     const before = this.values;
     const moving = [...values.keys()].find(name => !(Math.abs(values.get(name) - (before?.get(name) ?? NaN)) <= STILL));
-    if (moving || before?.size !== values.size) [this.values, this.since, this.moving] = [new Map(values), now, before && moving];
+    if (moving || before?.size !== values.size) [this.values, this.since, this.moving] = [new Map(values), now, before && moving || ""];
     return now - this.since;
   }
 }
@@ -42,6 +48,14 @@ export class Teacher {
     this.rest = new Map();
     /** @type {any} */
     this.mapping = {};
+    this.at = "";
+    this.still = new Stillness();
+    this.steers = "";
+    this.candidate = null;
+    /** The pedal that is pressed. @type {any} */
+    this.press = null;
+    this.before = this.rest;
+    this.ready = new Set();
     this.#begin("rest", new Map());
   }
 
@@ -53,9 +67,8 @@ export class Teacher {
    *   mapping: import("./hands.js").Mapping | null}} error: why the last answer was refused. mapping: once done.
    */
   step(pad, now) {
-    const values = new Map([...[...pad.axes].map((value, k) => [`axis ${k}`, value]),
-      ...[...pad.buttons].map((button, k) => [`button ${k}`, button.value])]
-      .filter(([, value]) => Number.isFinite(value)));
+    const all = [...[...pad.axes].map((value, k) => [`axis ${k}`, value]), ...[...pad.buttons].map((button, k) => [`button ${k}`, button.value])];
+    const values = new Map(/** @type {[string, number][]} */ (all.filter(([, value]) => Number.isFinite(value))));
     this.#widen(values);
     if (this.at === "rest") this.#rest(values, now);
     else if (this.at === "check") this.#check(pad, values, now);
@@ -63,7 +76,7 @@ export class Teacher {
     else if (this.at !== "done") this.#answer(pad, values, now);
     const done = this.at === "done", strongest = this.#strongest(values, () => true);
     return {prompt: done ? "Done." : this.press ? `Now release the ${this.at}.` : PROMPTS[this.at], number: STEPS.indexOf(this.at) + 1,
-      of: STEPS.length, reads: strongest ? `${strongest} reads ${values.get(strongest).toFixed(2)}`
+      of: STEPS.length, reads: strongest ? `${strongest} reads ${(values.get(strongest) ?? 0).toFixed(2)}`
         : this.at === "rest" && this.still.moving ? `${this.still.moving} moves` : "nothing moves",
       done, error: this.error, mapping: done ? this.mapping : null};
   }
@@ -107,7 +120,7 @@ export class Teacher {
   /** Waits until one axis or button is away from its rest and stays. */
   #answer(pad, values, now) {
     for (const [name, value] of values) {
-      const offset = value - this.rest.get(name), before = this.before.get(name) - this.rest.get(name);
+      const rest = this.rest.get(name) ?? NaN, offset = value - rest, before = (this.before.get(name) ?? NaN) - rest;
       if (!this.#isAway(name, values) || Math.sign(offset) !== Math.sign(before)) this.ready.add(name);
     }
     const among = test => this.#strongest(values, name => this.ready.has(name) && test(name));
@@ -121,7 +134,7 @@ export class Teacher {
 
   /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. */
   #take(name, values) {
-    const value = values.get(name), rest = this.rest.get(name), {steering} = this.mapping;
+    const value = values.get(name), rest = this.rest.get(name) ?? NaN, {steering} = this.mapping;
     const again = (error, step = this.at) => this.#begin(step, values, error);
     if (this.at === "left") {
       if (!isAxis(name)) return again(`${name} is no axis: turn the wheel, or push a stick.`);
@@ -173,8 +186,9 @@ export class Teacher {
   #check(pad, values, now) {
     const wrong = ["throttle", "brake"].find(pedal => pressed(this.mapping[pedal], pad) !== 0)
       ?? (this.mapping.hold.some(button => pad.buttons[button]?.pressed) ? "hold" : "");
-    const own = [this.mapping.throttle, this.mapping.brake].map(nameOf).map(name => [name, values.get(name) ?? NaN]);
-    const seconds = this.still.seconds(new Map([...own, ["wrong", wrong ? 1 : 0]]), now);
+    const followed = new Map([["wrong", wrong ? 1 : 0]]);
+    for (const name of [this.mapping.throttle, this.mapping.brake].map(nameOf)) followed.set(name, values.get(name) ?? NaN);
+    const seconds = this.still.seconds(followed, now);
     if (!wrong && seconds >= STAY) this.at = "done";
     else if (wrong && seconds >= PATIENCE) {
       const what = wrong === "hold" ? "The button that is held to drive stays pressed: press another one."
@@ -185,7 +199,7 @@ export class Teacher {
 
   /** Takes the furthest that the wheel has been turned. */
   #widen(values) {
-    const {steering} = this.mapping, value = values.get(this.steers ?? "");
+    const {steering} = this.mapping, value = values.get(this.steers);
     if (!steering || value === undefined) return;
     const toLeft = Math.sign(steering.left - steering.centre);
     if ((value - steering.left) * toLeft > 0) steering.left = value;
@@ -205,12 +219,15 @@ export class TeachDialogue {
     this.input = input;
     this.notify = notify;
     const part = name => /** @type {any} */ (place.querySelector(`#teach-${name}`));
-    [this.title, this.device, this.count, this.prompt, this.reads, this.error, this.forget] =
-      ["title", "device", "count", "prompt", "reads", "error", "forget"].map(part);
+    this.title = part("title"), this.device = part("device"), this.count = part("count"), this.prompt = part("prompt");
+    this.reads = part("reads"), this.error = part("error"), this.forget = part("forget");
+    this.pad = /** @type {Gamepad | undefined} */ (undefined);
+    this.teacher = new Teacher();
     part("cancel").onclick = () => this.close();
     this.cancel = part("cancel");
     this.device.onchange = () => this.#choose(Number(this.device.value));
     this.forget.onclick = () => {
+      if (!this.pad) return;
       keepMapping(this.pad.id, null);
       this.close();
       this.notify(this.pad.mapping === "standard" ? `${this.pad.id}: standard layout again` : "");
