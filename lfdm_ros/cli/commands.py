@@ -67,7 +67,7 @@ COMMANDS = _Commands({
     "predict": "compare a posterior or a vehicle with a recording",
     "sbc": "simulation-based calibration of a recipe: are its posteriors as wide as they say?",
     "up": "run a stack of nodes in one process",
-    "topic": "list the topics of a running graph, show one, measure its rate",
+    "topic": "list the topics of a running graph, show one, measure its rate, serve them to Lichtblick",
     "param": "list, show and set the parameters of running nodes",
     "call": "call a service or an action of a running graph",
     "layouts": "write files for RViz, Lichtblick and PlotJuggler that show a stack",

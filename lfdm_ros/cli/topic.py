@@ -1,4 +1,4 @@
-"""List the topics of a running graph, show the messages of one, or measure its rate.
+"""List the topics of a running graph, show the messages of one, measure its rate, or serve them to Lichtblick or Foxglove.
 
 For machines without `ros2`; where it is installed, `ros2 topic` does the same and more."""
 
@@ -16,7 +16,10 @@ EPILOG = """examples, beside `lfdm up simulator` in another terminal:
   lfdm topic list
   lfdm topic echo /vehicle/state --count 1
   lfdm topic echo /vehicle/state --field velocity.linear.x
-  lfdm topic hz /vehicle/state"""
+  lfdm topic hz /vehicle/state
+  lfdm topic serve                      then in Lichtblick: Open connection, ws://127.0.0.1:8765"""
+
+_LOOK_FOR_TOPICS = 0.1  # [s]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rate.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="end after S seconds (default: at Ctrl-C)")
     for action in (echo, rate):
         action.add_argument("topic")
-    for action in (listed, echo, rate):
+    serve = actions.add_parser("serve", help="let Lichtblick or Foxglove see the graph live, read-only; needs the extra foxglove")
+    serve.add_argument("topics", nargs="*", metavar="TOPIC", help="only these (default: all)")
+    serve.add_argument("--port", type=int, default=8765, help="to listen on; 0: any that is free (default %(default)d)")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s: this machine alone)")
+    for action in (listed, echo, rate, serve):
         action.add_argument("--timeout", type=float, default=5.0, metavar="S",
                             help="timeout of discovery (default %(default)g)")
 
@@ -42,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.inspection import Inspector
 
     with Inspector(args.timeout) as graph:
-        return {"list": _list, "echo": _echo, "hz": _hz}[args.action](args, graph)
+        return {"list": _list, "echo": _echo, "hz": _hz, "serve": _serve}[args.action](args, graph)
 
 
 def _list(args, graph) -> int:
@@ -94,3 +101,17 @@ def _hz(args, graph) -> int:
     if not received:
         raise RunError([f"{args.topic}: nothing in {args.seconds:g} s"], {})
     return 0
+
+
+def _serve(args, graph) -> int:
+    from lfdm_ros.stacks.live_view import LiveView
+
+    view = LiveView(graph.node, [graph.node.resolve_topic_name(topic) for topic in args.topics], args.host, args.port,
+                    lambda text: print(text, file=sys.stderr))
+    print(f"ws://{args.host}:{view.port}, read-only: in Lichtblick or Foxglove \"Open connection\"; Ctrl-C ends it", flush=True)
+    try:
+        while True:
+            view.update()
+            graph.spin(lambda: False, _LOOK_FOR_TOPICS)
+    finally:
+        view.close()
