@@ -10,7 +10,7 @@ from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffer
+from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffers
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import RadarScan, Scan, Sensor
@@ -95,17 +95,13 @@ class Pilot:
         self._applied = StampGate(self._gate.tolerance_ns)  # commands that went to the vehicle
         self._cycles = StampGate(self._gate.tolerance_ns)  # times of cycles
         self._barrier: LockstepBarrier[PilotDecision | None] = LockstepBarrier(self._is_early)
-        self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
-                               tolerance_ns=self._gate.tolerance_ns)
-        self._buffers = [self.scans]
-        if radar is not None:
-            self._buffers.append(ScanBuffer(tracker, self.refusals, lidar_rate=radar.rate, lidar_latency=radar.latency,
-                                            tolerance_ns=self._gate.tolerance_ns, radar=radar.mount, history=self.scans.history))
+        self._sensors = ScanBuffers(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
+        self.scans = self._sensors.lidar
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        for buffer in self._buffers:
-            buffer.forget(keep)
+        self._sensors.forget(keep)
         self._gate.forget()
         self._barrier.forget()
         self._cycles.last_ns = self._applied.last_ns = None
@@ -260,7 +256,7 @@ class Pilot:
 
     def returns(self, stamp_ns: int, scan: RadarScan) -> PilotDecision | None:
         """Takes the radar's returns, of a pilot with a radar; returns the decision for a state that waited for them."""
-        return self._barrier.release() if self._buffers[-1].offer(stamp_ns, scan) else None
+        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
 
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
         """Takes steering, throttle and brake as sent to the vehicle by any source; returns the decision for a state that waited for them.
@@ -280,16 +276,15 @@ class Pilot:
         if self._shared is not None and not self._alone and self._decision is not None and (
                 self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
-        return any(buffer.due(stamp_ns, self._gate.first_ns) for buffer in self._buffers)
+        return bool(self._sensors.due(stamp_ns, self._gate.first_ns))
 
     def give_up_on_scan(self) -> PilotDecision | None:
         """Answers a state that has waited too long without its missing input, and stops waiting for that until it comes again."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
-        for buffer in self._buffers:
-            if buffer.due(stamp_ns, self._gate.first_ns):
-                self._report(buffer.give_up(stamp_ns))
+        for text in self._sensors.give_up(stamp_ns, self._gate.first_ns):
+            self._report(text)
         if self._is_early(stamp_ns):
             self._alone = True
             self._report("what was sent to the vehicle is not told; going on without")
@@ -301,9 +296,8 @@ class Pilot:
 
     def after(self) -> None:
         """Evaluates the scans that have come and polls the controller; to be called when the command is out."""
-        looked = [buffer.look() for buffer in self._buffers]
-        if any(looked) and self.scans.obstacles is not None:
-            self._controller.update_obstacles(self.scans.obstacles)
+        if (obstacles := self._sensors.look()) is not None:
+            self._controller.update_obstacles(obstacles)
         if self._cycles.last_ns is not None:
             self._controller.poll(1e-9 * self._cycles.last_ns)
 

@@ -11,7 +11,7 @@ import numpy as np
 from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule
+from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule, Sensor
 from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
 from lfdm_ros.vehicles import Mount
 
@@ -69,7 +69,7 @@ class PoseHistory:
 class ScanBuffer:
     """Scans of a LIDAR or returns of a radar that were not evaluated yet, and the obstacles seen last.
 
-    history: poses of the vehicle; missing: message on the scan that did not come in time, empty: all came.
+    kind: "scan" or "radar"; history: poses of the vehicle; missing: message on the scan that did not come in time, empty: all came.
     """
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
@@ -83,7 +83,7 @@ class ScanBuffer:
             radar: place of the radar that the scans come from; None: from a LIDAR.
             history: shared with another buffer; None: one of its own.
         """
-        self._tracker, self._refusals, self._radar, self._kind = tracker, refusals, radar, "scan" if radar is None else "radar"
+        self._tracker, self._refusals, self._radar, self.kind = tracker, refusals, radar, "scan" if radar is None else "radar"
         self._gate = StampGate(tolerance_ns)
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self.missing = ""
@@ -120,15 +120,15 @@ class ScanBuffer:
         if order is StampOrder.REPEATED:
             return False  # published again, with its state
         if order is StampOrder.LATE:
-            self._refusals.refuse(self._kind, self._gate.too_late(stamp_ns))
+            self._refusals.refuse(self.kind, self._gate.too_late(stamp_ns))
             return False
         wrong = refusal("stamp", 1e-9 * stamp_ns)
         if wrong is not None:
-            self._refusals.refuse(self._kind, str(wrong), STAMP)
+            self._refusals.refuse(self.kind, str(wrong), STAMP)
             return False
         last = self.history.last_ns
         if last is not None and stamp_ns > last + MAX_AHEAD_NS:
-            self._refusals.refuse(self._kind, f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
+            self._refusals.refuse(self.kind, f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
             return False
         self._gate.last_ns = stamp_ns
         self.missing = ""
@@ -141,7 +141,7 @@ class ScanBuffer:
 
     def give_up(self, now_ns: int) -> str:
         """Stops waiting for scans until one comes; returns a message on the missing one."""
-        self.missing = f"the {self._kind} of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
+        self.missing = f"the {self.kind} of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
         return self.missing
 
     def look(self) -> bool:
@@ -153,10 +153,10 @@ class ScanBuffer:
             del self._scans[place]
             pose = self.history.at(stamp_ns)
             if pose is None:
-                self._refusals.refuse(self._kind, f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
+                self._refusals.refuse(self.kind, f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
                 continue
             if len(scan.ranges) and np.isnan(scan.ranges).all():
-                self._refusals.refuse(self._kind, f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
+                self._refusals.refuse(self.kind, f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
                 continue
             try:
                 if self._radar is None:
@@ -164,7 +164,7 @@ class ScanBuffer:
                 else:
                     self._tracker.add_radar(scan, self._radar, pose, self.history.velocity_at(stamp_ns))
             except InputError as error:
-                self._refusals.refuse(self._kind, error)
+                self._refusals.refuse(self.kind, error)
                 continue
             self.seen_ns, changed = stamp_ns, True
         return changed
@@ -172,3 +172,43 @@ class ScanBuffer:
     def age(self, now_ns: int) -> float:
         """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
         return math.nan if self.seen_ns is None else 1e-9 * (now_ns - self.seen_ns)
+
+
+class ScanBuffers:
+    """The buffers of one tracker: `lidar`, and that of a radar where there is one."""
+
+    def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float, lidar_latency: float, tolerance_ns: int,
+                 radar: Sensor[RadarScan] | None) -> None:
+        """Creates empty buffers; as `ScanBuffer`. radar: of it place, rate and latency count."""
+        self.lidar = ScanBuffer(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, tolerance_ns=tolerance_ns)
+        self._all = [self.lidar]
+        if radar is not None:
+            self._all.append(ScanBuffer(tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns,
+                                        radar=radar.mount, history=self.lidar.history))
+
+    def forget(self, keep: Callable[[int], bool]) -> None:
+        """Discards all but the scans and returns whose stamp `keep` accepts."""
+        for buffer in self._all:
+            buffer.forget(keep)
+
+    def offer_returns(self, stamp_ns: int, scan: RadarScan) -> bool:
+        """Takes returns, where there is a radar; False: refused, or known."""
+        return self._all[-1].offer(stamp_ns, scan)
+
+    def due(self, now_ns: int, first_ns: int | None) -> list[str]:
+        """Returns the kinds that should be here and are not; first_ns: stamp of the first state."""
+        return [buffer.kind for buffer in self._all if buffer.due(now_ns, first_ns)]
+
+    def give_up(self, now_ns: int, first_ns: int | None) -> list[str]:
+        """Stops waiting for those that are due until they come; returns a message on each."""
+        return [buffer.give_up(now_ns) for buffer in self._all if buffer.due(now_ns, first_ns)]
+
+    @property
+    def missing(self) -> list[str]:
+        """Messages on those that did not come in time."""
+        return [buffer.missing for buffer in self._all if buffer.missing]
+
+    def look(self) -> Obstacles | None:
+        """Evaluates all that has come; returns the obstacles, None: nothing new was usable."""
+        looked = [buffer.look() for buffer in self._all]
+        return self.lidar.obstacles if any(looked) else None

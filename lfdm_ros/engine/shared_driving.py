@@ -8,8 +8,8 @@ from dataclasses import replace
 from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffer
-from lfdm_ros.sensors import Scan
+from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffers
+from lfdm_ros.sensors import RadarScan, Scan, Sensor
 from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR
@@ -33,7 +33,7 @@ class SharedPilot:
     """
 
     def __init__(self, arbiter: AuthorityArbiter, tracker: ObstacleSource, *, period: float, lockstep: bool = False,
-                 plan_period: float = 0.0, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
+                 plan_period: float = 0.0, lidar_rate: float = 0.0, lidar_latency: float = 0.0, radar: Sensor[RadarScan] | None = None,
                  report: Callable[[str], None] = lambda text: None) -> None:
         """Creates a pilot without a task.
 
@@ -41,7 +41,7 @@ class SharedPilot:
             period: between two commands where no state comes [s].
             plan_period: in lockstep, between two plans of autonomy [s], the first one stamped as its first command, a plan of no rows where
                 it has none; 0: plans are not waited for.
-            lidar_rate, lidar_latency: as `ScanBuffer`.
+            lidar_rate, lidar_latency, radar: as `ScanBuffers`.
             report: takes notices, each in one line.
         """
         self.arbiter, self._report, self._lockstep = arbiter, report, lockstep
@@ -49,15 +49,16 @@ class SharedPilot:
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
         self._gate, self._decisions = StateGate(lockstep), StampGate()
         self._barrier: LockstepBarrier[SharedDecision | None] = LockstepBarrier(self.awaited)
-        self.scans = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
-                               tolerance_ns=self._gate.tolerance_ns)
+        self._sensors = ScanBuffers(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
+        self.scans = self._sensors.lidar
         self._task = ("path", Task())  # its kind; its frame is compared with that of the first state
         self.resets = 0
         self.missing: dict[str, str] = {}  # lockstep: message on each source that did not answer in time
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        self.scans.forget(keep)
+        self._sensors.forget(keep)
         self._gate.forget()
         self._barrier.forget()
         self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that the arbiter has not got yet
@@ -122,7 +123,7 @@ class SharedPilot:
         if self._gate.admit(stamp_ns, frame, usable) and (foreign := self._gate.foreign(self._task[1].frame)) is not None:
             self.refusals.refuse(self._task[0], foreign)
             self.drive("path", Task())
-        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self.scans.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"], (usable["vx"], usable["vy"], usable["yaw_rate"]))
         # A message stamped far ahead is no answer to this state.
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
@@ -154,7 +155,7 @@ class SharedPilot:
             if period and last is not None and stamp_ns > last:
                 due[PLAN] = last + (stamp_ns - 1 - last) // period * period
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
-        return late + (["scan"] if self.scans.due(stamp_ns, self._gate.first_ns) else [])
+        return late + self._sensors.due(stamp_ns, self._gate.first_ns)
 
     def _decide(self, now_ns: int) -> SharedDecision:
         self._barrier.forget()
@@ -166,6 +167,11 @@ class SharedPilot:
         decision = self.arbiter.decide(1e-9 * now_ns)
         self._decided, self._decisions.last_ns = decision, now_ns
         return decision
+
+    @property
+    def late(self) -> list[str]:
+        """Messages on sources, scans and returns that did not come in time."""
+        return [*self.missing.values(), *self._sensors.missing]
 
     @property
     def waits(self) -> bool:
@@ -192,12 +198,11 @@ class SharedPilot:
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
             return None
-        for name in self.awaited(stamp_ns):
-            text = self.scans.give_up(stamp_ns) if name == "scan" else (
-                f"{name} has not answered the state of {1e-9 * stamp_ns:.3f} s; going on without")
-            self.missing[name] = text
+        for text in self._sensors.give_up(stamp_ns, self._gate.first_ns):
             self._report(text)
-        self.missing.pop("scan", None)  # the scan buffer has it
+        for name in self.awaited(stamp_ns):
+            self.missing[name] = f"{name} has not answered the state of {1e-9 * stamp_ns:.3f} s; going on without"
+            self._report(self.missing[name])
         return self._barrier.release()
 
     def watch(self, now_ns: int) -> SharedDecision | None:
@@ -285,11 +290,14 @@ class SharedPilot:
         """Takes a scan; returns the decision for a state that waited for it."""
         return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
 
+    def returns(self, stamp_ns: int, scan: RadarScan) -> SharedDecision | None:
+        """Takes a radar's returns, as `scan`."""
+        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
+
     def after(self) -> None:
-        """Evaluates the scans that have come; to be called when the command is out."""
-        if self.scans.look():
-            assert self.scans.obstacles is not None
-            self.arbiter.update_obstacles(self.scans.obstacles)
+        """Evaluates the scans and returns that have come; to be called when the command is out."""
+        if (obstacles := self._sensors.look()) is not None:
+            self.arbiter.update_obstacles(obstacles)
 
     def scan_age(self, now_ns: int) -> float:
         """Returns the age of the scan that the obstacles are from [s]; NaN: none."""

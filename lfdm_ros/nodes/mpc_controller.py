@@ -20,15 +20,25 @@ from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import MARKER_RATE, PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
+from lfdm_ros.nodes.piloted import (
+    MARKER_RATE,
+    RADAR,
+    RADAR_TOPIC,
+    SUBSCRIBES_RADAR,
+    PilotedComponent,
+    driving_endpoints,
+    driving_parameters,
+    radar_of,
+    scan_parameters,
+)
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.ros.endpoints import When, given, publishes, subscribes, unless
+from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
 from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
@@ -37,9 +47,7 @@ from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle
 from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import Radar, SensorScene, make_sensors
-from lfdm_ros.simulation.world import World
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _SETTINGS = tuple(SETTINGS.by_field)
@@ -63,16 +71,14 @@ class MpcController(PilotedComponent):
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         *scan_parameters(timeout=1.0),
-        Parameter("radar", "", "topic of a radar_msgs/RadarScan that tells how fast obstacles move, as sensors/NAME of a radar in the "
-                               "vehicle's file, which says where it is; empty: none"),
+        RADAR,
         MARKER_RATE,
         *SETTINGS.parameters, *TRACKER.parameters, *LATTICE.parameters,
     )
     MOVED = MOVED
     ENDPOINTS = (
         *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
-        subscribes("sensors/radar", RadarScan, qos.SENSOR, "how fast obstacles move", in_lockstep=qos.STATE, named_by="radar",
-                   when=unless("radar", "")),
+        SUBSCRIBES_RADAR,
         subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
@@ -115,7 +121,7 @@ class MpcController(PilotedComponent):
         self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
         self._hear(settings.period)
-        self.subscription("sensors/radar", self._on_radar)
+        self.subscription(RADAR_TOPIC, self._on_radar)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
         self.subscription(KNOWN, self._on_known)
@@ -260,18 +266,6 @@ class MpcController(PilotedComponent):
         if not cycle.outcome.planned and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, f"{values['outcome']}: {values['reason']}", values
         return OK, "done" if self.finished else pilot.task.name, values
-
-
-def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
-    """Returns the radar of a vehicle's file by its topic; None for an empty one. Raises InputError: the vehicle has no such radar."""
-    if not topic:
-        return None
-    radars = {name: sensor for name, (_, sensor) in make_sensors(vehicle, SensorScene(World())).items() if isinstance(sensor, Radar)}
-    name = topic.rpartition("/")[2]
-    if name not in radars:
-        raise InputError(f"parameter radar: vehicle '{vehicle.name}' has no radar {quote(name)}"
-                         f"{suggest(name, tuple(radars), 'there are: ')}; add it to the section sensors of its file")
-    return radars[name]
 
 
 def main() -> int:

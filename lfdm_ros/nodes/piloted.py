@@ -9,25 +9,28 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
+from radar_msgs.msg import RadarScan
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Drives, Pilot, PilotDecision, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import Endpoint, given, subscribes
+from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
 from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
+from lfdm_ros.sensors import Radar, SensorScene, make_sensors
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle
 
 # Callbacks that owe the vehicle a command.
@@ -42,6 +45,24 @@ _GOALS, _PATHS, _FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("t
 LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s")
 MARKER_RATE = Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz")
 SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s")
+
+RADAR = Parameter("radar", "", "topic of a radar_msgs/RadarScan that tells how fast obstacles move, as sensors/NAME of a radar in the "
+                               "vehicle's file, which says where it is; empty: none")
+RADAR_TOPIC = "sensors/radar"
+SUBSCRIBES_RADAR = subscribes(RADAR_TOPIC, RadarScan, qos.SENSOR, "how fast obstacles move", in_lockstep=qos.STATE, named_by="radar",
+                              when=unless("radar", ""))
+
+
+def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
+    """Returns the radar of a vehicle's file by its topic; None for an empty one. Raises InputError: the vehicle has no such radar."""
+    if not topic:
+        return None
+    radars = {name: sensor for name, (_, sensor) in make_sensors(vehicle, SensorScene(World())).items() if isinstance(sensor, Radar)}
+    name = topic.rpartition("/")[2]
+    if name not in radars:
+        raise InputError(f"parameter radar: vehicle '{vehicle.name}' has no radar {quote(name)}"
+                         f"{suggest(name, tuple(radars), 'there are: ')}; add it to the section sensors of its file")
+    return radars[name]
 
 
 def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PoseStamped
 from grid_map_msgs.msg import GridMap
+from radar_msgs.msg import RadarScan
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
@@ -25,7 +26,7 @@ from lfdm_ros.models import model_names
 from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, TaskTopics, task_endpoints
+from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, RADAR, RADAR_TOPIC, SUBSCRIBES_RADAR, TaskTopics, radar_of, task_endpoints
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
@@ -36,7 +37,7 @@ from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSC
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
-from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
+from lfdm_ros.ros.plan_messages import path_task, radar_scan_of, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of, sharing_text
@@ -52,7 +53,7 @@ from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
 _OF_STATES = ("on_state",)
-_OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "watch", "watch_answers")
+_OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "on_radar", "watch", "watch_answers")
 _FIELDS = 16  # that the ground may be, where it is not known
 _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
@@ -93,7 +94,7 @@ class SharedControl(Component):
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
         Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
-        MARKER_RATE,
+        RADAR, MARKER_RATE,
         *SHARING.parameters, *TRACKER.parameters,
     )
     ENDPOINTS = (
@@ -101,7 +102,7 @@ class SharedControl(Component):
         subscribes("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "autonomy's plan", in_lockstep=qos.STATE),
-        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
+        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), SUBSCRIBES_RADAR, *task_endpoints(),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
         SUBSCRIBES_KNOWN,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
@@ -132,7 +133,8 @@ class SharedControl(Component):
         self.pilot = SharedPilot(
             self.arbiter, with_ground_filter(tracker, self._on_ground.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
-            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
+            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"),
+            radar=radar_of(plain, self.value("radar")), report=self._warn)
         self.refusals = self.pilot.refusals
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
@@ -145,7 +147,7 @@ class SharedControl(Component):
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                ("posterior", self._on_posterior), (KNOWN, self._on_known)):
+                                (RADAR_TOPIC, self._on_radar), ("posterior", self._on_posterior), (KNOWN, self._on_known)):
             self.subscription(topic, callback)
         self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
@@ -238,6 +240,11 @@ class SharedControl(Component):
         if self.state == "active":
             begin = self._begin()
             self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+
+    def _on_radar(self, message: RadarScan) -> None:
+        if self.state == "active":
+            begin = self._begin()
+            self._publish(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
 
     def _task_of_goal(self, message: PoseStamped) -> Task:
         # To a goal autonomy finds its own way: the path that was driven is over.
@@ -394,7 +401,7 @@ class SharedControl(Component):
                       autonomy_in_mode=self.arbiter.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
-        late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.scans.missing])))
+        late = "; ".join(pilot.late)
         if d.row.alarm or late:
             return WARN, late or f"{d.row.state}: {d.reason}", values
         if not decided:

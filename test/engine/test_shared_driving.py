@@ -12,10 +12,10 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker
-from lfdm_ros.sensors import Lidar, LidarSettings
+from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, SensorScene, VehicleView
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.simulation import Circle, World
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles import Mount, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 MS = 1_000_000
@@ -178,6 +178,24 @@ def test_scans_are_waited_for_and_looked_at_after_the_command():
         assert rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) is not None
         rig.pilot.after()
     assert len(rig.pilot.scans.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)
+
+
+def test_a_radar_s_returns_are_waited_for_too_and_tell_at_once_how_fast_things_move():
+    car = World((Circle(40.0, 2.0, 1.0, vx=-8.0, kind="car"),))
+    radar, lidar = Radar(RadarSettings(), Mount(), SensorScene(car)), Lidar(car)
+    rig = Rig(lidar_rate=10.0, radar=radar)
+    assert rig.tick(0) is None and rig.pilot.awaited(0) == ["scan", "radar"]
+    assert rig.pilot.scan(0, lidar.scan(0.0, 0.0, 0.0, 0.0)) is None
+    assert rig.pilot.returns(0, radar.measure(VehicleView(0.0, 0.0, 0.0, 0.0, outputs={"vx": 10.0}))) is not None
+    rig.pilot.after()
+    seen = rig.pilot.scans.obstacles
+    assert seen.velocities[seen.moving][0, 0] == pytest.approx(-8.0, abs=0.5)
+    rig.tick(100)
+    assert rig.pilot.scan(100 * MS, lidar.scan(0.1, 1.0, 0.0, 0.0)) is None and rig.pilot.give_up() is not None
+    assert rig.pilot.late == [rig.said[-1]] and rig.said[-1].startswith("the radar of 0.100 s")
+    assert rig.tick(200) is None and rig.pilot.awaited(200 * MS) == ["scan"]  # no more, until it comes again
+    rig.pilot.returns(200 * MS, radar.measure(VehicleView(0.2, 2.0, 0.0, 0.0, outputs={"vx": 10.0})))
+    assert rig.pilot.late == []
 
 
 def test_a_clock_or_a_vehicle_that_jumps_begins_anew():

@@ -1,9 +1,9 @@
-"""The radar of the controller's node, by its topic."""
+"""The radar of a node, by its topic."""
 
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.mpc_controller import radar_of
+from lfdm_ros.nodes.piloted import radar_of
 from lfdm_ros.resources import find_config
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.plan_messages import radar_scan_of
