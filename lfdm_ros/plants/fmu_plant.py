@@ -154,7 +154,10 @@ class _Reader:
         self.items, self.where = documents.mapping(dict(items), where, ("fmu",), names(KEYS)), where
         folder = Path(where).parent
         path = folder / documents.text(self.items["fmu"], f"{where}: fmu")
-        self.fmu: Fmu | FmuSystem = read_ssp(path) if path.suffix == ".ssp" else read_fmu(path)
+        try:
+            self.fmu: Fmu | FmuSystem = read_ssp(path) if path.suffix == ".ssp" else read_fmu(path)
+        except InputError as error:
+            raise InputError(str(error) if path == Path(where) else f"{where}: fmu: {error}") from None
         self.constants = read_constants(self._section("constants"), f"{where}: constants")
         self.named: dict[str, tuple[Variable, Scale]] = {}
         for name, value in self._section("variables").items():
@@ -168,6 +171,9 @@ class _Reader:
         section = self.items.get(key)
         if section is not None and not isinstance(section, dict):
             raise InputError(f"{self.where}: {key} must map names to values")
+        for name, value in (section or {}).items():
+            if value is None and str(name).endswith(")"):  # of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}
+                raise InputError(f"{self.where}: {key}: {quote(name)} has no value; within braces an expression with a comma needs quotes")
         return {str(name): value for name, value in (section or {}).items()}
 
     def _scaled(self, name: str, unit: Any, where: str) -> tuple[Variable, Scale]:

@@ -141,7 +141,8 @@ WRONG = {
     "step: 1 ms": ("step: 1 m", "step is '1 m'", "time"),
     "timeout: 20.0 s": ("timeout: -1", "timeout is -1; give more than 0", ""),
     "where(throttle > 0, throttle, 0)": ("unwrap(throttle)", "unwrap is of whole recordings", "inputs.Pedals[1]"),
-    "fmu: foreign.fmu": ("fmu: foreing.fmu", "foreing.fmu: No such file", ""),
+    "fmu: foreign.fmu": ("fmu: foreing.fmu", "foreing.fmu: No such file", "plant.yaml: fmu: "),
+    "ax: Ax,": ("ax: min(Ax, Ay),", "has no value; within braces an expression with a comma needs quotes", "outputs"),
     "constants:": ("constant:", "unknown key 'constant' (did you mean 'constants'?)", ""),
     "brake\n": ("__import__('os')\n", "no function", "inputs.Pedals[2]"),
 }
