@@ -111,6 +111,12 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(partial, dpi=DPI, format=suffix[1:], metadata=_METADATA[suffix])
 
 
+def save_pictures(figure: Figure, stem: Path) -> None:
+    """Writes a figure as STEM.png, for the screen, and as STEM.svg, for print; as `save_figure`."""
+    for suffix in (".png", ".svg"):
+        save_figure(figure, stem.with_name(stem.name + suffix))
+
+
 def save_png(figure: Figure, path: Path) -> None:
     """Writes a PNG of few colours, a third of the size. Raises InputError where it cannot be written."""
     from PIL import Image

@@ -553,7 +553,7 @@ class StudyProgress:
 
 def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
           progress: Callable[[StudyProgress], None] | None = None) -> dict[str, Any]:
-    """Runs the replications of each design and writes results.json and sbc_STAGE.png to `out`.
+    """Runs the replications of each design and writes results.json and sbc_STAGE.png and .svg to `out`.
 
     Blocks that an earlier study with the same settings finished are taken from `out`, so more replications can be added.
 
@@ -599,9 +599,9 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
 
 
 def _draw(directory: Path, design: StudyDesign, found: Replications) -> None:
-    from lfdm_ros.reports import save_figure
+    from lfdm_ros.reports import save_pictures
 
-    save_figure(plot(found, design.title), directory / f"sbc_{design.name}.png")
+    save_pictures(plot(found, design.title), directory / f"sbc_{design.name}")
 
 
 def _block(design: StudyDesign, replications: range) -> Replications:

@@ -192,4 +192,4 @@ def _print_table(outcome: dict[str, Any], out: Path) -> None:
             print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}  "
                   f"{row['coverage_90']:7.3f}"
                   + ("" if row["passes"] else "   FAILS"))
-    print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png" for name in outcome["stages"]))
+    print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png and .svg" for name in outcome["stages"]))

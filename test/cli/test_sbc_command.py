@@ -35,7 +35,7 @@ def test_a_study_drives_its_own_recordings_and_writes_what_it_found(recipe: str,
     results = json.loads((out / "results.json").read_text())
     assert (results["sampler"], results["likelihood"], results["seed"]) == ("smc", "gaussian", 1)
     assert set(results["stages"]["rolling"]["unknowns"]) == {"rolling_resistance", "sigma.vx"}
-    assert (out / "sbc_rolling.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "sbc_rolling.png").read_bytes().startswith(b"\x89PNG") and b"<svg" in (out / "sbc_rolling.svg").read_bytes()
     # Again: the recording and the replications that are there are taken.
     evaluations = results["stages"]["rolling"]["evaluations"]
     assert main(["sbc", recipe, "--seeds", "30", "--draws", "20", "--out", str(out)]) == 0

@@ -129,7 +129,7 @@ def _run_variants(args: argparse.Namespace) -> int:
     print(f"{outcome['recipe']}, sampler {outcome['sampler']}, {outcome['calibrations']} calibrations of {outcome['chains']} x "
           f"{outcome['draws']} draws\n")
     show(outcome)
-    print(f"\nwrote {args.out}: results.json, {args.study}.png")
+    print(f"\nwrote {args.out}: results.json, {args.study}.png and .svg")
     return 1 if any(row.get("apart") for row in outcome["unknowns"].values()) else 0
 
 

@@ -55,12 +55,13 @@ def run_control_study(args: argparse.Namespace) -> int:
     if args.out is not None:
         write_text(args.out / "results.json", json.dumps(outcome) + "\n")
         write_text(args.out / "table.md", text + "\n")
-        from lfdm_ros.reports import save_png
+        from lfdm_ros.reports import save_figure, save_png
 
         for name, draw in figures.items():
             figure = draw()
             if figure is not None:
                 save_png(figure, args.out / f"{name}.png")
+                save_figure(figure, args.out / f"{name}.svg")
     print(json.dumps(outcome) if args.json else text)
     if interrupted:
         raise KeyboardInterrupt

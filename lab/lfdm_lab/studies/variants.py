@@ -336,9 +336,9 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess(found))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            from lfdm_ros.reports import save_figure
+            from lfdm_ros.reports import save_pictures
 
-            save_figure(plot(outcome), directory / f"{study}.png")
+            save_pictures(plot(outcome), directory / study)
 
     try:
         kept.mkdir(parents=True, exist_ok=True)
