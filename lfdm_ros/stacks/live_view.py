@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rclpy.node import Node
@@ -68,29 +68,40 @@ class LiveView:
             self._simulated = simulated
         for topic, types in self._node.get_topic_names_and_types():
             if topic not in self._channels and is_wanted(topic, self._topics, ()):
-                self._channels[topic] = self._channel(topic, types[0])
+                self._channels[topic] = self._channel(topic, types)
         # Subscribed anew for each viewer: a topic that is latched gives its message only to a new subscription.
         anew = {self._viewed.popleft() for _ in range(len(self._viewed))}
-        for topic, channel in self._channels.items():
+        for topic, channel in list(self._channels.items()):
             looked_at = channel is not None and channel.has_sinks()
             if topic in self._subscriptions and (topic in anew or not looked_at):
                 self._node.destroy_subscription(self._subscriptions.pop(topic))
-            published = find_topic(self._node, topic) if looked_at and topic not in self._subscriptions else None
-            if published is not None:
-                self._subscriptions[topic] = published.subscribe(self._node, self._sender(channel), depth=_DEPTH, raw=True)
+            if looked_at and topic not in self._subscriptions:
+                self._subscribe(topic, channel)
         self._server.broadcast_time(self._now())
 
     def close(self) -> None:
         """Ends the server; its viewers are disconnected."""
         self._server.stop()
 
-    def _channel(self, topic: str, type_name: str) -> Any:
-        """Returns a channel; None: the type of its messages is not known here."""
+    def _subscribe(self, topic: str, channel: Any) -> None:
         try:
-            require_type(type_name)
+            published = find_topic(self._node, topic)
+            if published is not None:
+                self._subscriptions[topic] = published.subscribe(self._node, self._sender(channel), depth=_DEPTH, raw=True)
+        except InputError as error:
+            self._report(f"{topic} is not shown: {error}")
+            self._channels[topic] = None
+
+    def _channel(self, topic: str, types: Sequence[str]) -> Any:
+        """Returns a channel; None: the type of its messages is not known here, or there are several."""
+        try:
+            if len(types) > 1:
+                raise InputError(f"has several types: {', '.join(types)}")
+            require_type(types[0])
         except InputError as error:
             self._report(f"{topic} is not shown: {error}")
             return None
+        [type_name] = types
         text, _ = typestore().generate_msgdef(type_name, ros_version=2)
         return self._sdk.Channel(topic, message_encoding="cdr", context=self._context,
                                  schema=self._sdk.Schema(name=type_name, encoding="ros2msg", data=text.encode()))

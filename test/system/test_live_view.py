@@ -62,15 +62,16 @@ def served(graph: Any) -> Iterator[Any]:
     node = Node("viewer", context=graph.runtime.context)
     graph.runtime.executor.add_node(node)
     graph.wait(lambda: node.count_publishers("/clock") and node.count_publishers("/said/once"))
-    view = LiveView(node, ["/said/once", "/clock"], "127.0.0.1", 0, lambda line: None)
-    yield graph, view, clock
+    said: list[str] = []
+    view = LiveView(node, ["/said/once", "/clock", "/torn", "/strange"], "127.0.0.1", 0, said.append)
+    yield graph, view, clock, said
     view.close()
     graph.runtime.executor.remove_node(node)
     node.destroy_node()
 
 
 def test_every_viewer_gets_what_is_said_once_and_what_goes_on(served: Any) -> None:
-    graph, view, clock = served
+    graph, view, clock, _ = served
     for _ in range(2):  # the second comes when all is subscribed already, or just let go of
         results: list[dict[str, Any]] = []
         viewer = threading.Thread(target=lambda into=results: into.append(look(view.port, 2)))
@@ -92,13 +93,22 @@ def test_every_viewer_gets_what_is_said_once_and_what_goes_on(served: Any) -> No
 
 
 def test_one_that_is_not_looked_at_costs_nothing(served: Any) -> None:
-    graph, view, _ = served
+    graph, view, *_ = served
     view.update()
     assert graph.node.count_subscribers("/said/once") == 0
 
 
+def test_a_topic_of_two_types_or_of_an_unknown_one_is_named_once_and_left_out(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, view, _, said = served
+    monkeypatch.setattr(Node, "get_topic_names_and_types", lambda node: [
+        ("/torn", ["std_msgs/msg/String", "rosgraph_msgs/msg/Clock"]), ("/strange", ["nobody/msg/Knows"])])
+    for _ in range(3):
+        view.update()
+    assert [line.split(":")[0] for line in said] == ["/torn is not shown", "/strange is not shown"], said
+
+
 def test_a_port_that_is_taken_and_a_library_that_is_missing_are_one_line(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, view, _ = served
+    graph, view, *_ = served
     with pytest.raises(InputError, match=f"127.0.0.1:{view.port}: .*choose another --port"):
         LiveView(graph.node, [], "127.0.0.1", view.port, lambda line: None)
     monkeypatch.setitem(sys.modules, "foxglove", None)
