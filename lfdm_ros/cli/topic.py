@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (echo, rate):
         action.add_argument("topic")
     serve = actions.add_parser("serve", help="let Lichtblick or Foxglove see the graph live, read-only; needs the extra foxglove")
-    serve.add_argument("topics", nargs="*", metavar="TOPIC", help="only these (default: all)")
+    serve.add_argument("topics", nargs="*", metavar="TOPIC", help="only these (default: all but hidden ones and raw images)")
     serve.add_argument("--port", type=int, default=8765, help="to listen on; 0: any that is free (default %(default)d)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s: this machine alone)")
     for action in (listed, echo, rate, serve):
@@ -106,6 +106,7 @@ def _hz(args, graph) -> int:
 def _serve(args, graph) -> int:
     from lfdm_ros.stacks.live_view import LiveView
 
+    graph.topics()  # discovery first
     view = LiveView(graph.node, [graph.node.resolve_topic_name(topic) for topic in args.topics], args.host, args.port,
                     lambda text: print(text, file=sys.stderr))
     print(f"ws://{args.host}:{view.port}, read-only: in Lichtblick or Foxglove \"Open connection\"; Ctrl-C ends it", flush=True)

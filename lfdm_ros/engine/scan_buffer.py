@@ -181,10 +181,10 @@ class ScanBuffers:
                  radar: Sensor[RadarScan] | None) -> None:
         """Creates empty buffers; as `ScanBuffer`. radar: of it place, rate and latency count."""
         self.lidar = ScanBuffer(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, tolerance_ns=tolerance_ns)
-        self._all = [self.lidar]
-        if radar is not None:
-            self._all.append(ScanBuffer(tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns,
-                                        radar=radar.mount, history=self.lidar.history))
+        self._radar = None if radar is None else ScanBuffer(
+            tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns, radar=radar.mount,
+            history=self.lidar.history)
+        self._all = [buffer for buffer in (self.lidar, self._radar) if buffer is not None]
 
     def forget(self, keep: Callable[[int], bool]) -> None:
         """Discards all but the scans and returns whose stamp `keep` accepts."""
@@ -192,8 +192,8 @@ class ScanBuffers:
             buffer.forget(keep)
 
     def offer_returns(self, stamp_ns: int, scan: RadarScan) -> bool:
-        """Takes returns, where there is a radar; False: refused, or known."""
-        return self._all[-1].offer(stamp_ns, scan)
+        """Takes returns; False: refused, or known, or there is no radar."""
+        return self._radar is not None and self._radar.offer(stamp_ns, scan)
 
     def due(self, now_ns: int, first_ns: int | None) -> list[str]:
         """Returns the kinds that should be here and are not; first_ns: stamp of the first state."""

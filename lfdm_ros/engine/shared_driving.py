@@ -27,7 +27,7 @@ class SharedPilot:
 
     Free running, a command goes out with each state, between two states at once when the operator's changes, and by `watch` where no state
     came. In lockstep a state waits for its answers: the command
-    of each source that takes part in the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one
+    of each source that takes part in the mode, stamped as the state, autonomy's plan, scan and radar's returns where they are due; then one
     decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages has no
     effect.
     """
@@ -296,7 +296,8 @@ class SharedPilot:
 
     def after(self) -> None:
         """Evaluates the scans and returns that have come; to be called when the command is out."""
-        if (obstacles := self._sensors.look()) is not None:
+        # A state that waits must not depend on which of its answers came first.
+        if self._barrier.stamp_ns is None and (obstacles := self._sensors.look()) is not None:
             self.arbiter.update_obstacles(obstacles)
 
     def scan_age(self, now_ns: int) -> float:

@@ -47,7 +47,8 @@ MARKER_RATE = Parameter("marker_rate", 5.0, "markers a second of the wall clock"
 SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s")
 
 RADAR = Parameter("radar", "", "topic of a radar_msgs/RadarScan that tells how fast obstacles move, as sensors/NAME of a radar in the "
-                               "vehicle's file, which says where it is; empty: none")
+                               "vehicle's file, which has its place, and the rate by which a state waits for returns in lockstep; empty: "
+                               "none")
 RADAR_TOPIC = "sensors/radar"
 SUBSCRIBES_RADAR = subscribes(RADAR_TOPIC, RadarScan, qos.SENSOR, "how fast obstacles move", in_lockstep=qos.STATE, named_by="radar",
                               when=unless("radar", ""))

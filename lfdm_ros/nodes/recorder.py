@@ -5,7 +5,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
-from lfdm_ros.ros.topics import find_topic
+from lfdm_ros.ros.topics import find_topic, is_wanted
 
 # Samples the middleware keeps for a recorder that cannot take them at once.
 _DEPTH = 10_000
@@ -267,14 +267,6 @@ class Recorder(Component):
         if self._unknown:
             return WARN, f"not recorded: {', '.join(self._unknown)}", values
         return OK, "recording", values
-
-
-def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
-    """Checks whether a recorder takes a topic; all by their names in the graph, no `topics`: those of its namespace but `exclude`."""
-    if topics:
-        return topic in topics
-    # Names with a leading underscore are hidden by convention: services and actions.
-    return topic not in exclude and not topic.endswith("/image_raw") and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")
 
 
 def _offered(profile: QoSProfile) -> Qos:

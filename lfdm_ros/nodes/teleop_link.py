@@ -128,6 +128,7 @@ class TeleopLink(Component):
     def _on_scan(self, scan: LaserScan) -> None:
         if self._takes(SCAN, scan, "beams", len(scan.ranges)):
             self._publish(self._relay.scan(nanoseconds(scan.header.stamp), scan))
+            self._waits_since = self._waits_since if self._relay.waits_for_scan else math.inf
 
     def _on_image(self, image: CompressedImage) -> None:
         if self._takes(IMAGE, image, "image_bytes", len(image.data)):

@@ -172,7 +172,7 @@ class _Reader:
         if section is not None and not isinstance(section, dict):
             raise InputError(f"{self.where}: {key} must map names to values")
         for name, value in (section or {}).items():
-            if value is None and str(name).endswith(")"):  # of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}
+            if value is None and ")" in str(name):  # of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}
                 raise InputError(f"{self.where}: {key}: {quote(name)} has no value; within braces an expression with a comma needs quotes")
         return {str(name): value for name, value in (section or {}).items()}
 

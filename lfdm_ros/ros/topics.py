@@ -2,7 +2,7 @@
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,3 +82,12 @@ def find_topic(node: Node, name: str) -> PublishedTopic | None:
     if len(types) > 1:
         raise InputError(f"{name} has several types: {', '.join(types)}")
     return PublishedTopic(name, types[0], publishers) if types else None
+
+
+def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
+    """Checks whether a node that takes many topics takes this one; all by their names in the graph, no `topics`: those of its namespace but
+    `exclude`, hidden ones and raw images."""
+    if topics:
+        return topic in topics
+    # Names with a leading underscore are hidden by convention: services and actions.
+    return topic not in exclude and not topic.endswith("/image_raw") and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")

@@ -17,8 +17,8 @@ from rclpy.context import Context
 from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.topics import is_wanted
 from lfdm_ros.stacks.remote import STEPS, RemoteNode, SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 

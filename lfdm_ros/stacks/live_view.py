@@ -2,112 +2,157 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy
 
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.recorder import is_wanted
-from lfdm_ros.ros.topics import find_topic
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.topics import PublishedTopic, find_topic, is_wanted
 
 _DEPTH = 10  # messages of a topic that wait while this process is busy
+_LOOK_FOR_TOPICS = 0.5  # [s]
+
+
+@dataclass
+class _Offer:
+    """A topic that viewers may choose: type of its messages; channel to them; subscription while somebody looks, and its profile."""
+
+    type_name: str
+    channel: Any
+    subscription: Any = None
+    profile: tuple[Any, ...] = ()
 
 
 class LiveView:
-    """A server of topics as they appear; a topic is subscribed while somebody looks at it. It takes nothing from the viewers."""
+    """A server of topics as they are published; a topic is subscribed while somebody looks at it. It takes nothing from the viewers."""
 
     def __init__(self, node: Node, topics: Collection[str], host: str, port: int, report: Callable[[str], None]) -> None:
         """
-        Starts the server.
+        Starts the server, with the topics that are there.
 
         Args:
             node: that subscribes; its time is simulated time while there is a /clock.
-            topics: by their full names; none: all.
+            topics: by their full names; none: all, without hidden ones and raw images.
             port: 0: any that is free.
             report: called with a line on each topic that cannot be shown.
 
         Raises:
-            InputError: foxglove-sdk is not installed, or the port is taken.
+            InputError: foxglove-sdk is not installed, or it cannot listen there.
         """
         try:
             import foxglove
         except ImportError:
             raise InputError("foxglove-sdk is not installed; pip install 'lfdm_ros[foxglove]'") from None
         self._sdk, self._node, self._topics, self._report = foxglove, node, topics, report
-        self._simulated = False
+        self._simulated, self._looked_at = False, -_LOOK_FOR_TOPICS
         self._context = foxglove.Context()
-        self._channels: dict[str, Any] = {}
-        self._subscriptions: dict[str, Any] = {}
-        self._viewed: deque[str] = deque()  # topics that a viewer has just chosen: filled by the server's threads
-        viewed = self._viewed
+        self._offers: dict[str, _Offer] = {}
+        self._reported: set[str] = set()
+        self._chosen: deque[str] = deque()  # topics that a viewer has just chosen: filled by the server's threads
+        chosen = self._chosen
 
         class Listener(foxglove.websocket.ServerListener):
             def on_subscribe(self, client: Any, channel: Any) -> None:
-                viewed.append(channel.topic)
+                chosen.append(channel.topic)
 
+        # Before there are viewers: foxglove-sdk 0.30 may refuse one that chooses a channel as soon as it is added.
+        self._look_for_topics()
         try:
             self._server = foxglove.start_server(name="lfdm", host=host, port=port, context=self._context, server_listener=Listener(),
                                                  capabilities=[foxglove.Capability.Time])
         except Exception as error:  # of the library's own kind
-            raise InputError(f"{host}:{port}: {error}; choose another --port") from None
+            raise InputError(f"cannot listen on {host}:{port}: {error}; choose another --port or --host") from None
 
     @property
     def port(self) -> int:
         """The port that viewers connect to."""
         return int(self._server.port)
 
+    def offered(self, topic: str) -> str:
+        """Returns the type by which a topic is offered; empty: it is not."""
+        return self._offers[topic].type_name if topic in self._offers else ""
+
     def update(self) -> None:
         """Offers topics that have appeared, subscribes to those that are looked at, and lets go of the others; to be called often."""
-        simulated = self._node.count_publishers("/clock") > 0
-        if simulated != self._simulated:
-            self._node.set_parameters([Parameter("use_sim_time", value=simulated)])
-            self._simulated = simulated
-        for topic, types in self._node.get_topic_names_and_types():
-            if topic not in self._channels and is_wanted(topic, self._topics, ()):
-                self._channels[topic] = self._channel(topic, types)
-        # Subscribed anew for each viewer: a topic that is latched gives its message only to a new subscription.
-        anew = {self._viewed.popleft() for _ in range(len(self._viewed))}
-        for topic, channel in list(self._channels.items()):
-            looked_at = channel is not None and channel.has_sinks()
-            if topic in self._subscriptions and (topic in anew or not looked_at):
-                self._node.destroy_subscription(self._subscriptions.pop(topic))
-            if looked_at and topic not in self._subscriptions:
-                self._subscribe(topic, channel)
-        self._server.broadcast_time(self._now())
+        chosen = {self._chosen.popleft() for _ in range(len(self._chosen))}
+        if chosen or time.monotonic() - self._looked_at >= _LOOK_FOR_TOPICS:
+            self._look_for_topics()
+            for topic, offer in self._offers.items():
+                self._guarded(topic, self._subscribe, offer, topic in chosen)
+        if (now := self._now()) > 0:  # of a simulation that has not begun there is no time
+            self._server.broadcast_time(now)
 
     def close(self) -> None:
         """Ends the server; its viewers are disconnected."""
         self._server.stop()
 
-    def _subscribe(self, topic: str, channel: Any) -> None:
-        try:
-            published = find_topic(self._node, topic)
-            if published is not None:
-                self._subscriptions[topic] = published.subscribe(self._node, self._sender(channel), depth=_DEPTH, raw=True)
-        except InputError as error:
-            self._report(f"{topic} is not shown: {error}")
-            self._channels[topic] = None
+    def _look_for_topics(self) -> None:
+        self._looked_at = time.monotonic()
+        simulated = self._node.count_publishers("/clock") > 0
+        if simulated != self._simulated:
+            self._node.set_parameters([Parameter("use_sim_time", value=simulated)])
+            self._simulated = simulated
+        for topic, _ in self._node.get_topic_names_and_types():
+            if is_wanted(topic, self._topics, ()):
+                self._guarded(topic, self._offer)
 
-    def _channel(self, topic: str, types: Sequence[str]) -> Any:
-        """Returns a channel; None: the type of its messages is not known here, or there are several."""
+    def _guarded(self, topic: str, step: Callable[..., None], *arguments: Any) -> None:
+        """Calls a step for one topic, and reports once why it failed: whatever is odd about one, the others go on."""
         try:
-            if len(types) > 1:
-                raise InputError(f"has several types: {', '.join(types)}")
-            require_type(types[0])
-        except InputError as error:
-            self._report(f"{topic} is not shown: {error}")
-            return None
-        [type_name] = types
-        text, _ = typestore().generate_msgdef(type_name, ros_version=2)
-        return self._sdk.Channel(topic, message_encoding="cdr", context=self._context,
-                                 schema=self._sdk.Schema(name=type_name, encoding="ros2msg", data=text.encode()))
+            step(topic, *arguments)
+        except Exception as error:
+            line = f"{topic} is not shown: {error if isinstance(error, InputError) else repr(error)}"
+            if line not in self._reported:
+                self._reported.add(line)
+                self._report(line)
+
+    def _offer(self, topic: str) -> None:
+        """Offers a topic that is published; anew where its type is another than before."""
+        published, offer = find_topic(self._node, topic), self._offers.get(topic)
+        if published is None or (offer is not None and offer.type_name == published.type_name):
+            return
+        require_type(published.type_name)
+        text, _ = typestore().generate_msgdef(published.type_name, ros_version=2)
+        if offer is not None:
+            self._unsubscribe(offer)
+            offer.channel.close()
+        self._offers[topic] = _Offer(published.type_name, self._sdk.Channel(
+            topic, message_encoding="cdr", context=self._context,
+            schema=self._sdk.Schema(name=published.type_name, encoding="ros2msg", data=text.encode())))
+
+    def _subscribe(self, topic: str, offer: _Offer, chosen: bool) -> None:
+        """Subscribes while there are viewers, with what the publishers of now offer; anew for another viewer of a latched topic, which
+        gives its message only to a new subscription."""
+        published = find_topic(self._node, topic) if offer.channel.has_sinks() else None
+        profile = _profile(published) if published is not None and published.type_name == offer.type_name else ()
+        if offer.subscription is not None and (profile != offer.profile or (chosen and DurabilityPolicy.TRANSIENT_LOCAL in profile)):
+            self._unsubscribe(offer)
+        if profile and offer.subscription is None:
+            assert published is not None
+            offer.subscription = published.subscribe(self._node, self._sender(offer.channel), depth=_DEPTH, raw=True)
+            offer.profile = profile
+
+    def _unsubscribe(self, offer: _Offer) -> None:
+        if offer.subscription is not None:
+            self._node.destroy_subscription(offer.subscription)
+            offer.subscription = None
 
     def _sender(self, channel: Any) -> Callable[[bytes], None]:
         return lambda data: channel.log(data, log_time=self._now())
 
     def _now(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
+
+
+def _profile(published: PublishedTopic) -> tuple[Any, ...]:
+    """Returns what decides whether a subscription fits the publishers."""
+    profile = qos.matching(published.publishers, _DEPTH)
+    return profile.reliability, profile.durability

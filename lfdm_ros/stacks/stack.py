@@ -26,11 +26,11 @@ from typing import Any
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote, suggest
-from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.parameters import renaming
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import OF_COMPONENTS, PUBLISHES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
+from lfdm_ros.ros.topics import is_wanted
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",

@@ -3,8 +3,8 @@
 Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
 answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, one picture at a
 time, each once the operator has answered the one before, and gives the command that has come down by then; before the first one, nothing is
-asked of the vehicle. A simulator whose state is published again gets again the picture that waits, never an older one, which would look
-like a clock set back. Delays are in simulated time in both cases, and in lockstep a run is the same to the bit.
+asked of the vehicle. Where a state is published again, the operator gets again the picture that waits, never an older one, which would
+look like a clock set back. Delays are in simulated time in both cases, and in lockstep a run is the same to the bit.
 """
 
 import math
@@ -159,7 +159,7 @@ class Relay:
         del self._unanswered[stamp_ns]
         if command is not None:
             self.down.send(self._time(self._state[0]), (self._state[0], command))
-        return self._next()
+        return [] if self.waits_for_scan else self._next()
 
     def poll(self, now_ns: int) -> list[Out]:
         """Returns, free running, the items that have left both links by now."""
@@ -177,7 +177,7 @@ class Relay:
         """Inputs that the state to be answered waits for; empty: none."""
         if self.waits_for_scan:
             return "the scan that is due"
-        return f"the operator's answer to {len(self._unanswered)} states" if self._unanswered else ""
+        return f"the operator's answer to the picture of {1e-9 * next(iter(self._unanswered)):.3f} s" if self._unanswered else ""
 
     @property
     def waits_for_scan(self) -> bool:

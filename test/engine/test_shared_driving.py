@@ -198,6 +198,28 @@ def test_a_radar_s_returns_are_waited_for_too_and_tell_at_once_how_fast_things_m
     assert rig.pilot.late == []
 
 
+def test_the_order_of_scan_returns_and_answers_decides_nothing():
+    """A radar of 20 Hz beside a LIDAR of 5 Hz, evaluated after every message as the node does."""
+    car = World((Circle(40.0, 2.0, 1.0, vx=-8.0, kind="car"),))
+    outcomes = set()
+    for order in permutations(("state", "operator", "scan", "returns")):
+        radar, lidar = Radar(RadarSettings(), Mount(), SensorScene(car)), Lidar(car)
+        rig, given = Rig(mode="operator", lidar_rate=5.0, radar=radar), []
+        for ms in range(0, 500, 50):
+            view = VehicleView(1e-3 * ms, 0.01 * ms, 0.0, 0.0, outputs={"vx": 10.0})
+            decided = []
+            for name in order:
+                decision = (rig.state(ms) if name == "state" else rig.operator(ms) if name == "operator"
+                            else rig.pilot.returns(ms * MS, radar.measure(view)) if name == "returns"
+                            else rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) if ms % 200 == 0 else None)
+                decided += [decision] if decision is not None else []
+                rig.pilot.after()
+            assert len(decided) == 1, (order, ms)
+            given.append((decided[0].ages["scan"], decided[0].threat.relative))
+        outcomes.add((str(given), rig.pilot.scans.obstacles.velocities.tobytes()))
+    assert len(outcomes) == 1
+
+
 def test_a_clock_or_a_vehicle_that_jumps_begins_anew():
     rig = Rig(lockstep=False)
     rig.state(5000)

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from tornado.websocket import websocket_connect
 
 from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import set_stamp
+from lfdm_ros.ros.topics import PublishedTopic
+from lfdm_ros.stacks import live_view
+from lfdm_ros.stacks.inspection import Inspector
 from lfdm_ros.stacks.live_view import LiveView
 
 pytest.importorskip("foxglove", reason="the extra 'foxglove' is not installed")
@@ -26,9 +29,9 @@ pytest.importorskip("foxglove", reason="the extra 'foxglove' is not installed")
 PATIENCE = 60.0  # [s]
 
 
-def look(port: int, wanted: int) -> dict[str, Any]:
-    """Subscribes to all that is advertised; returns, by topic, its channel and (time [ns], bytes) of its messages, once as many topics as
-    are wanted have some."""
+def look(port: int, wanted: int, only: str = "/") -> dict[str, Any]:
+    """Subscribes to all that is advertised, or to one topic; returns, by topic, its channel and (time [ns], bytes) of its messages, once as
+    many topics as are wanted have some."""
     found: dict[str, Any] = {}
 
     async def run() -> None:
@@ -39,7 +42,7 @@ def look(port: int, wanted: int) -> dict[str, Any]:
             if isinstance(message, str) and (news := json.loads(message))["op"] == "serverInfo":
                 assert news["capabilities"] == ["time"]  # no clientPublish, no services, no parameters
             elif isinstance(message, str) and news["op"] == "advertise":
-                for channel in news["channels"]:
+                for channel in (one for one in news["channels"] if one["topic"].startswith(only)):
                     topics[channel["id"]] = channel["topic"]
                     found[channel["topic"]] = {"channel": channel, "messages": []}
                     await client.write_message(json.dumps({"op": "subscribe", "subscriptions": [
@@ -59,32 +62,48 @@ def served(graph: Any) -> Iterator[Any]:
     text = graph.node.create_publisher(String, "said/once", qos.LATCHED)
     text.publish(String(data="latched"))
     clock = graph.node.create_publisher(Clock, "/clock", 10)
-    node = Node("viewer", context=graph.runtime.context)
-    graph.runtime.executor.add_node(node)
-    graph.wait(lambda: node.count_publishers("/clock") and node.count_publishers("/said/once"))
-    said: list[str] = []
-    view = LiveView(node, ["/said/once", "/clock", "/torn", "/strange"], "127.0.0.1", 0, said.append)
-    yield graph, view, clock, said
-    view.close()
-    graph.runtime.executor.remove_node(node)
-    node.destroy_node()
+    with Inspector(PATIENCE) as viewer:
+        end = time.monotonic() + PATIENCE
+        while not (viewer.node.count_publishers("/clock") and viewer.node.count_publishers("/said/once")):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        said: list[str] = []
+        view = LiveView(viewer.node, ["/said/once", "/clock", "/changes"], "127.0.0.1", 0, said.append)
+
+        def serve(until: Any) -> None:
+            """Serves, and publishes the time, until a condition holds."""
+            end = time.monotonic() + PATIENCE
+            message = Clock()
+            set_stamp(message.clock, 5_000_000_000)
+            while not until():
+                assert time.monotonic() < end
+                clock.publish(message)
+                graph.runtime.spin_some(0.02)
+                viewer.spin_some(20)
+                view.update()
+
+        yield graph.node, view, serve, said
+        view.close()
+
+
+def viewed(served: Any, wanted: int, only: str = "/", meanwhile: Any = lambda: None) -> dict[str, Any]:
+    """What a viewer gets (`look`) while the graph is served."""
+    _, view, serve, _ = served
+    results: list[dict[str, Any]] = []
+    viewer = threading.Thread(target=lambda: results.append(look(view.port, wanted, only)))
+    viewer.start()
+
+    def ended() -> bool:
+        meanwhile()
+        return not viewer.is_alive()
+
+    serve(ended)
+    return results[0]
 
 
 def test_every_viewer_gets_what_is_said_once_and_what_goes_on(served: Any) -> None:
-    graph, view, clock, _ = served
     for _ in range(2):  # the second comes when all is subscribed already, or just let go of
-        results: list[dict[str, Any]] = []
-        viewer = threading.Thread(target=lambda into=results: into.append(look(view.port, 2)))
-        viewer.start()
-        end = time.monotonic() + PATIENCE
-        while viewer.is_alive() and time.monotonic() < end:
-            message = Clock()
-            set_stamp(message.clock, 5_000_000_000)
-            clock.publish(message)
-            graph.runtime.spin_some(0.02)
-            view.update()
-        viewer.join()
-        (seen,) = results
+        seen = viewed(served, 2)
         stamp, data = seen["/said/once"]["messages"][0]
         assert typestore().deserialize_cdr(data, "std_msgs/msg/String").data == "latched" and stamp == 5_000_000_000
         channel = seen["/clock"]["channel"]
@@ -93,24 +112,36 @@ def test_every_viewer_gets_what_is_said_once_and_what_goes_on(served: Any) -> No
 
 
 def test_one_that_is_not_looked_at_costs_nothing(served: Any) -> None:
-    graph, view, *_ = served
+    node, view, *_ = served
     view.update()
-    assert graph.node.count_subscribers("/said/once") == 0
+    assert node.count_subscribers("/said/once") == 0
 
 
-def test_a_topic_of_two_types_or_of_an_unknown_one_is_named_once_and_left_out(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, view, _, said = served
-    monkeypatch.setattr(Node, "get_topic_names_and_types", lambda node: [
-        ("/torn", ["std_msgs/msg/String", "rosgraph_msgs/msg/Clock"]), ("/strange", ["nobody/msg/Knows"])])
-    for _ in range(3):
-        view.update()
-    assert [line.split(":")[0] for line in said] == ["/torn is not shown", "/strange is not shown"], said
+@pytest.mark.parametrize("kind, profile", [(String, qos.SENSOR), (String, qos.LATCHED), (Bool, 10)])
+def test_a_publisher_that_comes_back_with_another_quality_or_type_is_shown_as_it_is_now(served: Any, kind: Any, profile: Any) -> None:
+    _, view, serve, _ = served
+    for now, quality in ((String, 10), (kind, profile)):
+        with Inspector() as host:  # a participant of its own, as of another process
+            publisher = host.node.create_publisher(now, "changes", quality)
+            name = f"std_msgs/msg/{now.__name__}"
+            serve(lambda name=name: view.offered("/changes") == name)
+            seen = viewed(served, 1, "/changes", lambda publisher=publisher, now=now: publisher.publish(now()))
+        assert seen["/changes"]["channel"]["schemaName"] == name
+
+
+def test_what_is_odd_about_a_topic_is_named_once(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, serve, said = served
+    monkeypatch.setattr(Node, "get_topic_names_and_types", lambda node: [("/changes", ["nobody/msg/Knows"])])
+    monkeypatch.setattr(live_view, "find_topic", lambda node, topic: PublishedTopic(topic, "nobody/msg/Knows", ()))
+    count = iter(range(50))
+    serve(lambda: next(count) == 40)
+    assert [line.split(":")[0] for line in said] == ["/changes is not shown"], said
 
 
 def test_a_port_that_is_taken_and_a_library_that_is_missing_are_one_line(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, view, *_ = served
+    node, view, *_ = served
     with pytest.raises(InputError, match=f"127.0.0.1:{view.port}: .*choose another --port"):
-        LiveView(graph.node, [], "127.0.0.1", view.port, lambda line: None)
+        LiveView(node, [], "127.0.0.1", view.port, lambda line: None)
     monkeypatch.setitem(sys.modules, "foxglove", None)
     with pytest.raises(InputError, match=r"pip install 'lfdm_ros\[foxglove\]'"):
-        LiveView(graph.node, [], "127.0.0.1", 0, lambda line: None)
+        LiveView(node, [], "127.0.0.1", 0, lambda line: None)

@@ -48,7 +48,7 @@ def test_with_jitter_and_losses_every_state_has_an_answer_and_a_seed_repeats():
 def test_a_state_published_again_is_passed_on_again_or_answered_again():
     relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(), lockstep=True)
     first = relay.state(10 * MS, "a", 0)
-    assert first == relay.state(10 * MS, "a", 0) == [Out(STATE, "a")] and "1 states" in relay.waits_for
+    assert first == relay.state(10 * MS, "a", 0) == [Out(STATE, "a")] and "picture of 0.010 s" in relay.waits_for
     answer = relay.command(10 * MS, "go", 0)
     assert answer == [Out(COMMAND, "go", 10 * MS)] == relay.state(10 * MS, "a", 0) and relay.waits_for == ""
     assert relay.command(10 * MS, "again", 0) == [] and relay.refusals.counts[COMMAND] == 1
@@ -84,6 +84,17 @@ def test_scans_ride_with_their_state_and_a_state_waits_for_the_scan_that_is_due(
     assert relay.command(0, "c0", 0) == [Out(COMMAND, "c0", 20 * MS)]
     assert relay.state(40 * MS, "s3", 0) == [] and relay.waits_for == "the scan that is due"
     assert relay.give_up_on_scan()[-1].kind == STATE and not relay.waits_for_scan
+
+
+def test_a_late_answer_to_the_picture_before_a_reset_does_not_answer_the_state_that_waits_for_its_scan():
+    relay = Relay(NetworkLinkSettings(), NetworkLinkSettings(), lockstep=True, lidar_rate=50.0)
+    relay.scan(0, "scan0")
+    assert relay.state(0, "s0", 0) == [Out(SCAN, "scan0"), Out(STATE, "s0")]  # no answer yet, and the simulator is reset
+    assert relay.state(20 * MS, "s2", 0) == [] and relay.waits_for_scan
+    assert relay.command(0, "c0", 0) == [] and relay.state(20 * MS, "s2", 0) == []
+    assert relay.scan(20 * MS, "scan2") == [Out(SCAN, "scan2"), Out(STATE, "s2")]
+    (answer,) = relay.command(20 * MS, "c2", 0)
+    assert answer == Out(COMMAND, "c2", 20 * MS) == relay.state(20 * MS, "s2", 0)[0]
 
 
 def test_the_newest_image_rides_with_the_next_state_and_arrives_as_late():

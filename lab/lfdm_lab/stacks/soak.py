@@ -39,7 +39,7 @@ _LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before
 _SAMPLE = 2.0  # [s] between looks at the processes, which cost as much as a node; in the first minute each look at the clock is one
 _SERIES = 30.0  # [s] between two samples in the result
 _WARM_UP = 0.25  # of the run, in which caches fill
-_JUDGED = 120.0  # [s] of a run from which on its growth says something
+_JUDGED = 120.0  # [s] of a run, by the wall clock and simulated, from which on its growth says something
 _BLOCKS = 12  # of samples, whose means are independent enough for an interval
 _END = 60.0  # [s] for a stack to end
 _START = 180.0  # [s] for its clock to begin
@@ -352,7 +352,8 @@ def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], p
     full = {at: sum(parts) for at, parts in sorted(together.items()) if len(parts) == len(whole)}
     found.total = replace(growth_of("all", list(full), list(full.values())), cost=sum(g.cost for g in found.processes))
     found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
-                       for g in (*found.processes, found.total) if g.too_much and found.wall_seconds >= _JUDGED]
+                       for g in (*found.processes, found.total)
+                       if g.too_much and min(found.wall_seconds, found.simulated_seconds) >= _JUDGED]
     # A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine.
     in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, _SHM)}
     found.segments_left = sorted(name for name in segments - in_use if (_SHM / name).exists())
