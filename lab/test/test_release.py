@@ -59,7 +59,7 @@ def test_a_workflow_calls_what_there_is(path: Path) -> None:
 
 def test_before_a_commit_runs_what_lint_runs() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
-    run = {re.sub(r" --\S+", "", line) for line in re.findall(r"\$\(VENV\)/bin/(.+)", recipe)}
+    run = {re.sub(r" --\S+", "", line) for line in re.findall(r"@(?:\$\(VENV\)/bin/|(?=\.ci/))(.+)", recipe)}
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {re.sub(r" --\S+", "", hook["entry"].removeprefix(".venv/bin/")) for hook in hooks} == run
 
