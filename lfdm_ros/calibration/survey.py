@@ -73,8 +73,8 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     measured = {name: spread for name, values in columns.items()
                 if np.isfinite(values).mean() >= FEW and (spread := float(np.nanstd(values))) > 1e-9}
     if "vx" not in measured:
-        raise InputError(f"{where}: {DEFAULT_STATE} has no vx that moves; fill it in the mapping, if need be from the wheels or "
-                         "savgol_derivative of the position")
+        raise InputError(f"{where}: {DEFAULT_STATE} has no vx that moves: the vehicle stood, or of an imported log the mapping must "
+                         "fill it, if need be from the wheels or savgol_derivative of the position")
     wheelbase = vehicle.parameters["cg_to_front_axle"] + vehicle.parameters["cg_to_rear_axle"]
     min_speed = MIN_SPEED * float(np.sqrt(wheelbase / WHEELBASE))
     vx = np.interp(time, time[np.isfinite(columns["vx"])], columns["vx"][np.isfinite(columns["vx"])])

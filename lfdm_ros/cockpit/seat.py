@@ -161,7 +161,8 @@ class Seat:
         silent = time - own.received_at > self.settings.input_timeout
         own.intent, own.received_at = intent, time
         if picture_age > self.settings.picture_timeout:
-            self._lose(client, f"the picture is {min(picture_age, 99.0):.1f} s old")
+            self._lose(client, f"the picture is {picture_age:.1f} s old, and at most {self.settings.picture_timeout:g} s count"
+                       if math.isfinite(picture_age) else "no picture has arrived yet")
         elif intent.at_rest:
             own.armed = True
         elif silent:

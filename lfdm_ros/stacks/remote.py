@@ -39,7 +39,7 @@ class RemoteNode:
         self.entry, self._dead, self._errors = entry, dead, errors
         self._change = manager.create_client(ChangeState, f"{entry.full_name}/change_state")
         self._get = manager.create_client(GetState, f"{entry.full_name}/get_state")
-        self._pending: Future | None = None  # the next answer
+        self._pending: list[Future] = []  # requests of the heartbeat without an answer
         self._requested_at = 0.0
         self._answered = self._beat = time.monotonic()
 
@@ -106,16 +106,24 @@ class RemoteNode:
         if now - self._beat > _OWN_DELAY:
             self._answered += now - self._beat
         self._beat = now
-        if self._pending is not None and self._pending.done():
-            self._answered, self._pending = now, None
-        if now - self._requested_at >= (_HEARTBEAT_PERIOD if self._pending is None else 2.0 * _HEARTBEAT_PERIOD):  # DDS may lose one
-            if self._pending is not None:
-                self._get.remove_pending_request(self._pending)
-            self._requested_at, self._pending = now, self._get.call_async(GetState.Request())
+        if any(request.done() for request in self._pending):
+            self._answered = now
+            self._forget_requests()
+        # DDS may lose one. A busy node answers late, which counts as well: it gets the fewer requests, the longer it takes.
+        if now - self._requested_at >= _HEARTBEAT_PERIOD * 2.0 ** len(self._pending):
+            self._requested_at = now
+            self._pending.append(self._get.call_async(GetState.Request()))
         return now - self._answered
+
+    def _forget_requests(self) -> None:
+        for request in self._pending:
+            if not request.done():
+                self._get.remove_pending_request(request)
+        self._pending.clear()
 
     def reset_heartbeat(self) -> None:
         """Starts the time of silence anew."""
+        self._forget_requests()
         self._answered = self._beat = time.monotonic()
 
 
