@@ -197,6 +197,7 @@ def test_who_was_started_again_is_configured_and_activated(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("parameters", "heard", "missing"), [
     ({}, ["/car/a", "/b"], set()),
+    ({"waits": True, "bag": "{}"}, [], set()),  # it hears nothing before it is started
     ({"exclude": ["b", "/rosout"]}, ["/b"], {"/car/a"}),
     ({"exclude": ["/b", "/rosout"]}, ["/car/a"], set()),
     ({"topics": ["a", "/elsewhere"]}, [], {"/car/a"}),
