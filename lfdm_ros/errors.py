@@ -64,6 +64,11 @@ class _Repr(reprlib.Repr):
         return f"{{{', '.join(shown + ['...'] * (len(x) > self.maxdict))}}}"
 
 
+def error_text(error: Exception) -> str:
+    """Returns the message of an InputError, which says it all; of another exception its class, too."""
+    return str(error) if isinstance(error, InputError) else repr(error)
+
+
 def quote(value: Any) -> str:
     """Returns `repr(value)` on one line, of at most 200 characters, for a message."""
     text = _Repr().repr(value)

@@ -19,7 +19,7 @@ EPILOG = """examples, beside `lfdm up simulator` in another terminal:
   lfdm topic hz /vehicle/state
   lfdm topic serve                      then in Lichtblick: Open connection, ws://127.0.0.1:8765"""
 
-_LOOK_FOR_TOPICS = 0.1  # [s]
+_SERVE_PERIOD = 0.1  # [s]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,6 +113,6 @@ def _serve(args, graph) -> int:
     try:
         while True:
             view.update()
-            graph.spin(lambda: False, _LOOK_FOR_TOPICS)
+            graph.spin(lambda: False, _SERVE_PERIOD)
     finally:
         view.close()

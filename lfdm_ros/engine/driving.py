@@ -297,7 +297,7 @@ class Pilot:
     def after(self) -> None:
         """Evaluates the scans that have come and polls the controller; to be called when the command is out."""
         # A state that waits must not depend on which of the scans that it waits for came first.
-        if self._barrier.stamp_ns is None and (obstacles := self._sensors.look()) is not None:
+        if not self.waits_for_scan and (obstacles := self._sensors.look()) is not None:
             self._controller.update_obstacles(obstacles)
         if self._cycles.last_ns is not None:
             self._controller.poll(1e-9 * self._cycles.last_ns)

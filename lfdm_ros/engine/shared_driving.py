@@ -297,7 +297,7 @@ class SharedPilot:
     def after(self) -> None:
         """Evaluates the scans and returns that have come; to be called when the command is out."""
         # A state that waits must not depend on which of its answers came first.
-        if self._barrier.stamp_ns is None and (obstacles := self._sensors.look()) is not None:
+        if not self.waits and (obstacles := self._sensors.look()) is not None:
             self.arbiter.update_obstacles(obstacles)
 
     def scan_age(self, now_ns: int) -> float:

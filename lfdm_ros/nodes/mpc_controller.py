@@ -148,18 +148,13 @@ class MpcController(PilotedComponent):
     def _on_applied(self, message: DriverCommand) -> None:
         if self.state == "active":
             begin = time.perf_counter()
-            decision = self.pilot.applied(nanoseconds(message.header.stamp), (message.steering, message.throttle, message.brake))
-            if decision is not None:
-                self._waits_since = math.inf
-                self.publish_decision(decision, begin)
+            inputs = (message.steering, message.throttle, message.brake)
+            self._answer_waiting(self.pilot.applied(nanoseconds(message.header.stamp), inputs), begin)
 
     def _on_radar(self, message: RadarScan) -> None:
         if self.state == "active":
             begin = time.perf_counter()
-            decision = self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message))
-            if decision is not None:
-                self._waits_since = math.inf
-                self.publish_decision(decision, begin)
+            self._answer_waiting(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.

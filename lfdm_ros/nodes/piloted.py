@@ -276,10 +276,13 @@ class PilotedComponent(Component):
     def _on_scan(self, message: LaserScan) -> None:
         if self.state == "active":
             begin = time.perf_counter()
-            decision = self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message))
-            if decision is not None:
-                self._waits_since = math.inf
-                self.publish_decision(decision, begin)
+            self._answer_waiting(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+
+    def _answer_waiting(self, decision: PilotDecision | None, begin: float) -> None:
+        """Publishes the decision for a state that waited, if an input has released it."""
+        if decision is not None:
+            self._waits_since = math.inf
+            self.publish_decision(decision, begin)
 
     def _watch(self) -> None:
         if self.state == "active":

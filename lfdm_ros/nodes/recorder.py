@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
-from lfdm_ros.errors import InputError, RunError, quote
+from lfdm_ros.errors import InputError, RunError, error_text, quote
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
@@ -77,7 +77,7 @@ class BagThread:
         try:
             self._writer.close()
         except Exception as error:
-            self.failure = self.failure or _reason(error)
+            self.failure = self.failure or error_text(error)
 
     def _write(self) -> None:
         while True:
@@ -88,15 +88,11 @@ class BagThread:
                     self._writer.write_raw(*self._queue.popleft())
                     self.written += 1
                 except Exception as error:  # whatever it is, it must reach the diagnostics
-                    self.failure = _reason(error)
+                    self.failure = error_text(error)
                     self.dropped += 1 + len(self._queue)
                     self._queue.clear()
             if self._closing or not threading.main_thread().is_alive():
                 return
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, InputError) else repr(error)
 
 
 def unused(path: str) -> str:
@@ -234,8 +230,8 @@ class Recorder(Component):
                 self.bag.offer(topic, [_offered(publisher.qos_profile) for publisher in published.publishers])
                 self._taken[topic] = published.subscribe(self, self._callback(topic, types[0]), depth=_DEPTH, raw=True)
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
-                self._unknown[topic] = _reason(error)
-                self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")
+                self._unknown[topic] = error_text(error)
+                self.get_logger().error(f"{topic} is not recorded: {error_text(error)}")
 
     def _is_wanted(self, topic: str) -> bool:
         return is_wanted(topic, self._wanted, self._excluded, self.get_namespace())

@@ -202,8 +202,8 @@ def _wait_for_recorder(recorder: RemoteNode, manager: Node, stack: Stack) -> Gen
 
 
 def missing_subscriptions(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
-    """Returns the topics of the other nodes without a subscription of the recorder yet, as far as the manager knows; none of a recorder that
-    waits to be started."""
+    """Returns the topics of the other nodes without a subscription of the recorder yet, as far as the manager knows; none where it waits
+    to be started."""
     if recorder.value("waits"):
         return set()
 

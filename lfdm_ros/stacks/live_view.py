@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy
 
 from lfdm_ros.bags.typestore import require_type, typestore
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, error_text
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.topics import PublishedTopic, find_topic, is_wanted
 
@@ -32,7 +32,11 @@ class _Offer:
 
 
 class LiveView:
-    """A server of topics as they are published; a topic is subscribed while somebody looks at it. It takes nothing from the viewers."""
+    """A server of topics as they are published; a topic is subscribed while somebody looks at it. It takes nothing from the viewers.
+
+    Attributes:
+        offers: what viewers may choose, by topic.
+    """
 
     def __init__(self, node: Node, topics: Collection[str], host: str, port: int, report: Callable[[str], None]) -> None:
         """
@@ -54,7 +58,7 @@ class LiveView:
         self._sdk, self._node, self._topics, self._report = foxglove, node, topics, report
         self._simulated, self._looked_at = False, -_LOOK_FOR_TOPICS
         self._context = foxglove.Context()
-        self._offers: dict[str, _Offer] = {}
+        self.offers: dict[str, _Offer] = {}
         self._reported: set[str] = set()
         self._chosen: deque[str] = deque()  # topics that a viewer has just chosen: filled by the server's threads
         chosen = self._chosen
@@ -64,7 +68,7 @@ class LiveView:
                 chosen.append(channel.topic)
 
         # Before there are viewers: foxglove-sdk 0.30 may refuse one that chooses a channel as soon as it is added.
-        self._look_for_topics()
+        self._look_for_topics(set())
         try:
             self._server = foxglove.start_server(name="lfdm", host=host, port=port, context=self._context, server_listener=Listener(),
                                                  capabilities=[foxglove.Capability.Time])
@@ -76,17 +80,11 @@ class LiveView:
         """The port that viewers connect to."""
         return int(self._server.port)
 
-    def offered(self, topic: str) -> str:
-        """Returns the type by which a topic is offered; empty: it is not."""
-        return self._offers[topic].type_name if topic in self._offers else ""
-
     def update(self) -> None:
         """Offers topics that have appeared, subscribes to those that are looked at, and lets go of the others; to be called often."""
         chosen = {self._chosen.popleft() for _ in range(len(self._chosen))}
         if chosen or time.monotonic() - self._looked_at >= _LOOK_FOR_TOPICS:
-            self._look_for_topics()
-            for topic, offer in self._offers.items():
-                self._guarded(topic, self._subscribe, offer, topic in chosen)
+            self._look_for_topics(chosen)
         if (now := self._now()) > 0:  # of a simulation that has not begun there is no time
             self._server.broadcast_time(now)
 
@@ -94,51 +92,50 @@ class LiveView:
         """Ends the server; its viewers are disconnected."""
         self._server.stop()
 
-    def _look_for_topics(self) -> None:
+    def _look_for_topics(self, chosen: Collection[str]) -> None:
         self._looked_at = time.monotonic()
         simulated = self._node.count_publishers("/clock") > 0
         if simulated != self._simulated:
             self._node.set_parameters([Parameter("use_sim_time", value=simulated)])
             self._simulated = simulated
         for topic, _ in self._node.get_topic_names_and_types():
-            if is_wanted(topic, self._topics, ()):
-                self._guarded(topic, self._offer)
+            if not is_wanted(topic, self._topics, ()):
+                continue
+            try:
+                self._follow(topic, topic in chosen)
+            except Exception as error:  # whatever is odd about one topic: the others go on
+                line = f"{topic} is not shown: {error_text(error)}"
+                if line not in self._reported:
+                    self._reported.add(line)
+                    self._report(line)
 
-    def _guarded(self, topic: str, step: Callable[..., None], *arguments: Any) -> None:
-        """Calls a step for one topic, and reports once why it failed: whatever is odd about one, the others go on."""
-        try:
-            step(topic, *arguments)
-        except Exception as error:
-            line = f"{topic} is not shown: {error if isinstance(error, InputError) else repr(error)}"
-            if line not in self._reported:
-                self._reported.add(line)
-                self._report(line)
-
-    def _offer(self, topic: str) -> None:
-        """Offers a topic that is published; anew where its type is another than before."""
-        published, offer = find_topic(self._node, topic), self._offers.get(topic)
-        if published is None or (offer is not None and offer.type_name == published.type_name):
+    def _follow(self, topic: str, chosen: bool) -> None:
+        """Offers a topic by the type that it has now, and subscribes to it, while there are viewers, with what its publishers offer now."""
+        published, offer = find_topic(self._node, topic), self.offers.get(topic)
+        if published is not None and (offer is None or offer.type_name != published.type_name):
+            offer = self._offer(published)
+        if offer is None:
             return
-        require_type(published.type_name)
-        text, _ = typestore().generate_msgdef(published.type_name, ros_version=2)
-        if offer is not None:
-            self._unsubscribe(offer)
-            offer.channel.close()
-        self._offers[topic] = _Offer(published.type_name, self._sdk.Channel(
-            topic, message_encoding="cdr", context=self._context,
-            schema=self._sdk.Schema(name=published.type_name, encoding="ros2msg", data=text.encode())))
-
-    def _subscribe(self, topic: str, offer: _Offer, chosen: bool) -> None:
-        """Subscribes while there are viewers, with what the publishers of now offer; anew for another viewer of a latched topic, which
-        gives its message only to a new subscription."""
-        published = find_topic(self._node, topic) if offer.channel.has_sinks() else None
-        profile = _profile(published) if published is not None and published.type_name == offer.type_name else ()
+        profile = _profile(published) if published is not None and offer.channel.has_sinks() else ()
+        # Anew for another viewer of a latched topic, too, which gives its message only to a new subscription.
         if offer.subscription is not None and (profile != offer.profile or (chosen and DurabilityPolicy.TRANSIENT_LOCAL in profile)):
             self._unsubscribe(offer)
         if profile and offer.subscription is None:
             assert published is not None
             offer.subscription = published.subscribe(self._node, self._sender(offer.channel), depth=_DEPTH, raw=True)
             offer.profile = profile
+
+    def _offer(self, published: PublishedTopic) -> _Offer:
+        """Offers a topic, in place of what was offered by its name."""
+        require_type(published.type_name)
+        text, _ = typestore().generate_msgdef(published.type_name, ros_version=2)
+        if (before := self.offers.get(published.name)) is not None:
+            self._unsubscribe(before)
+            before.channel.close()
+        schema = self._sdk.Schema(name=published.type_name, encoding="ros2msg", data=text.encode())
+        channel = self._sdk.Channel(published.name, message_encoding="cdr", context=self._context, schema=schema)
+        offer = self.offers[published.name] = _Offer(published.type_name, channel)
+        return offer
 
     def _unsubscribe(self, offer: _Offer) -> None:
         if offer.subscription is not None:

@@ -124,7 +124,7 @@ def test_a_publisher_that_comes_back_with_another_quality_or_type_is_shown_as_it
         with Inspector() as host:  # a participant of its own, as of another process
             publisher = host.node.create_publisher(now, "changes", quality)
             name = f"std_msgs/msg/{now.__name__}"
-            serve(lambda name=name: view.offered("/changes") == name)
+            serve(lambda name=name: "/changes" in view.offers and view.offers["/changes"].type_name == name)
             seen = viewed(served, 1, "/changes", lambda publisher=publisher, now=now: publisher.publish(now()))
         assert seen["/changes"]["channel"]["schemaName"] == name
 
