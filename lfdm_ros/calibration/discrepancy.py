@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LAGS = 10  # of the test for whiteness, less where there are few samples
 TOO_SURE = 1.25  # how much too narrow the intervals have to be before it is worth a word
 LEVEL = 0.01  # of the test for whiteness
-WORSE = 1.2  # RMSE with the final vehicle over the stage's own, from which stages contradict each other
+WORSE = 1.2  # RMSE with the final vehicle over the stage's own, or after a fit over that before, from which data contradict each other
 APART = 4.0  # standard deviations between two recordings' estimates, from which they contradict each other
 KNOWS = 0.3  # of the prior's width: a recording that leaves more says nothing of the unknown
 RECORDINGS = 6  # that are compared, evenly
@@ -131,6 +131,14 @@ def _words(label: str, row: Mapping[str, Any], whiteness: Whiteness) -> str:
         return f"errors of {label} look like white noise; {covered}"
     return (f"errors of {label} are not white (lag-1 correlation {whiteness.lag_one:.2f}): {row['samples']} samples are worth "
             f"{row['effective_samples']:.0f}; {covered}")
+
+
+def fit_warnings(rmse: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
+    """Yields a warning for each channel, with its RMSE `response` and `prior_response`, that a fit to all of them has made worse."""
+    for label, row in rmse.items():
+        if row["response"] > WORSE * row["prior_response"]:
+            yield (f"{label} errs more than before on what was fitted itself, {row['response']:.3g} against {row['prior_response']:.3g}: "
+                   "the model cannot follow another channel, which pulls at the unknowns; leave that one out, or free what it hangs on")
 
 
 def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:

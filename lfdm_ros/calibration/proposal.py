@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,10 @@ HOLD_OUT = 6  # pieces from which every other one is held out
 MANY = 20  # pieces above which least squares are proposed instead of a sampler
 STRETCHES = 4  # of a recording that are used
 NOISE = 0.1  # of a channel's standard deviation, where the prior of its errors has its median
-STIFFNESS_SPREAD, FRICTION_SPREAD = 0.4, 0.2  # of the logarithm, where priors have their middle at the file's values
+STIFFNESS_SPREAD, ROLL_SPREAD, FRICTION_SPREAD = 0.4, 0.7, 0.2  # of the logarithm, where priors have their middle at the file's values
+# Dampers of both axles act together (paper 000, section 4.2).
+ROLL = {"roll_stiffness_front": ["roll_stiffness_front"], "roll_stiffness_rear": ["roll_stiffness_rear"],
+        "roll_damping": ["roll_damping_front", "roll_damping_rear"]}
 # What limits the force of a tyre: of the first that a model has.
 GRIP = (("friction_max", "friction_min"), ("friction_max",), ("friction_front", "friction_rear"), ("friction_scale",))
 RESPONSE, MAX_RESPONSE = 0.1, 0.5  # [s] from the steering to the yaw rate, typically and with slow actuators; of a vehicle of 2.7 m
@@ -52,14 +55,23 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
         exact_steering: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale.
 
     Raises:
-        InputError: a bag has no speed or steering, or the vehicle can be no such model.
+        InputError: no bag has speed and steering, or the vehicle can be no such model.
     """
-    surveys = [survey(recording, vehicle) for recording in find_recordings(bags)]
+    surveys: list[RecordingSurvey] = []
+    refused: list[str] = []
+    for recording in find_recordings(bags):
+        try:
+            surveys.append(survey(recording, vehicle))
+        except InputError as error:
+            refused.append(str(error))
+    if not surveys:
+        raise InputError(refused[0])
     for one in surveys:
         if "/" in one.recording.name or not one.recording.name.strip():
             raise InputError(f"{one.recording.path}: its recording has no name that a recipe can use; import it with --recording NAME")
-    return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before, model,
-                   sampler, exact_steering).proposal()
+    found = _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before, model,
+                    sampler, exact_steering).proposal()
+    return replace(found, reasons=(*(f"WARNING: left out: {text}" for text in refused), *found.reasons))
 
 
 def _written(value: float, digits: int) -> str:
@@ -231,6 +243,10 @@ class _Writer:
             self._say(f"{name}: {self.share:.0%} of it is used")
         elif grip:
             self._say(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
+        if "eight_dof" in self.model:
+            self._say(f"{', '.join(ROLL)}: roll is measured, and a wrong one would pass for stiff or soft tyres; within a factor of "
+                      f"{math.exp(ROLL_SPREAD):.2g}")
+            lines += [f"      {name}: {self._prior(name, targets, ROLL_SPREAD)}" for name, targets in ROLL.items()]
         return lines
 
     def _stiffnesses(self) -> dict[str, list[str]]:

@@ -323,6 +323,7 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"{name}: {a} and {b} have correlation {r:.2f}; the data know a combination of them rather than each"
                 for a, b, r in correlated_pairs({variable: draws[variable] for variable in relevant})
                 if not any({a, b} <= members for members in reported))
+    yield from (f"{name}: {text}" for text in discrepancy.fit_warnings(stage["rmse"]))
     yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
     yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["held_out"]["outlying"],
                                              *stage["runs_away"]))

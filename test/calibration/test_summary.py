@@ -8,7 +8,7 @@ import pytest
 from small_problem import NOISE, RECIPE
 
 from lfdm_ros.calibration import calibrate, load_recipe
-from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, whiteness
+from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, fit_warnings, whiteness
 from lfdm_ros.calibration.summary import correlated_pairs, far_out
 
 
@@ -48,6 +48,12 @@ def test_warning_of_errors_that_are_not_white_says_by_how_much():
     (text,) = error_warnings({"vx": row})
     assert "up to 2.4 times too narrow; errors: ar1 in the recipe's stage takes that into account" in text
     assert not list(error_warnings({"vx": {**row, "white": True}}))
+
+
+def test_a_channel_that_the_fit_has_made_worse_is_named():
+    rmse = {"yaw_rate": {"response": 0.054, "prior_response": 0.039}, "roll": {"response": 0.001, "prior_response": 0.006}}
+    (warning,) = fit_warnings(rmse)
+    assert warning.startswith("yaw_rate errs more than before on what was fitted itself, 0.054 against 0.039")
 
 
 def test_recordings_that_contradict_each_other_are_named():
