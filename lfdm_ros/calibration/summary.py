@@ -271,10 +271,11 @@ def _parameters(result: StageResult) -> dict[str, Any]:
 
 
 def r_hat_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """Yields a warning for each unknown whose chains do not agree."""
-    for name, row in rows.items():
-        if row["r_hat"] >= R_HAT_LIMIT:
-            yield f"R-hat of {name} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"
+    """Yields a warning if chains do not agree, with all unknowns in which they do not."""
+    apart = {name: row["r_hat"] for name, row in rows.items() if row["r_hat"] >= R_HAT_LIMIT}
+    if apart:
+        yield (f"R-hat is {R_HAT_LIMIT} or more of {', '.join(f'{name} ({value:.3f})' for name, value in apart.items())}: chains do not "
+               "agree; take more draws, chains or steps (lfdm calibrate --help)")
 
 
 def correlated_pairs(draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float]]:
