@@ -109,6 +109,8 @@ class Stepper:
         self._waiting_since = now  # when the state that waits for its answer was first published
         # Stamps of the last states, and the wall time at which they were published.
         self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        # Stamps of states that lockstep has published again, once for each time: as many answers to them are one too many.
+        self._repeated: deque[int] = deque(maxlen=_REMEMBERED)
         # Wall seconds from publishing a state to the first command with its stamp.
         self.response_times: deque[float] = deque(maxlen=100_000)
         gate.restart(0.0)
@@ -133,7 +135,7 @@ class Stepper:
         self._thread = None
 
     def command(self, inputs: Inputs, stamp_ns: int) -> bool:
-        """Offers a driver's command to the gate; False: refused."""
+        """Offers a driver's command to the gate; False: refused. A state that lockstep has published twice may be answered twice."""
         with self._wake:
             if not self._lockstep:
                 self._window.answer(self.time, 1e-9 * stamp_ns if stamp_ns else self.time)
@@ -142,6 +144,9 @@ class Stepper:
                 if not self._gate.offer(inputs, stamp_ns, self._time_ns):
                     return False
                 self._note_response(stamp_ns)
+                return True
+            if stamp_ns in self._repeated and (self._answered or stamp_ns < self._time_ns):
+                self._repeated.remove(stamp_ns)
                 return True
             if not self._gate.offer_answer(inputs, stamp_ns, self._time_ns, self._answered):
                 return False
@@ -303,6 +308,8 @@ class Stepper:
                     continue
                 if self._fresh or not unanswered:
                     self._waiting_since = time.monotonic()
+                else:
+                    self._repeated.append(self._time_ns)
                 self._fresh = False
                 stamp, outputs, resets = self._time_ns, self._plant.simulator.outputs.tolist(), self._resets
                 self._published_at = time.monotonic()
