@@ -141,7 +141,7 @@ interpreter:
 	@$(PYTHON) lfdm_ros/environment.py
 
 $(MADE): requirements.txt | interpreter
-	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages ..."
+	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages; some minutes without a line ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(PYTHON) lfdm_ros/environment.py $(VENV)/bin/python requirements.txt

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.reports import NamedValue, draw_values, save_figure
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
     from lfdm_ros.calibration.scoring import score_recordings
 
     print_notes(bags)
-    scores = score_recordings(recipe, bags)
+    with show_progress("driving the recordings with vehicles from the priors"):
+        scores = score_recordings(recipe, bags)
     for score in scores.values():
         score["known"] = {unknown: _verdict(share) for unknown, share in score.get("expected", {}).items()}
     if as_json:

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from lfdm_ros.cli.calibrate_check import check
+from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
 
@@ -44,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
         if args.mapping:
             called = [f"bags/{Path(source).stem}" for source in args.new]
             before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
-        proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before,
-                           model=args.model or "", sampler=args.sampler or "", exact_steering=args.exact_steering)
+        with show_progress("reading the recordings"):
+            proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before,
+                               model=args.model or "", sampler=args.sampler or "", exact_steering=args.exact_steering)
         if not args.json:
             print(*proposal.reasons, sep="\n")
         draft = Path(folder) / out.name
