@@ -91,7 +91,7 @@ def _asked(command: Command | None) -> str:
     steering, throttle, brake = command
     needle = round(_BAR - _BAR * steering)  # + left
     bar = "".join("|" if i == needle else ":" if i == _BAR else "." for i in range(2 * _BAR + 1))
-    return f"you ask   steering {_side(steering, '', 2):10s} {bar}  throttle {throttle:.2f}  brake {brake:.2f}"
+    return f"you ask   steering {_side(steering, '', 2):10s} {bar}  throttle {round(throttle, 2) + 0.0:.2f}  brake {brake:.2f}"
 
 
 def _side(value: float, unit: str, digits: int) -> str:
