@@ -77,7 +77,7 @@ def begins_at_the_vehicle(found: Route, x: float, y: float, yaw: float) -> bool:
 @pytest.mark.parametrize(("speed", "count"), [(9.0, 20), (9.0, 40), (13.0, 40), (18.0, 25)])
 def test_random_fields(speed: float, count: int) -> None:
     tried, found = 0, 0
-    for seed in range(100):
+    for seed in range(40):
         obstacles = random_field(seed, count, 15.0 + speed)
         if not passable(obstacles, 118.0):
             continue
@@ -90,13 +90,13 @@ def test_random_fields(speed: float, count: int) -> None:
             assert clearance(way, obstacles) >= 0.0
             assert np.hypot(way.path.x[-1] - 118.0, way.path.y[-1]) <= GUIDE.settings.goal_tolerance + 0.3
             assert way.free_length == way.path.length
-    assert tried >= 95 and found >= 0.99 * tried
+    assert tried >= 38 and found >= tried - 1
 
 
 def test_free_length_of_what_is_blocked() -> None:
     """As far as it says, a blocked route is free; it does not stop short of what it could reach."""
     stopped = 0
-    for seed in range(60):
+    for seed in range(25):
         obstacles = random_field(seed, 50, 25.0)
         obstacles = field(np.vstack([obstacles.centres, wall(90.0, -45.0, 45.0)]), np.append(obstacles.radii, np.full(91, 0.7)))
         way = route(obstacles)
@@ -108,7 +108,7 @@ def test_free_length_of_what_is_blocked() -> None:
         assert clearance(dataclasses.replace(way, path=free), obstacles) >= 0.0
         if (way.path.at(np.array([way.free_length]))[0] < 80.0) and passable(obstacles, 80.0):
             stopped += 1
-    assert stopped <= 6
+    assert stopped <= 3
 
 
 def test_nothing_in_the_way() -> None:

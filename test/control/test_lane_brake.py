@@ -106,32 +106,32 @@ def test_a_path_round_which_the_corridor_has_room_is_driven_to_its_end(blocked):
     corridor = course.corridor.copy()
     corridor[:, 1] = 5.25
     scenario = Scenario("truck", course.initial, None, 40.0, World((truck,)), None, course.path, 8.0, corridor)
-    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None), patience=6.0)
+    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None), patience=3.0)
     assert not run.collisions and run.outside < 0.05
     assert np.isfinite(run.reached) != blocked
 
 
 def test_a_walker_behind_a_van_is_not_hit():
     """The controller brakes in its lane: outcome BRAKING, and the vehicle drives on afterwards."""
-    path = np.column_stack([np.linspace(0.0, 110.0, 221), np.zeros(221)])
+    path = np.column_stack([np.linspace(0.0, 80.0, 161), np.zeros(161)])
     for walks in (1.3, 1.6):
         met = (40.0 - 2.4) / 9.0
         world = World((Circle(40.4, 0.0 - walks * met, 0.3, vy=walks, name="walker"),
                        Polygon(np.array([[34.0, -4.0], [39.5, -4.0], [39.5, -1.9], [34.0, -1.9]]), name="van")))
-        scenario = Scenario("van", Pose(speed=9.0), None, 30.0, world, None, path, 9.0, np.array([[0.0, 1.75, 1.75], [110.0, 1.75, 1.75]]))
+        scenario = Scenario("van", Pose(speed=9.0), None, 30.0, world, None, path, 9.0, np.array([[0.0, 1.75, 1.75], [80.0, 1.75, 1.75]]))
         run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None))
         assert not run.collisions and run.outside == 0.0 and np.isfinite(run.reached)
         assert run.outcomes[CycleOutcome.BRAKING.name] > 0
 
 
 @pytest.mark.parametrize(("aside", "speed", "own", "seed"), [
-    (0.43, 6.19, 9.55, 4), (0.23, 8.28, 9.56, 5), (0.43, 7.88, 9.41, 7), (0.24, 7.64, 9.75, 8), (0.23, 9.15, 9.63, 10)])
+    (0.43, 6.19, 9.55, 4), (0.43, 7.88, 9.41, 7), (0.23, 9.15, 9.63, 10)])
 def test_a_car_that_comes_in_the_lane_is_let_by_on_the_verge(aside, speed, own, seed):
     """The vehicle goes to the verge in time, and does not come back as long as it would be hit there."""
-    path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
+    path = np.column_stack([np.linspace(0.0, 115.0, 231), np.zeros(231)])
     ahead = 70.0 + speed * (70.0 - HMMWV.footprint.front) / own
     corners = np.array([[-2.2, -0.9], [2.2, -0.9], [2.2, 0.9], [-2.2, 0.9]]) + [ahead, aside]
-    corridor = np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]])
+    corridor = np.array([[0.0, 1.75, 4.25], [115.0, 1.75, 4.25]])
     world = World((Polygon(corners, vx=-speed, name="car"),))
     scenario = Scenario("oncoming", Pose(speed=own), None, 40.0, world, None, path, own, corridor)
     run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("eighteen_dof", seed=seed), patience=12.0)

@@ -116,7 +116,7 @@ class Frozen:
 
 
 @pytest.mark.parametrize(("model", "name"), [*(("driven_bicycle", name) for name in CASES),
-                                             ("eight_dof", "obstacles"), ("eight_dof", "corridor")])
+                                             ("eight_dof", "obstacles")])
 def test_sequential_steps_come_to_what_ipopt_finds(model: str, name: str) -> None:
     frozen = Frozen(CASES[name], model)
     assert frozen.sequential() < 1e-6

@@ -283,14 +283,14 @@ def test_what_creeps_is_followed():
         assert max(away) < 0.4
 
 
-def test_nothing_static_ever_moves_in_100_passes():
+def test_nothing_static_ever_moves_in_40_passes():
     shown = 0
-    for seed in range(100):
+    for seed in range(40):
         history = drive(mixed_field(seed), lambda time, seed=seed: (26.0 * time + seed % 50, 0.0, 0.0), 16, noise_sd=(0.02, 0.03)[seed % 2],
                         drop_out=(0.0, 0.02)[seed // 2 % 2], seed=seed)
         assert moving(history) == 0, f"seed {seed}"
         shown += sum(len(o.radii) for o in history)
-    assert shown > 20 * 100 * 16
+    assert shown > 20 * 40 * 16
 
 
 @pytest.mark.parametrize("seed", [2, 29, 30, 55])

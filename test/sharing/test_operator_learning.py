@@ -68,8 +68,7 @@ def learned(states, steering, late=0.0):
 GAINS = (0.8, 0.2, 0.1, 0.4, 0.7, 0.2)
 
 
-@pytest.mark.parametrize("late", [0.0, 0.4])
-@pytest.mark.parametrize("delay", [0.2, 0.3, 0.8])
+@pytest.mark.parametrize(("delay", "late"), [(0.2, 0.0), (0.3, 0.4), (0.8, 0.0)])
 def test_delay_gains_and_remnant_of_an_operator_are_found(delay, late):
     """Whatever the link takes to bring the commands. Five standard deviations of each gain's posterior hold the true one."""
     posterior = learned(*drive(delay, GAINS), late).posterior
@@ -90,17 +89,17 @@ def test_a_held_command_is_learned_as_one():
 
 
 def test_coverage_of_the_posterior():
-    """Of 30 operators drawn from persons' gains the 90 % intervals of a gain hold the true one about as often as they say: at least 20;
-    a binomial of 30 and 0.9 is below that once in ten thousand times."""
+    """Of 14 operators drawn from persons' gains the 90 % intervals of a gain hold the true one about as often as they say: at least 8;
+    a binomial of 14 and 0.9 is below that once in five thousand times."""
     inside = np.zeros(len(TERMS))
-    for seed in range(30):
+    for seed in range(14):
         rng = np.random.default_rng([seed, 7])
         gains = np.array(GAINS) * np.exp(0.3 * rng.standard_normal(len(TERMS)))
         posterior = learned(*drive(0.05 * rng.integers(2, 20), gains, seed, 25.0)).posterior
         _, drawn, _, _ = posterior.draw(rng.random((2, 2000)), rng.standard_normal((len(TERMS) + 1, 2000)))
         lower, upper = np.quantile(drawn, (0.05, 0.95), axis=1)
         inside += (lower <= gains) & (gains <= upper)
-    assert (inside >= 20).all(), inside
+    assert (inside >= 8).all(), inside
 
 
 def test_what_was_long_ago_is_forgotten():

@@ -12,7 +12,7 @@ def test_what_crosses_would_be_met_and_meetings_are_told_apart():
     for item in items:
         asked = radar.scenario(item)
         assert asked.speed is not None
-        footprint, times = load_vehicle("hmmwv").footprint, [0.02 * k for k in range(1500)]
+        footprint, times = load_vehicle("hmmwv").footprint, [0.05 * k for k in range(600)]
         clear = min(asked.world.clearances(t, asked.initial.x + asked.speed * t, 0.0, 0.0, footprint)[0] for t in times)
         assert clear < 0.6 * item.speed, item  # up to 0.4 s early or late
 
