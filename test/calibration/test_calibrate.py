@@ -189,7 +189,7 @@ def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path)
 
 def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags, tmp_path):
     """A shell has its background ignore SIGINT, and children inherit that."""
-    command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "2000",
+    command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "500",
                "--progress-json", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     assert child.stdout is not None
