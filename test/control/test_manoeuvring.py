@@ -83,9 +83,6 @@ class Car:
         self.pose = PlanarState(x + REAR * math.cos(yaw), y + REAR * math.sin(yaw), yaw, vx)
         self.now += PERIOD
 
-    def reasons(self):
-        return [move.reason if move else "" for move in self.moves]
-
 
 def straight(length, reverse=True):
     """A leg along the x axis, in reverse from 0 on."""
@@ -243,7 +240,7 @@ def test_it_gives_up_after_tries_without_gain():
     car = Car()
     # The way is never free: what stands there is seen only when it sets out.
     for _ in range(20000):
-        looking = not car.manoeuvring.active or "looking" in car.reasons()[-1]
+        looking = not car.manoeuvring.active or "looking" in (car.moves[-1].reason if car.moves[-1] else "")
         car.step(obstacles=circles(*POCKET) if looking else circles(*POCKET, (car.pose.x - 3.2, 0.0, 0.7, 0.0, 0.0)))
         if car.manoeuvring.why_not == NO_GAIN:
             break
@@ -332,7 +329,7 @@ def test_a_pocket_is_left_backwards_and_the_goal_reached():
 
 
 def test_without_reversing_it_stands_in_the_pocket():
-    run, cycles = pocket(0.0, 12.0)
+    run, cycles = pocket(0.0, 8.0, (), INSIDE)
     assert math.isnan(run.reached) and not run.collisions and run.column("vx").min() > -0.05
     assert abs(run.column("vx")[-1]) < 0.3 and run.column("x")[-1] > 19.0 and cycles[-1].blocked
 
@@ -342,7 +339,7 @@ def crossing(apart, count):
     return [Circle(19.0, -3.5 - apart * i, 0.5, 0.0, 1.5) for i in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_with_something_behind_it_stands(seed):
     """Others cross and leave no gap that is worth backing into, by metres: where nothing crosses it backs out."""
     run, cycles = pocket(1.5, 8.0, crossing(2.0, 9), INSIDE, seed)
@@ -352,7 +349,7 @@ def test_with_something_behind_it_stands(seed):
     assert alone.column("vx").min() < -1.0 and alone.column("x")[-1] < 23.0
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_what_comes_out_of_hiding_behind_it_is_not_hit(seed):
     """With gaps between them it may begin to back; it stops for the next."""
     run, _ = pocket(1.5, 12.0, crossing(5.0, 5), INSIDE, seed)
@@ -373,14 +370,14 @@ PLACES = {
     "gap of 3.7 m": (walls((30.0, 30.5, 1.85, 40.0), (30.0, 30.5, -40.0, -1.85)), Start(speed=8.0), Goal(60.0, 0.0, 2.0)),
     "fast to a wall": (walls((70.0, 70.5, -20.0, 20.0)), Start(speed=15.0), Goal(120.0, 0.0, 3.0)),
 }
-DRIVER = Controller(HMMWV, Settings(time_budget=0.0), LIMITS)
+DRIVER = Controller(HMMWV, Settings(time_budget=0.0, period=0.04), LIMITS)
 
 
-def driven(scenario, field_of_view, seed=1):
+def driven(scenario, field_of_view, driver=DRIVER):
     cycles = []
-    DRIVER.reset()
-    plant = PlantSettings(lidar=LidarSettings(field_of_view=field_of_view), seed=seed)
-    run = drive(HMMWV, scenario, DRIVER, plant, lambda now, cycle, scan: cycles.append(cycle))
+    driver.reset()
+    plant = PlantSettings(lidar=LidarSettings(field_of_view=field_of_view), seed=1)
+    run = drive(HMMWV, scenario, driver, plant, lambda now, cycle, scan: cycles.append(cycle))
     return run, cycles
 
 
@@ -394,7 +391,7 @@ def test_places_where_the_plan_alone_stands_for_ever(name):
 
 @pytest.mark.parametrize("name", ["serpentine", "parking_bay"])
 def test_scenarios_of_the_package_with_a_blind_sector(name):
-    run, cycles = driven(load_scenario(name), 1.5 * math.pi)
+    run, cycles = driven(load_scenario(name), 1.5 * math.pi, Controller(HMMWV, Settings(time_budget=0.0), LIMITS))
     assert math.isfinite(run.reached) and not run.collisions and run.least_clearance > 0.05
     assert any(c.route is not None for c in cycles if c.outcome is CycleOutcome.MANOEUVRING)
 
