@@ -40,7 +40,7 @@ def test_a_killed_recorder_leaves_all_but_the_last_second(tmp_path, storage):
     path = tmp_path / "crash"
     process = subprocess.Popen([sys.executable, "-c", RECORDER, str(path), storage], stdout=subprocess.PIPE, text=True)
     written = []
-    while len(written) < 50 or written[-1] - written[0] < 2.3e9:
+    while len(written) < 50 or written[-1] - written[0] < 1.6e9:
         written.append(int(process.stdout.readline()))
     process.send_signal(signal.SIGKILL)
     written += [int(line) for line in process.stdout]
@@ -132,7 +132,7 @@ def test_a_cut_file_is_read_up_to_the_cut_or_refused(tmp_path, storage):
 def test_damage_is_an_error_of_one_line(tmp_path, storage):
     path, file, content = written(tmp_path, storage)
     rng = random.Random(2)
-    for _ in range(60):
+    for _ in range(30):
         damaged = bytearray(content)
         for _ in range(rng.choice((1, 5, 50))):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -169,7 +169,7 @@ def test_a_chunk_with_a_false_length_loses_nothing(tmp_path):
     path, file, content = written(tmp_path, "mcap")
     chunks = [start for opcode, start, _ in records(content) if opcode == 6]
     assert len(chunks) >= 8  # a checkpoint each half second on a slow machine makes more
-    for place in chunks:
+    for place in chunks[::3]:
         for bit in (0, 3, 17, 40):
             damaged = bytearray(content)
             damaged[place + 1 + bit // 8] ^= 1 << bit % 8

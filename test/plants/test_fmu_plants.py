@@ -227,11 +227,10 @@ def test_info_lists_the_variables_with_their_units(tmp_path, capsys):
 
 # ---- failures on the way -----------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("fmi", (2, 3))
-@pytest.mark.parametrize(("macro", "said"), (
-    ("CRASH_AFTER=30", "foreign.fmu crashed while it was stepped at 0.02 s: Segmentation fault"),
-    ("HANG_AFTER=30", "foreign.fmu hangs: no answer in 3 s while it was stepped at 0.02 s"),
-    ("NAN_AFTER=30", ": no finite number at 0.04 s")))
+@pytest.mark.parametrize(("fmi", "macro", "said"), (
+    (2, "CRASH_AFTER=30", "foreign.fmu crashed while it was stepped at 0.02 s: Segmentation fault"),
+    (3, "HANG_AFTER=30", "foreign.fmu hangs: no answer in 3 s while it was stepped at 0.02 s"),
+    (2, "NAN_AFTER=30", ": no finite number at 0.04 s"), (3, "NAN_AFTER=30", ": no finite number at 0.04 s")))
 def test_crash_hang_and_nan_are_one_line_and_a_reset_goes_on(tmp_path, fmi, macro, said):
     plant = open_plant(str(write_plant(tmp_path, fmi, macro, timeout=3.0)), HMMWV)
     plant.reset(vx=10.0)
