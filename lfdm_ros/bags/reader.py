@@ -14,19 +14,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from rosbags.highlevel import AnyReader, anyreader
+from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Nodetype
-from rosbags.rosbag2 import metadata as rosbags_metadata
-from rosbags.rosbag2 import reader as rosbags_reader
 from rosbags.serde import SerdeError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from lfdm_ros import documents
 from lfdm_ros.bags.fields import find_field, require_numeric
@@ -39,23 +34,6 @@ HOLD, LINEAR = "hold", "linear"
 
 _LATEST = 2**62  # ns: 146 years; differences of such stamps still fit 64 bits
 _SUFFIXES = {".mcap": "mcap", ".db3": "sqlite3"}
-
-
-class _QuickYaml(YAML):
-    """Parses for rosbags, whose own parser, without its C library, takes most of the time that the opening of a bag takes."""
-
-    def load(self, stream: Any) -> Any:
-        if not isinstance(stream, str):
-            return super().load(stream)
-        try:
-            return documents.parse_yaml(stream, "YAML", documents.MAX_GENERATED_LENGTH)
-        except InputError as error:
-            raise YAMLError(str(error)) from None
-
-
-for _module in (rosbags_metadata, rosbags_reader):
-    _module.YAML = _QuickYaml  # type: ignore[attr-defined]
-anyreader.get_types_from_msg = lru_cache(maxsize=512)(anyreader.get_types_from_msg)  # of the rest, most: bags have the same types
 
 
 @dataclass(frozen=True)
