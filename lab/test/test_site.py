@@ -29,8 +29,13 @@ BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?```python\n(.*?)```", re.DOTA
 ROOMS = ("bags", "calibration", "control", "models", "sharing", "simulation", "vehicles")
 RUN = """
 import re, sys
-namespace = {}
-for match in re.finditer(sys.argv[2], open(sys.argv[1], encoding="utf-8").read(), re.DOTALL):
+namespace, text = {}, open(sys.argv[1], encoding="utf-8").read()
+if "calibrate(" in text:
+    sys.path.append(sys.argv[3])
+    import pictures
+    without_pictures = pictures.left_out()  # of the report
+    without_pictures.__enter__()
+for match in re.finditer(sys.argv[2], text, re.DOTALL):
     if not match[1]:
         lines = match.string[:match.start(2)].count(chr(10))  # a traceback has the page's line
         exec(compile(chr(10) * lines + match[2], sys.argv[1], "exec"), namespace)
@@ -68,8 +73,8 @@ def test_every_message_is_on_its_page() -> None:
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if BLOCK.search(text)])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
     """Block after block in one process, in an empty folder."""
-    done = subprocess.run([sys.executable, "-c", RUN, str(ROOT / page), BLOCK.pattern], cwd=tmp_path, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([sys.executable, "-c", RUN, str(ROOT / page), BLOCK.pattern, str(ROOT / "test")], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -68,7 +68,7 @@ def test_soft_ground_is_entered_slowly() -> None:
     """The bend at 13 m/s on firm clay, with soft clay across it, which holds 2 m/s^2."""
     soft = on(1.0, soil="heavy_clay_25", soils=[{"soil": "clayey_soil_55", "polygon": [[75, -20], [140, -20], [140, 60], [75, 60]]}])
 
-    bend = replace(load_scenario("curve"), initial=Pose(x=30.0, speed=13.0), duration=7.0)
+    bend = replace(load_scenario("curve"), initial=Pose(x=42.0, speed=13.0), duration=6.0)
 
     def driven(vehicle: Vehicle) -> Run:
         return drive(soft.vehicle, bend, Controller(vehicle, SETTINGS, None),

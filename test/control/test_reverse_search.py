@@ -174,7 +174,7 @@ def test_what_is_in_view_is_what_rays_reach(sector):
     steps = np.linspace(0.0, 1.0, 400)[1:-1, None]
     middle, half = sector or (0.0, math.pi)
     unsure = 0
-    for place, is_seen in zip(places, seen):
+    for place, is_seen in zip(places[::3], seen[::3]):
         away = math.hypot(*place)
         gaps = [np.hypot(*(steps * place - row[:2]).T).min() - row[2] for row in rows]
         off = abs(math.remainder(math.atan2(place[1], place[0]) - middle, 2.0 * math.pi)) - half
@@ -183,7 +183,7 @@ def test_what_is_in_view_is_what_rays_reach(sector):
             unsure += 1
             continue
         assert is_seen == (min(gaps) > 0.0 and away < 40.0 and off < 0.0), place
-    assert unsure < 0.2 * len(places)
+    assert unsure < 0.2 * len(places[::3])
 
 
 def test_places_count_for_a_minute_and_move_with_the_map():

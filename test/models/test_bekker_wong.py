@@ -43,14 +43,13 @@ def test_within_half_a_per_cent_of_the_exact_integrals(rigid):
     which just carries its wheel, 1.3 %."""
     wheel, cases = SoilWheel(RADIUS, WIDTH, math.inf if rigid else STIFFNESS), []
     for name in soil_names():
-        for load in (600.0, 4000.0, 9000.0):
-            for slip, angle, speed in ((-0.9, 0.0, 6.0), (-0.3, 0.1, 3.0), (-0.05, -0.02, 6.0), (0.1, 0.0, -6.0), (0.4, 0.3, 8.0),
-                                       (0.95, 0.0, 6.0)):
+        for load in (600.0, 9000.0):
+            for slip, angle, speed in ((-0.9, 0.0, 6.0), (-0.3, 0.1, 3.0), (0.1, 0.0, -6.0), (0.4, 0.3, 8.0), (0.95, 0.0, 6.0)):
                 motion = WheelMotion.of(slip, angle, speed)
                 exact = settle(wheel, load_soil(name), load, motion)
                 if exact.outcome is WheelOutcome.SUPPORTED:
                     cases.append((name, load, motion, exact))
-    assert len(cases) > 0.7 * 26 * 18
+    assert len(cases) > 0.7 * 26 * 10
     soils = {name: load_soil(name) for name in soil_names()}
     keys = soils["lunar"].parameters
     many = SimpleNamespace(parameters={key: np.array([soils[name].parameters[key] for name, *_ in cases]) for key in keys})

@@ -59,7 +59,7 @@ def test_detection_is_that_of_swerling_1(kind, distance):
     """How often a thing is detected and how strong it is on the mean, by range and cross-section."""
     settings = replace(EXACT, false_alarm=1e-6, unit_range=300.0, range_max=300.0, doppler_max=1.0, field_of_view=0.2,
                        range_resolution=20.0)  # few cells for false alarms
-    sensor, runs = radar(Circle(distance, 0.0, POST, kind=kind), settings=settings), 3000
+    sensor, runs = radar(Circle(distance, 0.0, POST, kind=kind), settings=settings), 1200
     snr = OBSTACLE_KINDS[kind].cross_section * (settings.unit_range / (distance - 0.01)) ** 4
     found = [scan for scan in (look(sensor, k / settings.rate) for k in range(runs)) if len(scan.ranges)]
     expected = float(settings.detection(np.array(snr)))

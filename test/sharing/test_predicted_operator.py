@@ -28,7 +28,7 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
     """Much better than that they hold the wheel, though each has gains of his own."""
     course, errors, held = load_scenario("iso_3888_1"), [], []
     way, delay = Path(course.path), OWN + latency
-    for person in range(1, 6):
+    for person in range(1, 4):
         link = NetworkLinkSettings(delay=0.5 * latency)
         driver = RemoteDriver.over(Operator(HMMWV, OperatorSettings(), person), link, link, person)
         run = drive(HMMWV, course, driver, PlantSettings(model="eight_dof", step=0.005))
@@ -41,7 +41,7 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
             came = given[i:i + ahead + 1] - given[i]
             errors.append((told - came)[ahead // 2:])
             held.append(came[ahead // 2:])
-    assert len(errors) > 50
+    assert len(errors) > 30
     assert np.sqrt(np.mean(np.square(np.concatenate(errors)))) < 0.6 * np.sqrt(np.mean(np.square(np.concatenate(held))))
 
 

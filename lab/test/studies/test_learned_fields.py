@@ -1,9 +1,10 @@
 """A friction field that nobody saw, learned from driving over it: right where the vehicle drove, not known elsewhere."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
@@ -12,13 +13,13 @@ from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTab
 from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.learning import learn
-from lfdm_ros.simulation import Actuator, Simulator, load_scenario
+from lfdm_ros.simulation import Actuator, Pose, Simulator, load_scenario
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
 LINK = FrictionLink(0.1, 1.0)
 PRIOR = FieldPrior(a0=0.5, alpha_x=12.0, alpha_y=12.0, sigma_f=1.5)
-GRID = Grid.covering((-350.0, -350.0), (350.0, 350.0), 2.0)
+GRID = Grid.covering((-220.0, -220.0), (220.0, 220.0), 2.0)
 TRUTH = "eighteen_dof/friction_field"
 RATE = 100  # [Hz]
 BESIDE = 40.0  # [m] from where it drove, where nothing can have been learned
@@ -68,7 +69,7 @@ def learned(seed: int, seconds: float = 20.0, felt: FrictionEstimator | None = N
     there = DensePosterior(PRIOR, what.places, seen)
     true = field.latent_at(*what.places.T)
     posterior = FieldPosterior(PRIOR, GRID, seen)
-    apart = np.sqrt(((GRID.places[:, None, :] - what.places[None, ::5]) ** 2).sum(axis=2)).min(axis=1).reshape(GRID.shape)
+    apart = cKDTree(what.places).query(GRID.places)[0].reshape(GRID.shape)
     frictions = [LINK.friction(values) for values in (true, there.mean, np.full(len(true), PRIOR.a0))]
     return Learned(field, driven, posterior, (true - there.mean) / np.sqrt(np.diag(there.covariance)),
                    float(np.sqrt(np.mean((frictions[0] - frictions[1]) ** 2))), float(np.sqrt(np.mean((frictions[0] - frictions[2]) ** 2))),
@@ -106,7 +107,7 @@ def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarr
 def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
     """The MPC drives an 18-DOF vehicle over ground of a file, and again with the friction that was felt. Before, the road is thought to be
     the vehicle's own, with patches of 8 m that may be anything."""
-    file, bend = load_ground(ground), load_scenario(scenario)
+    file, bend = load_ground(ground), replace(load_scenario(scenario), initial=Pose(x=30.0, speed=13.0), duration=9.0)
     table = FieldTable(file.field)
     there, plant = VEHICLE.replace(friction_field=table.number), PlantSettings("eighteen_dof", lidar=None)
     settings = Settings(use_limit_table=False, time_budget=0.0)
@@ -123,13 +124,13 @@ def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
 
 def test_hidden_fields_are_found_where_the_vehicle_drove() -> None:
     felt = FrictionEstimator(VEHICLE, LINK, PRIOR)
-    fields = [learned(seed, 12.0, felt) for seed in (101, 102, 103, 104)]
+    fields = [learned(seed, 12.0, felt) for seed in (101, 102, 103)]
     for one in fields:
         assert one.error < 0.35 * one.prior_error
         assert one.lost < 0.01  # far beside the way the prior is left
     z = np.concatenate([one.z for one in fields])
-    assert len(z) > 200
-    # Four drives, on each of which errors go together; docs/concepts/ground.md has the coverage of twenty.
+    assert len(z) > 150
+    # Three drives, on each of which errors go together; docs/concepts/ground.md has the coverage of twenty.
     assert 0.8 < np.mean(np.abs(z) < 1.645) < 0.98
 
 

@@ -24,7 +24,7 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("exact")
     vehicle = load_recipe("soil").start_vehicle
     return [drive(vehicle, SAND, name, folder / name, seconds=seconds, chassis="eighteen_dof", step=5e-3)
-            for name, seconds in ((PULL, 4.0), (COAST, 2.0))]
+            for name, seconds in ((PULL, 4.0), (COAST, 1.0))]
 
 
 def test_a_drive_on_exact_wheels_stays_beside_that_of_the_model(exact: list[Path]) -> None:
