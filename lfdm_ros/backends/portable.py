@@ -1,7 +1,7 @@
 """A model as functions that need nothing of ours: advance, slopes and outputs with their exact derivatives, and where a run starts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from types import SimpleNamespace
 
 import casadi as ca
@@ -45,22 +45,29 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
             "reverse": evaluation(_reverse(both)), "start": evaluation(_start(model, parameters))}
 
 
-# Functions by the module that they are compiled in: advance alone as where it drives here, the same code for the same bits.
-_MODULES = (("advance", "prepare", "size"), ("evaluate",), ("forward",), ("start",))
-
-
-def portable_texts(model: Model, parameters: Mapping[str, float], triple: str, prefix: str) -> Mapping[str, Callable[[], str]]:
+def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str, Callable[[str, str], str]]:
     """Returns by name what writes LLVM modules of `portable_functions` but `reverse` for a target, hidden from other libraries, their names
-    after a prefix. As machine code the gradient of a multibody would take minutes and half of the library; directions serve as well."""
-    functions = portable_functions(model, parameters)
+    after a prefix. As machine code the gradient of a multibody would take minutes and half of the library; directions serve as well.
 
-    def text(names: Sequence[str]) -> str:
-        written = module_text(triple, {f"{prefix}{name}": functions[name] for name in names})
-        if names == ("start",):
+    Functions are made for the first text that has them: none for modules whose machine code is kept already.
+
+    Raises:
+        InputError: as `portable_functions`.
+    """
+    _refuse_arrays(model)
+    both = cache(lambda: _slopes_and_outputs(model))
+    # Advance is a module by itself, as where it drives here: the same code for the same bits.
+    modules: Mapping[str, Callable[[], Mapping[str, Builder]]] = {
+        "advance": cache(lambda: advance_functions(model)), "evaluate": cache(lambda: {"evaluate": evaluation(both())}),
+        "forward": cache(lambda: {"forward": _forward(both())}), "start": cache(lambda: {"start": evaluation(_start(model, parameters))})}
+
+    def text(module: str, triple: str, prefix: str) -> str:
+        written = module_text(triple, {f"{prefix}{name}": function for name, function in modules[module]().items()})
+        if module == "start":
             written = written.replace(f" {FLAGS} ", " ")  # rounded as `initial_state` rounds
         return written.replace("define ", "define hidden ")
 
-    return {names[0]: partial(text, names) for names in _MODULES}
+    return {module: partial(text, module) for module in modules}
 
 
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:

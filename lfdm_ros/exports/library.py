@@ -2,8 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -74,8 +75,9 @@ def library(export: Exported, platform: str, source: str, token: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
         folder = Path(name)
         objects: list[Path] = []
+        texts = portable_texts(export.model, export.vehicle.parameters)
         for level, (cpu, features) in target.levels.items():
-            objects += _objects(export, CodeTarget(target.triple, cpu, features), level, folder)
+            objects += _objects(export, texts, CodeTarget(target.triple, cpu, features), level, folder)
         for entry in files("lfdm_ros.exports").joinpath("c").iterdir():
             (folder / entry.name).write_bytes(entry.read_bytes())
         (folder / "model.h").write_text(_header(export, list(target.levels), token), encoding="ascii")
@@ -84,13 +86,13 @@ def library(export: Exported, platform: str, source: str, token: str) -> bytes:
         return out.read_bytes()
 
 
-def _objects(export: Exported, target: CodeTarget, level: str, folder: Path) -> list[Path]:
+def _objects(export: Exported, texts: Mapping[str, Callable[[str, str], str]], target: CodeTarget, level: str, folder: Path) -> list[Path]:
     """Writes the objects of all functions."""
     found = []
     key = f"portable {casadi_model(export.model).digest} {level} {sorted(export.vehicle.parameters.items())}"
-    for name, text in portable_texts(export.model, export.vehicle.parameters, target.triple, f"{level}_").items():
+    for name, text in texts.items():
         found.append(folder / f"{level}_{name}.o")
-        found[-1].write_bytes(object_code(f"{key} {name}", text, target, linked=True))
+        found[-1].write_bytes(object_code(f"{key} {name}", partial(text, target.triple, f"{level}_"), target, linked=True))
     return found
 
 
