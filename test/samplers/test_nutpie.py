@@ -20,9 +20,9 @@ def sample(asked, draws, chains, seed=1, report=None, tune=400):
 
 def test_a_posterior_cut_off_by_bounds(walled):
     seen = []
-    run = sample(walled.problem, 1000, 3, report=seen.append)
+    run = sample(walled.problem, 600, 3, report=seen.append)
     walled.check(run.draws)
-    assert run.stored["tree_size"][1].shape == (3, 1000) == run.log_likelihood.shape
+    assert run.stored["tree_size"][1].shape == (3, 600) == run.log_likelihood.shape
     # The trace of nutpie and the draws that were handed over belong together: so many simulations as steps.
     assert run.evaluations > run.stored["tree_size"][1].sum()
     assert run.statistics["gradients_per_draw"] > 1.0
