@@ -180,8 +180,7 @@ def shipped():
     return made | {path.stem: load_vehicle(str(path)) for path in sorted(find_config("vehicles", "hmmwv").parent.glob("*.yaml"))}
 
 
-@pytest.mark.parametrize("lateral", [GENTLE, HARD])
-@pytest.mark.parametrize("with_roll", [False, True])
+@pytest.mark.parametrize(("lateral", "with_roll"), [(GENTLE, False), (HARD, False), (HARD, True)])
 @pytest.mark.parametrize("vehicle", shipped().values(), ids=shipped())
 def test_what_is_proposed_can_be_read(slalom, tmp_path, vehicle, lateral, with_roll):
     """For every vehicle and model; each unknown is one of the model's, and no prior reaches beyond what it may be."""
