@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 import small_problem
+import without_pictures
 from children import command
 
 from lfdm_ros.bags import BagWriter, open_bag
@@ -28,6 +29,11 @@ PATIENCE = 900.0  # [s] on a machine that has other things to do
 @pytest.fixture(scope="module")
 def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(small_problem.write_bag(tmp_path_factory.mktemp("bags") / "turn", "turn"))
+
+
+@pytest.fixture(autouse=True)
+def _reports_without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_pictures.leave_out(monkeypatch)
 
 
 def as_it_is(topic: str, message: Any, stamp: int) -> Any:
