@@ -116,7 +116,7 @@ def test_workers_with_another_version_are_refused(cluster, monkeypatch) -> None:
     ("tcp://127.0.0.1:1", "nothing answers there"), ("somewhere", "give tcp://HOST:PORT"), ("local:none", "expected local:N")])
 def test_addresses_that_are_none(address, message, monkeypatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed (pip install 'lfdm-ros[cluster]')")
-    monkeypatch.setattr("lfdm_ros.scheduling.TIMEOUT", 1.0)
+    monkeypatch.setattr("lfdm_ros.scheduling.TIMEOUT", 0.3)
     with pytest.raises(InputError, match=message):
         get_scheduler(address)
 

@@ -37,6 +37,7 @@ PAGE = Path(__file__).parent / "page"
 MAX_MESSAGE = 2000  # bytes of a message from a page; a longer one closes its socket
 MAX_CLIENTS = 32  # views, and as many inputs
 MAX_CONNECTIONS = 200
+BODY_TIMEOUT = 5.0  # [s]
 _MAX_NAMES = 1000
 _PICTURES = 1000  # numbers of states whose times are kept
 _SEAT_PERIOD = 0.1  # [s] between two looks at the seat
@@ -242,7 +243,7 @@ class CockpitServer:
             host = next((name for name in names if name not in ("0.0.0.0", "[::]")), shown)
             self.url = f"{scheme}://{host}:{self._port}/#token={self.token}"
             server = _Server(_application(self), ssl_options=self._tls, max_body_size=MAX_MESSAGE, max_header_size=16_384,
-                             body_timeout=5.0, idle_connection_timeout=10.0)
+                             body_timeout=BODY_TIMEOUT, idle_connection_timeout=10.0)
             server.add_sockets(sockets)
         except Exception as error:
             self._failure = error

@@ -234,8 +234,10 @@ def test_a_frozen_page_costs_the_others_nothing(served: Served) -> None:
     asyncio.run(check())
 
 
-def test_connections_have_a_limit_and_requests_a_time(served: Served, monkeypatch: Any) -> None:
+def test_connections_have_a_limit_and_requests_a_time(monkeypatch: Any) -> None:
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(server_module, "BODY_TIMEOUT", 0.5)
+    served = Served()
 
     async def check() -> None:
         host, port = served.host.split(":")
@@ -246,7 +248,10 @@ def test_connections_have_a_limit_and_requests_a_time(served: Served, monkeypatc
             writer.write(b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
         await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in opened[:20])), 60.0)  # no body: closed by the server
 
-    asyncio.run(check())
+    try:
+        asyncio.run(check())
+    finally:
+        served.server.stop()
 
 
 def test_only_the_driver_resumes(served: Served) -> None:
