@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pictures
 import pytest
 
 from lfdm_ros.bags import read_series
+from lfdm_ros.cli import demo as demo_command
 from lfdm_ros.cli import demo_shared
 from lfdm_ros.cli.main import main
 from lfdm_ros.stacks import compose
@@ -76,9 +78,15 @@ def test_a_drive_that_a_signal_ends_is_no_lost_message(tmp_path: Path, monkeypat
     assert main(["demo", "--out", str(tmp_path / "demo")]) == status
 
 
-def test_the_bags_alone_for_a_first_calibration_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_the_bags_alone_for_a_first_calibration_by_hand(demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                         capfd: pytest.CaptureFixture[str]) -> None:
     """As docs/howto/commands.md has it: bags to fit and to hold out, and the commands that follow; `--check` knows all it needs."""
+    def take(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, float]:
+        """The drives of the whole demo; those of this option are driven in test_wheel.py."""
+        shutil.copytree(demo[0] / "recordings" / scenario, bag)
+        return dict.fromkeys(("simulated_seconds", "wall_seconds", "speed_factor", "messages_recorded"), 1.0)
+
+    monkeypatch.setattr(demo_command, "_drive", take)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--record-only", "drives"]) == 0
     shown = capfd.readouterr().out
