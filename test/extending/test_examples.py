@@ -425,22 +425,26 @@ print(load_stack("mine.yaml").nodes[2].program)
 
 
 ECHOES = """
-import json
+import json, sys
 from lfdm_ros.stacks.compose import run_stack
-found = run_stack("mine.yaml", timeout=120.0, quiet=True)
-print(json.dumps({key: value for key, value in found.items() if key.startswith("echoed")}))
+for stack in sys.argv[1:]:
+    found = run_stack(stack, timeout=120.0, quiet=True)
+    print(json.dumps({key: value for key, value in found.items() if key.startswith("echoed")}))
 """
 
 
 def test_a_node_that_takes_any_topic_by_name(outside, tmp_path):
     """At the rate that it asks for, of the node's clock; a topic that nobody publishes has no type."""
-    for topic, rate, kind, echoed in (("odom", 10.0, "nav_msgs/msg/Odometry", range(1, 12)),
-                                      ("vehicle/state", 1000.0, "lfdm_ros/msg/VehicleState", range(20, 102)), ("nowhere", 1.0, "", [0])):
-        (tmp_path / "mine.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}",
-                                                          f"topic_echo, parameters: {{topic: {topic}, rate: {rate}}}").replace(
-                                                              "speed_factor: 0.0", "speed_factor: 1.0"))
-        done = outside("topic_echo.py", code=ECHOES)
-        found = json.loads(done.stdout.splitlines()[-1])
+    cases = (("odom", 10.0, "nav_msgs/msg/Odometry", range(1, 12)),
+             ("vehicle/state", 1000.0, "lfdm_ros/msg/VehicleState", range(20, 102)), ("nowhere", 1.0, "", [0]))
+    stacks = [f"{number}.yaml" for number in range(len(cases))]
+    for stack, (topic, rate, _, _) in zip(stacks, cases):
+        (tmp_path / stack).write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}",
+                                                    f"topic_echo, parameters: {{topic: {topic}, rate: {rate}}}").replace(
+                                                        "speed_factor: 0.0", "speed_factor: 1.0"))
+    lines = outside("topic_echo.py", *stacks, code=ECHOES).stdout.splitlines()
+    for line, (_, _, kind, echoed) in zip(lines[-len(cases):], cases, strict=True):
+        found = json.loads(line)
         assert found["echoed_type"] == kind and found["echoed"] in echoed
 
 
@@ -518,8 +522,8 @@ def test_a_controller_in_one_file(tmp_path):
     driver = subprocess.Popen([sys.executable, str(ROOT / "examples" / "own_controller.py")], cwd=tmp_path, env=environment)
     try:
         done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "up", "vehicle", "--set", "vehicle=sedan", "--set",
-                               "vehicle_simulator.stepping=lockstep", "--duration", "20", "--record", "drive"], cwd=tmp_path,
-                              env=environment, capture_output=True, text=True, check=False, timeout=500)
+                               "vehicle_simulator.stepping=lockstep", "--speed", "0", "--duration", "20", "--record", "drive"],
+                              cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=500)
     finally:
         driver.send_signal(signal.SIGINT)
         assert driver.wait(timeout=60) == 0
