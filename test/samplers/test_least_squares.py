@@ -320,7 +320,7 @@ def rhode(reference_data, tmp_path_factory):
 @pytest.mark.usefixtures("without_pictures")
 def test_rhode_reference(rhode, tmp_path):
     """Normalised by the variance of the measurements: 21410 and 20901 N/rad per axle, RMSE 0.057 rad/s and 0.019 rad."""
-    summary = calibrate(load_recipe("rhode"), [rhode], tmp_path / "out")
+    summary = calibrate(load_recipe("rhode"), [rhode], tmp_path / "out", draws=100, chains=2)
     optimum = summary["stages"][0]["objective"]["optimum_at"]
     assert optimum["axle_cornering_stiffness_front"] == pytest.approx(21410.0, abs=5.0)
     assert optimum["axle_cornering_stiffness_rear"] == pytest.approx(20901.0, abs=5.0)
