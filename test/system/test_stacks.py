@@ -138,7 +138,7 @@ def test_a_scenario_that_ends_in_an_obstacle_is_no_success(tmp_path: Path) -> No
     assert process.returncode == 1 and "finished after" in errors and "; 1 collisions" in errors, errors
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.2, 0.5])
+@pytest.mark.parametrize("delay", [0.0, 0.5])
 def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: float) -> None:
     bag = tmp_path / "bag"
     process = lfdm("up", "simulator", "--record", str(bag))
@@ -155,7 +155,7 @@ def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: 
 def test_up_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals, status: int) -> None:
     bag = tmp_path / "bag"
     process = lfdm("up", "simulator", "--record", str(bag))
-    wait_for(lambda: written(bag) > 200_000, process)
+    wait_for(lambda: written(bag) > 50_000, process)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == status, errors
