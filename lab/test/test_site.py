@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import os
 import re
 import shlex
 import shutil
@@ -16,6 +15,7 @@ import pytest
 from lfdm_lab.cli_page import parser_of
 from lfdm_ros.calibration import load_recipe
 from lfdm_ros.cli.commands import COMMANDS
+from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.simulation import load_scenario
@@ -116,7 +116,8 @@ def test_scenarios_and_stacks_of_a_command_are_there(page: str) -> None:
                 load_scenario(word.removeprefix("scenario="))
 
 
-def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> None:
+def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
     """Each command of the README's second task, and of the tutorial beside the file that it shows."""
     tutorial = PAGES["docs/tutorials/own_tyre.md"]
     front = PAGES["README.md"].partition("## I want to know what a vehicle does")[2].partition("\n[")[0]
@@ -127,11 +128,13 @@ def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path) -> 
         (folder / "my_tyre.yaml").write_text(re.findall(r"```yaml\n(.*?)```", tutorial, re.DOTALL)[0])
         lines = re.findall(r"^    ((?:lfdm|printf) .+)$", text, re.MULTILINE)
         assert len(lines) >= 4
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        done = subprocess.run(["bash", "-e"], input="\n".join(lines), cwd=folder, env={**os.environ, "PATH": path}, capture_output=True,
-                              text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert "end of the path" in done.stdout
+        monkeypatch.chdir(folder)
+        for line in lines:
+            if line.startswith("lfdm "):
+                assert main(shlex.split(line)[1:]) == 0, f"{line}: {capsys.readouterr().err}"
+            else:
+                subprocess.run(["bash", "-e"], input=line, text=True, check=True)
+    assert "end of the path" in capsys.readouterr().out
 
 
 FILES = {  # a document with a key that no reader knows
