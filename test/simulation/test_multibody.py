@@ -180,13 +180,13 @@ def test_on_a_slope_it_is_held_by_its_brakes() -> None:
     assert found["pitch"] == pytest.approx(-angle, abs=5e-3) and abs(found["vx"]) < 2e-3
 
 
-def test_loops_are_closed_after_a_hundred_thousand_steps() -> None:
+def test_loops_are_closed_after_a_million_steps() -> None:
     """Nothing is integrated that could drift: the lengths of kingpin and tie rods are those of the file to rounding."""
     simulator = Simulator(HMMWV, model="multibody_hmmwv")
     simulator.reset(vx=10.0)
-    for k in range(100):
+    for k in range(1000):
         simulator.advance([0.2 * (-1) ** k, 0.1, 0.0], [0.2 * (-1) ** (k + 1), 0.1, 0.0], 1000)
-    assert simulator.time == pytest.approx(100.0)
+    assert simulator.time == pytest.approx(1000.0)
     link = simulator.state[NAMES.index("link_displacement")]
     assert abs(link) > 1e-3
     for wheel in WHEELS:
