@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
         folder = "recordings" if not args.record_only else "test" if scenario == TEST_SCENARIO else "training"
         bags[scenario] = args.out / folder / scenario
-        summary = _drive(scenario, hidden_file, bags[scenario], seed=1000 * args.seed + index)
+        summary = record_drive(scenario, hidden_file, bags[scenario], seed=1000 * args.seed + index)
         _say(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
              f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
     if args.record_only:
@@ -231,7 +231,7 @@ def _drives(vehicle: Any, model: str, name: str) -> bool:
     return bool((np.arctan2(vy, np.maximum(vx, 1.0)) < MAX_SIDESLIP).all() and (roll < MAX_ROLL).all())
 
 
-def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:
+def record_drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
 

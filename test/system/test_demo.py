@@ -86,7 +86,7 @@ def test_the_bags_alone_for_a_first_calibration_by_hand(demo: tuple[Path, str], 
         shutil.copytree(demo[0] / "recordings" / scenario, bag)
         return dict.fromkeys(("simulated_seconds", "wall_seconds", "speed_factor", "messages_recorded"), 1.0)
 
-    monkeypatch.setattr(demo_command, "_drive", take)
+    monkeypatch.setattr(demo_command, "record_drive", take)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--record-only", "drives"]) == 0
     shown = capfd.readouterr().out

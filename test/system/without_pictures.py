@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def leave_out(patch: "pytest.MonkeyPatch") -> None:
-    """What processes that begin meanwhile report has no pictures."""
+    """Leaves pictures out of the reports of processes that begin meanwhile."""
     plugins.load({})  # this process has none of it
     patch.setenv(plugins.VARIABLE, __file__)
 
