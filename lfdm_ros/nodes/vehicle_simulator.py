@@ -386,7 +386,8 @@ def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, 
     if status.timed_out:
         return WARN, "no commands any more, braking" if accepted else "no command yet, braking"
     if verdict.collisions:
-        return WARN, f"collision with {verdict.first_collision} at {verdict.first_collision_time:.2f} s"
+        how_many = "collision" if verdict.collisions == 1 else f"{verdict.collisions} collisions, the first"
+        return WARN, f"{how_many} with {verdict.first_collision} at {verdict.first_collision_time:.2f} s"
     if status.paused:
         return OK, "paused"
     if status.waiting:
