@@ -251,9 +251,8 @@ class _Observer:
         self._monitor, self._driven, self._period = monitor, driven, period
         self._loads = [driven.index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
         self._static = np.maximum(driven.outputs[self._loads], 1.0)
-        obstacles = scenario.world.obstacles
-        self._fastest = max((math.hypot(o.vx, o.vy) for o in obstacles), default=0.0)
-        self._near_by, self._reach = (-math.inf if obstacles else math.inf), 0.0
+        self._fastest = scenario.world.fastest
+        self._near_by, self._reach = (-math.inf if scenario.world.obstacles else math.inf), 0.0
         self.lifted, self.sideslip, self.standing = 0.0, 0.0, 0.0
         self.least_load = 1.0 if np.isfinite(self._static).all() else math.nan  # which minima keep
 

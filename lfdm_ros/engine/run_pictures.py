@@ -218,20 +218,22 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
         axis.plot(*scenario.path.T, color=OBSTACLE if trails else PATH, lw=1.0, ls="--", label="path" if trails else None)
         for k, side in enumerate(scenario.lane_edges if trails else ()):
             axis.plot(*side.T, color=PATH, lw=1.0, label=None if k else "lane")
+    world = scenario.world
     named = moved = False
-    for obstacle in scenario.world.obstacles:
-        dx, dy = time * obstacle.vx, time * obstacle.vy
+    for k, obstacle in enumerate(world.obstacles):
         label = "obstacle" if trails and not named else None
         if isinstance(obstacle, Circle):
+            middle = np.array([[obstacle.x, obstacle.y]])
             edge = 1.5 * trails  # so that a cone is seen from far
-            axis.add_patch(Disc((obstacle.x + dx, obstacle.y + dy), obstacle.radius, color=OBSTACLE, lw=edge, label=label))
-            x, y = obstacle.x, obstacle.y
+            axis.add_patch(Disc(world.place(middle, k, time)[0], obstacle.radius, color=OBSTACLE, lw=edge, label=label))
         else:
-            axis.add_patch(Outline(obstacle.vertices + [dx, dy], color=OBSTACLE, lw=0.0, label=label))
-            x, y = obstacle.vertices.mean(axis=0)
+            middle = obstacle.vertices.mean(axis=0)[None]
+            axis.add_patch(Outline(world.place(obstacle.vertices, k, time), color=OBSTACLE, lw=0.0, label=label))
         named = True
-        if trails and (dx or dy):
-            axis.plot([x, x + dx], [y, y + dy], color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")
+        corners = [0.0, *(leg.time for leg in obstacle.legs if leg.time < time), time]
+        trail = np.concatenate([world.place(middle, k, at) for at in corners])
+        if trails and np.ptp(trail, axis=0).any():
+            axis.plot(*trail.T, color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")
             moved = True
     if scenario.goal is not None:
         axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5,

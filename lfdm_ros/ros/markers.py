@@ -10,7 +10,7 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from lfdm_ros.ros.messages import set_stamp
-from lfdm_ros.simulation import Circle, Goal, World
+from lfdm_ros.simulation import Goal, World
 
 if TYPE_CHECKING:  # the tracker is slow to import, and the simulator does without
     from lfdm_ros.perception.obstacles import Obstacles
@@ -88,13 +88,11 @@ class Picture:
 
     def world(self, world: World, time: float) -> None:
         """Adds the obstacles of a scenario at a time [s]."""
-        for obstacle in world.obstacles:
-            dx, dy = time * obstacle.vx, time * obstacle.vy
-            if isinstance(obstacle, Circle):
-                self.disc("world", obstacle.x + dx, obstacle.y + dy, obstacle.radius, TRUE)
-            else:
-                corners = np.vstack([obstacle.vertices, obstacle.vertices[:1]])
-                self.line("world", corners[:, 0] + dx, corners[:, 1] + dy, 0.1, TRUE)
+        for (x, y), radius in zip(*world.circles_at(time)):
+            self.disc("world", x, y, radius, TRUE)
+        for corners in world.polygons_at(time):
+            x, y = np.vstack([corners, corners[:1]]).T
+            self.line("world", x, y, 0.1, TRUE)
 
     def _add(self, name: str, kind: int, colour: Colour) -> Marker:
         marker = Marker(ns=name, id=len(self.array.markers), type=kind, action=Marker.ADD)

@@ -15,7 +15,7 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
 from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle, Polygon
+from lfdm_ros.simulation.world import Circle, Polygon, turn
 from lfdm_ros.vehicles import Mount
 
 _ROUND, _EDGE = 8, 64  # fewest parts of a circle's outline; most of an edge, so that the work on a long wall is bounded
@@ -107,10 +107,10 @@ class Radar:
         step = min(max(settings.azimuth_resolution / _RAYS, 0.0005), settings.field_of_view)
         fan = LidarSettings(0.0, settings.range_max, settings.field_of_view, step, noise_sd=0.0)
         self._rays = Lidar(self.world, fan, seed, mount)
-        # Rows: place x, y, outward normal x, y, length, velocity x, y, cross-section, number of the obstacle.
+        # Rows at time 0: place x, y, outward normal x, y, length, cross-section, number of the obstacle.
         parts = [_outline(obstacle, settings.range_resolution, float(k)) for k, obstacle in enumerate(self.world.obstacles)]
-        self._parts = np.concatenate(parts) if parts else np.empty((0, 9))
-        self._owners = self._parts[:, 8].astype(np.int64)
+        self._parts = np.concatenate(parts) if parts else np.empty((0, 7))
+        self._owners = self._parts[:, 6].astype(np.int64)
 
     def measure(self, view: VehicleView) -> RadarScan:
         """Measures. The view's outputs have vx, vy [m/s] and yaw_rate [rad/s] of the position point; without them it stands."""
@@ -133,19 +133,21 @@ class Radar:
         """Returns range, azimuth and radial velocity (n, 3) of the cells with something in them, and their signal-to-noise ratios (n,)."""
         velocity = (view.outputs.get("vx", 0.0), view.outputs.get("vy", 0.0), view.outputs.get("yaw_rate", 0.0))
         s, (x, y, yaw, vx, vy) = self.settings, sensor_motion(self.mount, (view.x, view.y, view.yaw), velocity)
-        parts = self._parts
-        place, relative = parts[:, :2] + view.time * parts[:, 5:7] - (x, y), parts[:, 5:7] - (vx, vy)
+        parts, owners = self._parts, self._owners
+        _, velocities, turned = self.world.motion(view.time)
+        place, relative = self.world.place(parts[:, :2], owners, view.time) - (x, y), velocities[owners] - (vx, vy)
+        normals = turn(parts[:, 2:4], turned[owners]) if turned.any() else parts[:, 2:4]
         ranges = np.maximum(np.hypot(*place.T), 1e-9)
         sight = place / ranges[:, None]
-        width = parts[:, 4] * np.maximum(-dot(parts[:, 2:4], sight), 0.0)  # as seen
-        whole = np.bincount(self._owners, width)[self._owners]
+        width = parts[:, 4] * np.maximum(-dot(normals, sight), 0.0)  # as seen
+        whole = np.bincount(owners, width)[owners]
         azimuths = np.remainder(np.arctan2(sight[:, 1], sight[:, 0]) - yaw + math.pi, 2.0 * math.pi) - math.pi
         dopplers = dot(relative, sight)
         seen = np.flatnonzero((width > 0.0) & (np.abs(azimuths) <= 0.5 * s.field_of_view) & (np.abs(dopplers) <= s.doppler_max)
                               & (ranges >= s.range_min) & (ranges <= s.range_max))
         seen = seen[~self._hidden(view, azimuths[seen], ranges[seen])]
         values = np.column_stack([ranges, azimuths, dopplers])[seen]
-        snr = (parts[:, 7] * width / np.maximum(whole, 1e-12) * (s.unit_range / ranges) ** 4)[seen]
+        snr = (parts[:, 5] * width / np.maximum(whole, 1e-12) * (s.unit_range / ranges) ** 4)[seen]
         scaled = values / (s.range_resolution, s.azimuth_resolution, s.doppler_resolution)
         cell = np.full(len(snr), -1)
         count = 0
@@ -193,7 +195,7 @@ def _outline(obstacle: Circle | Polygon, spacing: float, number: float) -> np.nd
         starts, edges, sizes, counts = (np.repeat(a, counts, axis=0) for a in (starts, edges, sizes, counts))
         places, lengths = starts + shares[:, None] * edges, sizes / counts
         normals = turn * np.column_stack([edges[:, 1], -edges[:, 0]]) / sizes[:, None]
-    constants = (obstacle.vx, obstacle.vy, OBSTACLE_KINDS[obstacle.kind].cross_section, number)
+    constants = (OBSTACLE_KINDS[obstacle.kind].cross_section, number)
     return np.column_stack([places, normals, lengths, np.tile(constants, (len(lengths), 1))])
 
 

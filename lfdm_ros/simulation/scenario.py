@@ -16,7 +16,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, Goal, Leg, Polygon, Pose, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
     found: list[Circle | Polygon] = []
     for k, entry in enumerate(node):
         here = f"{where}[{k}]"
-        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "name", "kind"))
+        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "motion", "name", "kind"))
         if ("circle" in values) == ("polygon" in values):
             raise InputError(f"{here}: give either circle or polygon")
         velocity = values.get("velocity", [0.0, 0.0])
@@ -180,7 +180,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             raise InputError(f"{here}: velocity: give [vx, vy], found {quote(velocity)}")
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
         words: dict[str, Any] = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
-        rest: dict[str, Any] = {"vx": vx, "vy": vy, **words}
+        rest: dict[str, Any] = {"vx": vx, "vy": vy, "legs": _motion(values.get("motion", []), f"{here}: motion"), **words}
         if "circle" in values:
             here = f"{here}: circle"
             found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
@@ -188,6 +188,14 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             here = f"{here}: polygon"
             found.append(_record(Polygon, {"vertices": _table(values["polygon"], ("x", "y"), here, 3), **rest}, here))
     return found
+
+
+def _motion(node: Any, where: str) -> tuple[Leg, ...]:
+    columns = ("time", "vx", "vy", "turned")
+    short = isinstance(node, list) and node and all(isinstance(row, list) and len(row) == 3 for row in node)
+    rows = _rows(node, columns[:3] if short else columns, where)
+    require("points", len(rows), f"{where}: number of rows")
+    return tuple(Leg(*row) for row in rows.tolist())
 
 
 def _record(kind: Any, values: dict[str, Any], where: str) -> Any:

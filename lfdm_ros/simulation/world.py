@@ -1,4 +1,4 @@
-"""Obstacles around the vehicle and its clearance from them: circles and polygons of constant velocity.
+"""Obstacles around the vehicle and its clearance from them: circles and polygons, each of one velocity or of several in turn.
 
 By hand, not by Shapely: its distance is 0 wherever things overlap, where judge and studies want the depth, and its checks of an outline do
 not say which corner or edges to mend.
@@ -6,7 +6,9 @@ not say which corner or edges to mend.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,10 +47,20 @@ class Goal:
             raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
 
 
+class Leg(NamedTuple):
+    """Part of an obstacle's motion: from `time` [s] on until the next one, its velocity [m/s], and the angle [rad] by which its outline is
+    turned about the mean of its corners, against time 0 (+ left)."""
+
+    time: float
+    vx: float
+    vy: float
+    turned: float = 0.0
+
+
 @dataclass(frozen=True)
 class Circle:
-    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s] and its kind of `OBSTACLE_KINDS`. Raises InputError for what is not
-    finite, has no radius or is of no such kind."""
+    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, and `legs` that change the velocity.
+    Raises InputError for what is not finite, has no radius, is of no such kind, or legs whose times do not rise from above 0."""
 
     x: float
     y: float
@@ -57,9 +69,11 @@ class Circle:
     vy: float = 0.0
     name: str = ""
     kind: str = ""
+    legs: tuple[Leg, ...] = ()
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
+        _require_legs(self.legs)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -67,11 +81,12 @@ class Circle:
 
 @dataclass(frozen=True, eq=False)
 class Polygon:
-    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s] and its kind of
-    `OBSTACLE_KINDS`; need not be convex.
+    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
+    `legs` that change velocity and heading; need not be convex.
 
     Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, or an unknown kind.
+        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, or legs whose
+            times do not rise from above 0.
     """
 
     vertices: np.ndarray
@@ -79,9 +94,11 @@ class Polygon:
     vy: float = 0.0
     name: str = ""
     kind: str = ""
+    legs: tuple[Leg, ...] = ()
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
+        _require_legs(self.legs)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -97,41 +114,78 @@ class Polygon:
 
 @dataclass(frozen=True)
 class World:
-    """Obstacles; each moves on a straight line for all time and passes through the others."""
+    """Obstacles; each moves as its velocity and legs say, for all time, and passes through the others."""
 
     obstacles: tuple[Circle | Polygon, ...] = ()
-    _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 5): x, y, vx, vy, radius
-    _edges: np.ndarray = field(init=False, repr=False, compare=False)  # (ne, 6): x, y of the start and of the end, vx, vy
+    _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 3): x, y at time 0, radius
+    _edges: np.ndarray = field(init=False, repr=False, compare=False)  # (2, ne, 2): starts and ends at time 0
     _circle_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (nc,) places in `obstacles`
     _polygon_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (np,)
+    _edge_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (ne,)
     _first_edges: np.ndarray = field(init=False, repr=False, compare=False)  # (np,) places of the polygons' first edges
     _parts: tuple[tuple[np.ndarray, ...], ...] = field(init=False, repr=False, compare=False)  # convex parts of each polygon
+    _centres: np.ndarray = field(init=False, repr=False, compare=False)  # (n, 2) about which outlines turn
+    # Of n obstacles that have at most k legs: when these begin (n, k), inf where there are fewer; and by leg, at 0 what comes before them,
+    # the shift at time t is offset + t velocity.
+    _begins: np.ndarray = field(init=False, repr=False, compare=False)
+    _velocities: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1, 2)
+    _offsets: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1, 2)
+    _turned: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1)
 
     def __post_init__(self) -> None:
         obstacles = tuple(self.obstacles)
         circles = [(i, o) for i, o in enumerate(obstacles) if isinstance(o, Circle)]
         polygons = [(i, o) for i, o in enumerate(obstacles) if isinstance(o, Polygon)]
-        edges = [np.column_stack([p.vertices, np.roll(p.vertices, -1, axis=0), np.full((len(p.vertices), 2), (p.vx, p.vy))])
-                 for _, p in polygons]
+        starts = [p.vertices for _, p in polygons]
+        sizes = [len(corners) for corners in starts]
+        begins, velocities, offsets, turned = _legs(obstacles)
         for name, value in {
             "obstacles": obstacles,
-            "_circles": np.array([(c.x, c.y, c.vx, c.vy, c.radius) for _, c in circles], float).reshape(-1, 5),
-            "_edges": np.concatenate(edges) if edges else np.empty((0, 6)),
+            "_circles": np.array([(c.x, c.y, c.radius) for _, c in circles], float).reshape(-1, 3),
+            "_edges": np.array([np.concatenate([np.empty((0, 2)), *ends]) for ends in
+                                (starts, [np.roll(corners, -1, axis=0) for corners in starts])]),
             "_circle_owners": np.array([i for i, _ in circles], dtype=np.int64),
             "_polygon_owners": np.array([i for i, _ in polygons], dtype=np.int64),
-            "_first_edges": np.cumsum([0, *(len(e) for e in edges)], dtype=np.int64)[:len(edges)],
+            "_edge_owners": np.repeat(np.array([i for i, _ in polygons], dtype=np.int64), sizes),
+            "_first_edges": np.cumsum([0, *sizes], dtype=np.int64)[:len(sizes)],
             "_parts": tuple(tuple(convex_parts(p.vertices)) for _, p in polygons),
+            "_centres": np.array([(o.x, o.y) if isinstance(o, Circle) else o.vertices.mean(axis=0) for o in obstacles]).reshape(-1, 2),
+            "_begins": begins, "_velocities": velocities, "_offsets": offsets, "_turned": turned,
         }.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def fastest(self) -> float:
+        """Highest speed [m/s] of any obstacle at any time."""
+        return float(np.hypot(self._velocities[..., 0], self._velocities[..., 1]).max(initial=0.0))
+
+    def motion(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns shifts (n, 2) [m] since time 0, velocities (n, 2) [m/s] and the angles (n,) [rad] by which outlines are turned, at a time
+        [s]."""
+        rows, leg = np.arange(len(self.obstacles)), (self._begins <= time).sum(axis=1)
+        velocities = self._velocities[rows, leg]
+        return self._offsets[rows, leg] + time * velocities, velocities, self._turned[rows, leg]
+
+    def place(self, points: np.ndarray, owners: np.ndarray | int, time: float) -> np.ndarray:
+        """Carries points (m, 2) [m] of obstacles, by their places `owners` (m,), from time 0 to a time [s]."""
+        shifts, _, turned = self.motion(time)
+        if turned.any():
+            centres = self._centres[owners]
+            points = centres + turn(points - centres, turned[owners])
+        return np.asarray(points + shifts[owners])
+
     def circles_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Centres (n, 2) at a time [s], and radii (n,) [m], of the circles."""
-        return self._circles[:, :2] + time * self._circles[:, 2:4], self._circles[:, 4]
+        return self.place(self._circles[:, :2], self._circle_owners, time), self._circles[:, 2]
 
     def edges_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Starts (n, 2) and ends (n, 2) [m] of the edges of all polygons at a time [s]."""
-        shift = time * self._edges[:, 4:]
-        return self._edges[:, :2] + shift, self._edges[:, 2:4] + shift
+        starts, ends = self._edges
+        return self.place(starts, self._edge_owners, time), self.place(ends, self._edge_owners, time)
+
+    def polygons_at(self, time: float) -> list[np.ndarray]:
+        """Corners (n, 2) [m] of each polygon at a time [s]."""
+        return np.split(self.edges_at(time)[0], self._first_edges[1:]) if len(self._first_edges) else []
 
     def clearances(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:
         """Computes signed distances (n,) [m] of the vehicle's rectangle at a pose from the obstacles at a time [s], in their order.
@@ -141,15 +195,15 @@ class World:
         """
         result = np.empty(len(self.obstacles))
         cos, sin = np.cos(yaw), np.sin(yaw)
-        turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the vehicle's
+        axes = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the vehicle's
         half = np.array([0.5 * (footprint.front + footprint.rear), footprint.half_width])
-        middle = np.array([x, y]) + 0.5 * (footprint.front - footprint.rear) * turn[:, 0]
+        middle = np.array([x, y]) + 0.5 * (footprint.front - footprint.rear) * axes[:, 0]
         if len(self._circle_owners):
             centres, radii = self.circles_at(time)
-            result[self._circle_owners] = _box_distance(matmul(centres - middle, turn), half) - radii
+            result[self._circle_owners] = _box_distance(matmul(centres - middle, axes), half) - radii
         if len(self._polygon_owners):
             start, end = self.edges_at(time)
-            start, end = matmul(start - middle, turn), matmul(end - middle, turn)
+            start, end = matmul(start - middle, axes), matmul(end - middle, axes)
             distances = _segment_box_distances(start, end, half)
             nearest = np.minimum.reduceat(distances, self._first_edges)
             # Number of edges that a line from the rectangle's middle to the far left of it crosses, by polygon: odd is inside.
@@ -158,9 +212,9 @@ class World:
                 at = start[:, 0] - start[:, 1] * (end[:, 0] - start[:, 0]) / (end[:, 1] - start[:, 1])
             inside = np.add.reduceat((spans & (at > 0.0)).astype(np.int64), self._first_edges) % 2 == 1
             for k in np.flatnonzero((nearest <= 0.0) | inside):
-                polygon = self.obstacles[self._polygon_owners[k]]
-                shift = time * np.array([polygon.vx, polygon.vy]) - middle
-                nearest[k] = min(0.0, *(_convex_separation(matmul(part + shift, turn), half) for part in self._parts[k]))
+                owner = int(self._polygon_owners[k])
+                nearest[k] = min(0.0, *(_convex_separation(matmul(self.place(part, owner, time) - middle, axes), half)
+                                        for part in self._parts[k]))
             result[self._polygon_owners] = nearest
         return result
 
@@ -174,6 +228,41 @@ class World:
             return ""
         index = int(np.argmin(self.clearances(time, x, y, yaw, footprint)))
         return self.obstacles[index].name or f"obstacle {index}"
+
+
+# -- Motion -----------------------------------------------------------------------------------------------------------------
+
+
+def turn(vectors: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """Turns vectors (..., 2) to the left by angles (...) [rad]."""
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.stack([cos * vectors[..., 0] - sin * vectors[..., 1], sin * vectors[..., 0] + cos * vectors[..., 1]], axis=-1)
+
+
+def _legs(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns `World._begins`, `_velocities`, `_offsets` and `_turned`."""
+    count, most = len(obstacles), max((len(o.legs) for o in obstacles), default=0)
+    require("points", count * most, "number of obstacles times that of the legs of one")
+    begins, turned = np.full((count, most), np.inf), np.zeros((count, most + 1))
+    velocities, offsets = np.zeros((2, count, most + 1, 2))
+    for i, obstacle in enumerate(obstacles):
+        velocities[i, 0] = obstacle.vx, obstacle.vy
+        for k, leg in enumerate(obstacle.legs):
+            begins[i, k], turned[i, k + 1] = leg.time, leg.turned
+            velocities[i, k + 1] = leg.vx, leg.vy
+            offsets[i, k + 1] = offsets[i, k] + leg.time * (velocities[i, k] - velocities[i, k + 1])
+    return begins, velocities, offsets, turned
+
+
+def _require_legs(legs: Sequence[Leg]) -> None:
+    before = 0.0
+    for k, leg in enumerate(legs):
+        require_array("x", np.array(leg, float), f"motion: row {k}")
+        for name in ("vx", "vy"):
+            require(name, getattr(leg, name), f"motion: row {k}: {name}")
+        if leg.time <= before:
+            raise InputError(f"motion: row {k} begins at {leg.time:g} s; times must rise, from above 0")
+        before = leg.time
 
 
 # -- Geometry ---------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from scipy.ndimage import label
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import Circle, Footprint, Polygon, Scenario, World, load_scenario
+from lfdm_ros.simulation import Circle, Footprint, Leg, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation.courses import (
     Course,
     dead_end,
@@ -226,12 +226,13 @@ corridor: [[0, 2, 2], [50, 3, 2.5]]
 speed: 8
 duration: 20
 obstacles:
-  - {circle: {x: 10, y: 3, radius: 1}, velocity: [0.5, -1], name: dog}
+  - {circle: {x: 10, y: 3, radius: 1}, velocity: [0.5, -1], motion: [[2.0, 0, 0], [3.5, 0, 1]], name: dog}
   - polygon: [[30, -5], [32, -5], [31, -3]]
 """)
     scenario = load_scenario(file)
     dog, rock = scenario.world.obstacles
-    assert dog == Circle(10.0, 3.0, 1.0, 0.5, -1.0, "dog") and isinstance(rock, Polygon) and rock.vertices.shape == (3, 2)
+    assert dog == Circle(10.0, 3.0, 1.0, 0.5, -1.0, "dog", legs=(Leg(2.0, 0.0, 0.0), Leg(3.5, 0.0, 1.0)))
+    assert isinstance(rock, Polygon) and rock.vertices.shape == (3, 2)
     assert scenario.goal is not None and scenario.goal.stop and scenario.goal.tolerance == 3.0
     assert scenario.path.tolist() == [[0.0, 0.0], [20.0, 1.0], [50.0, 5.0]] and scenario.corridor[1].tolist() == [50.0, 3.0, 2.5]
     assert (scenario.profile, scenario.duration, scenario.speed, scenario.initial.speed) == (None, 20.0, 8.0, 0.0)
@@ -295,6 +296,10 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("speed: 5\ngoal: {x: 1.0e+300, y: 0}\nduration: 1", "goal: x is 1e+300 m"),
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\ninitial: {speed: 1.0e+300}", "initial: speed is 1e+300 m/s"),
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, velocity: [1.0e+300, 0]}]", "vx is 1e+300"),
+    ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, motion: [[2, 0, 0], [1, 1, 0]]}]",
+     "obstacles[0]: circle: motion: row 1 begins at 1 s; times must rise"),
+    ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, motion: [[2, 0]]}]",
+     "obstacles[0]: motion: give rows [time, vx, vy, turned]"),
     ("course: {kind: obstacle_field, speed: 5, length: 1.0e+300}", "length is 1e+300 m"),
     ("course: {kind: obstacle_field, speed: 5, length: 100, density: 1.0e+300}", "density is 1e+300"),
     ("course: {kind: slalom, speed: 5, cones: 1000000000}", "cones is 1e+09"),

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.path import Path as Outline
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import Circle, Footprint, Goal, Polygon, Pose, World
+from lfdm_ros.simulation import Circle, Footprint, Goal, Leg, Polygon, Pose, World
 from lfdm_ros.simulation.world import convex_parts
 
 VEHICLE = Footprint(front=2.5, rear=2.0, half_width=1.1)
@@ -145,3 +145,44 @@ def test_convex_parts_fill_the_polygon() -> None:
 def test_what_is_no_obstacle_is_refused(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+LEGS = (Leg(1.0, 0.0, 0.0), Leg(2.5, -1.0, 0.5, 0.8), Leg(4.0, 0.0, -2.0, -2.0))
+
+
+@pytest.mark.parametrize("time", [0.0, 0.6, 1.0, 2.0, 3.3, 4.0, 7.5])
+def test_what_changes_its_velocity_is_where_its_steps_add_up_to(time: float) -> None:
+    """Velocities summed in small steps, outlines turned as complex numbers, against a world in which all stands there."""
+    random = np.random.default_rng(5)
+    places = random.uniform(-4.0, 4.0, (6, 2))
+    polygons = [Polygon(L_SHAPE, 1.5, 0.2, legs=LEGS), Polygon(L_SHAPE - 9.0, 0.0, 1.0)]
+    circles = [Circle(1.0, -6.0, 0.4, -1.0, 0.0, legs=LEGS[:2]), Circle(-3.0, 5.0, 0.6, 0.5, 0.5)]
+    moved = World((polygons[0], circles[0], polygons[1], circles[1]))
+
+    step = 1e-3
+    shifts, turned = [], []
+    for obstacle in moved.obstacles:
+        middles = (np.arange(round(time / step)) + 0.5) * step
+        acting = [next((leg for leg in reversed(obstacle.legs) if leg.time <= at), obstacle) for at in middles]
+        shifts.append(step * sum((complex(one.vx, one.vy) for one in acting), 0j))
+        turned.append(next((leg.turned for leg in reversed(obstacle.legs) if leg.time <= time), 0.0))
+
+    def standing(obstacle: Circle | Polygon, shift: complex, angle: float) -> Circle | Polygon:
+        if isinstance(obstacle, Circle):
+            return Circle(obstacle.x + shift.real, obstacle.y + shift.imag, obstacle.radius)
+        corners = obstacle.vertices @ [1.0, 1.0j]
+        corners = (corners - corners.mean()) * np.exp(1j * angle) + corners.mean() + shift
+        return Polygon(np.column_stack([corners.real, corners.imag]))
+
+    there = World(tuple(standing(*one) for one in zip(moved.obstacles, shifts, turned)))
+    for found, expected in zip((*moved.circles_at(time), *moved.edges_at(time)), (*there.circles_at(0.0), *there.edges_at(0.0))):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for x, y in (*places, *there.edges_at(0.0)[0][:2]):
+        np.testing.assert_allclose(moved.clearances(time, x, y, 0.3, VEHICLE), there.clearances(0.0, x, y, 0.3, VEHICLE), atol=1e-9)
+    assert moved.fastest == 2.0
+
+
+def test_times_of_legs_must_rise() -> None:
+    for legs in ((Leg(0.0, 1.0, 0.0),), (Leg(2.0, 0.0, 0.0), Leg(2.0, 1.0, 0.0)), (Leg(1.0, float("nan"), 0.0),)):
+        with pytest.raises(InputError, match="motion"):
+            Circle(0.0, 0.0, 1.0, legs=legs)
