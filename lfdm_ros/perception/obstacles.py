@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -25,7 +27,7 @@ class Obstacles:
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
     [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
     were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad], None: all round;
-    None of the others: not known.
+    halts: when each brakes, inf for never, and how long until it stands (n, 2) [s], None: none does; None of the others: not known.
     """
 
     centres: np.ndarray
@@ -37,6 +39,7 @@ class Obstacles:
     suspected: np.ndarray | None = None
     new: np.ndarray | None = None
     sector: tuple[float, float] | None = None
+    halts: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
         """Returns them at `time` [s], at constant velocity."""
@@ -52,7 +55,31 @@ class Obstacles:
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
         more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected, self.new))
-        return replace(Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more), sector=self.sector)
+        return replace(Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more), sector=self.sector,
+                       halts=None if self.halts is None else self.halts[chosen])
+
+    @property
+    def goes_on(self) -> np.ndarray:
+        """Mask of those that never brake (n,)."""
+        return np.ones(len(self.radii), bool) if self.halts is None else np.isinf(self.halts[:, 0])
+
+    def shifts(self, later: np.ndarray) -> np.ndarray:
+        """Returns how far they have come so much `later` (k,) [s]: (k, n, 2) [m]."""
+        travel = later[:, None]
+        if self.halts is not None:
+            begins, lasts = self.halts.T
+            braked = np.clip(travel - begins, 0.0, lasts)
+            travel = np.minimum(travel, begins) + braked - 0.5 * braked * braked / lasts
+        return np.asarray(travel[..., None] * self.velocities)
+
+    def halting(self, which: np.ndarray, begins: np.ndarray, braking: float) -> Obstacles:
+        """Returns them with those of a mask (n,) once more for each of `begins` (k,) [s], from when it brakes [m/s^2] until it stands."""
+        chosen = np.flatnonzero(which)
+        lasts = np.maximum(np.hypot(*self.velocities[chosen].T) / braking, 1e-3)
+        rows = np.concatenate([np.arange(len(self.radii)), np.tile(chosen, len(begins))])
+        brakes = np.column_stack([np.repeat(begins, len(chosen)), np.tile(lasts, len(begins))])
+        return replace(Obstacles(self.centres[rows], self.radii[rows], self.velocities[rows], self.time),
+                       halts=np.concatenate([np.tile([math.inf, 1.0], (len(self.radii), 1)), brakes]))
 
     @property
     def may_move(self) -> np.ndarray:
@@ -160,12 +187,40 @@ _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of 
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
 
 
+_Sensor = tuple[float, float, float]  # pose [m, rad]
+# Looks are compared over so long [s]. The outer part [m] of a thing stands where beams went through then: it has come there.
+_COMPARED, _EDGE = 0.5, 0.2
+# [m] by which the same thing may be off its predicted place, and seem larger or smaller, after that time.
+_SAME_PLACE, _SAME_SIZE = 1.5, 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A scan, the sensor's pose, its circles, and the least and largest x, y of what each body covers (n, 2) [m]."""
+
+    scan: Scan
+    sensor: _Sensor
+    seen: Circles
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, scan: Scan, sensor: _Sensor, seen: Circles) -> _Look:
+        parts = np.flatnonzero((seen.body >= 0) & ~seen.frame)
+        centres, half = np.column_stack([seen.x, seen.y])[parts], (seen.radius - seen.excess)[parts, None]
+        low, high = np.full((len(seen.x), 2), np.inf), np.full((len(seen.x), 2), -np.inf)
+        np.minimum.at(low, seen.body[parts], centres - half)
+        np.maximum.at(high, seen.body[parts], centres + half)
+        return cls(scan, sensor, seen, low, high)
+
+
 class ObstacleTracker:
     """Turns scans into obstacles.
 
     A group of returns of limited size is followed by a Kalman filter of constant velocity and is static until its velocity differs from
-    zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it: the visible
-    part of a static thing wanders over the thing as the vehicle passes, but not beyond. A larger surface is static, as detected
+    zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it, or its leading
+    edge stands where beams went through half a second before: the visible part of a static thing wanders over the thing as the vehicle
+    passes, but not beyond. A larger surface is static, as detected
     last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
     returns are not, and waiting costs one period of the scan.
 
@@ -192,6 +247,7 @@ class ObstacleTracker:
         self._tracks = np.empty((_ROWS, 0))
         self._sector: tuple[float, float] | None = None
         self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
+        self._looks: deque[_Look] = deque()  # as far back as looks are compared
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
@@ -228,7 +284,11 @@ class ObstacleTracker:
         tracks = _predict(old, elapsed, st)
         track, found = _associate(tracks, seen, st)
         bearing = np.arctan2(seen.y - sensor[1], seen.x - sensor[0]) - sensor[2]
-        _correct(tracks, track, seen, found, bearing[found], scan, sensor, st)
+        while self._looks and (back or scan.stamp - self._looks[0].scan.stamp > _COMPARED + 1e-6):
+            self._looks.popleft()
+        now = _Look.of(scan, sensor, seen)
+        _correct(tracks, track, now, found, bearing[found], self._looks or [now], st)
+        self._looks.append(now)
         # The circles of a frame move as it does.
         of_body = np.zeros((4, len(seen.x) + 1))  # the last is for those of no body
         of_body[:, found] = tracks[_OF_BODY][:, track]
@@ -450,11 +510,12 @@ def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.
     return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
 
 
-def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.ndarray, bearing: np.ndarray, scan: Scan,
-             sensor: tuple[float, float, float], st: TrackerSettings) -> None:
-    """Takes the circles `found`, at a bearing [rad] each, for the tracks `track`, all (k,), in place."""
+def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarray, bearing: np.ndarray, looks: Sequence[_Look],
+             st: TrackerSettings) -> None:
+    """Takes the circles `found`, at a bearing [rad] each, for the tracks `track`, all (k,), in place; looks: those before, oldest first."""
     if not len(track):
         return
+    scan, sensor, seen = now.scan, now.sensor, now.seen
     t = tracks[:, track]
     arc, partial = seen.arc[found], seen.partial[found]
     x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
@@ -470,6 +531,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     for axis, seen_there in ((0, x), (1, y)):
         _measure(t, np.broadcast_to(np.eye(4)[axis, :, None], (4, len(track))), seen_there - t[axis], variance)
 
+    _take_advance(t, found, now, looks, st)
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
@@ -487,7 +549,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     # A part whose end is hidden or lost may slide along the thing, so it cannot show that a static thing moves.
     starts = (~moving & ~partial & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(_mean_variance(t, 2)))
-              & (travelled > np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd))
+              & (travelled > _SUSPECT_WAY))
+    slow = np.flatnonzero(starts & (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd))
+    starts[slow] = _comes(now, found[slow], t[_T.VX:_T.VY + 1, slow], looks[0])
     stops = moving & (speed < 0.5 * st.moving_speed)
     # The step has to fit the velocity: a new thing beside one that went out of sight does not.
     starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
@@ -508,6 +572,53 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     at_rest = changes & moving
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
     tracks[:, track] = t
+
+
+def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings) -> None:
+    """Takes how far both ends of what is seen whole of the things `found` (k,), of tracks t (_ROWS, k), have come since the oldest look, in
+    place.
+
+    Where the two ends differ, the view has changed, and the one that has come less far counts; which part of a thing is seen decides over
+    its middle, but hardly over this.
+    """
+    before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
+    old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & ~before.seen.partial)
+    whole = np.flatnonzero(~now.seen.partial[found])
+    if elapsed < 0.5 * _COMPARED or not len(old) or not len(whole):
+        return
+    velocity, low, high = t[_T.VX:_T.VY + 1, whole].T, now.low[found[whole]], now.high[found[whole]]
+    then_low, then_high = before.low[old], before.high[old]
+    apart = (0.5 * (low + high) - elapsed * velocity)[:, None] - 0.5 * (then_low + then_high)
+    same = np.hypot(apart[..., 0], apart[..., 1]).argmin(axis=1)
+    of_low, of_high = low - then_low[same], high - then_high[same]
+    away = np.hypot(*apart[np.arange(len(whole)), same].T)
+    fits = (away < _SAME_PLACE) & (np.abs(of_high - of_low).max(axis=1) < _SAME_SIZE)
+    advance = np.where(of_low * of_high > 0.0, np.where(np.abs(of_low) < np.abs(of_high), of_low, of_high), 0.0)[fits]
+    # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
+    variance = len(looks) * 2.0 * (now.seen.blur[found[whole]] ** 2 + st.noise_sd ** 2)[fits] / elapsed ** 2
+    which = whole[fits]
+    taken = t[:, which]
+    for axis in (0, 1):
+        h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, len(which)))
+        _measure(taken, h, advance[:, axis] / elapsed - taken[_T.VX + axis], variance)
+    t[:, which] = taken
+
+
+def _comes(now: _Look, found: np.ndarray, velocities: np.ndarray, before: _Look) -> np.ndarray:
+    """Marks the things `found` (k,) whose leading edges, at velocities (2, k) [m/s], stand where beams went through before: nothing that
+    stands can be there."""
+    if not len(found) or now.scan.stamp - before.scan.stamp < 0.5 * _COMPARED:
+        return np.zeros(len(found), bool)
+    seen = now.seen
+    ux, uy = velocities / np.maximum(np.hypot(*velocities), 1e-9)
+    parts = (seen.body[:, None] == found) & ~seen.frame[:, None]
+    covered = seen.radius - seen.excess
+    ahead = np.where(parts, np.outer(seen.x, ux) + np.outer(seen.y, uy) + covered[:, None], -np.inf)
+    first = ahead.argmax(axis=0)
+    inward = covered[first] - _EDGE
+    _, through, _ = _evidence(seen.x[first] + inward * ux, seen.y[first] + inward * uy, np.full(len(found), 0.75 * _EDGE), before.scan,
+                              before.sensor)
+    return through & parts.any(axis=0)
 
 
 def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,

@@ -199,7 +199,7 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
 
     Args:
         rows: (n, 5), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
-        circles: (m, 5) x, y [m], velocities [m/s], radius [m].
+        circles: (m, 7) x, y [m], velocities [m/s], radius [m], when it brakes, inf for never, and how long until it stands [s].
         outline: front, rear, half width [m]; lidar: its place x, y [m] on the vehicle.
         margin: to keep [m]; growth: of the margin from moving ones with time [m/s]; sight: occluded places count.
         result: written, (4,): least distance [m]; 1 where all margins are kept, else 0; the speed of the first contact, 0 for none, and
@@ -229,7 +229,10 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
             now, c, t = rows[k, 0], math.cos(rows[k, 3]), math.sin(rows[k, 3])
             dx, dy = cx - rows[k, 1], cy - rows[k, 2]
             if moves:
-                dx, dy = dx + (time + now) * vx, dy + (time + now) * vy
+                travel = min(time + now, circles[j, 5])
+                braked = min(time + now - travel, circles[j, 6])
+                travel += braked - 0.5 * braked * braked / circles[j, 6]
+                dx, dy = dx + travel * vx, dy + travel * vy
             qx, qy = abs(c * dx + t * dy - middle) - long, abs(c * dy - t * dx) - half
             beside, behind = max(qx, 0.0), max(qy, 0.0)
             away = math.sqrt(beside * beside + behind * behind) + min(max(qx, qy), 0.0) - radius

@@ -36,7 +36,7 @@ def drive(address, q, numbers, curve, length, command, first, limits, places, st
     driven = _drive(_law, _braking, advance, model, v, pedals, table, _nearest(table, x[at[0]], x[at[1]]),
                    carray(command, (2,), dtype=np.float64), carray(first, (3,), dtype=np.float64), limit[0], limit[1],
                    at, x, carray(before, (3,), dtype=np.float64), carray(after, (3,), dtype=np.float64), written)
-    _judge(written, driven, carray(circles, (count, 5), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
+    _judge(written, driven, carray(circles, (count, 7), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
           carray(result, (4,), dtype=np.float64))
     return driven
 

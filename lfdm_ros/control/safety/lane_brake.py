@@ -1,10 +1,11 @@
 """Emergency braking in the lane before what moves: the last stop of a vehicle that follows a path, verified against where things may go.
 
-Moving things are taken to go on at their velocity, suspected ones too, and slow ones also to halt at once; from new ones more room is
-kept. A plan is driven as long as a period of it leaves a stop in the lane that is free of all of them, or it passes them within the lane;
-before the last such stop is lost, the vehicle brakes, as an emergency brake does, and it does not leave the lane where braking in it is
-enough. This is the recursion of `lfdm_ros.control.safety.stops` with the lane as the curve and all that the tyres hold for a comfortable
-deceleration.
+Moving things are taken to go on at their velocity, suspected ones too, or to brake at any time until they stand, and slow ones to halt at
+once; from new ones more room is kept. A plan is driven as long as a period of it leaves a stop in the lane that is free of all of them, or
+it passes them within the lane; before the last such stop is lost, the vehicle brakes, as an emergency brake does, and it does not leave the
+lane where braking in it is enough. This is the recursion of `lfdm_ros.control.safety.stops` with the lane as the curve and all that the
+tyres hold for a comfortable deceleration; where things may halt is their reachable set (Althoff & Dolan 2014, "Online verification of
+automated road vehicles using reachability analysis").
 """
 
 import math
@@ -25,7 +26,9 @@ BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 # What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
 # towards it, with so large a share of its speed, for longer [s]. While there is time, slow things down to the second speed must not meet it
 # either.
-HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 12.0, -0.95, 0.2
+HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 9.0, -0.95, 0.2
+# What moves may brake so hard [m/s^2], from now or later [s].
+HALTING, HALTING_BEGINS = 6.0, np.arange(0.0, 2.6, 0.3)
 # [m] room to keep from small things that are too new to tell how they move.
 NEW_ROOM = 0.3
 NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed and [m]: farther away what only may move has time to be seen again
@@ -111,18 +114,20 @@ class LaneBrake:
         where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
-        may = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM)
-        moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
-        now = _Moment(x, in_force, ahead, may, margin)
         curve, from_middle, room = self._in_lane(lane, x)
+        may = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM)
+        moves = may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii))  # or has just moved
+        may = may.halting(self._meets(curve, may, margin), HALTING_BEGINS, HALTING)
+        moving = may.where(np.append(moves, np.ones(len(may.radii) - len(moves), bool)))
+        now = _Moment(x, in_force, ahead, may, margin)
         gently = self._settings.sight_braking
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
-        def free(way: Curve) -> bool:
-            return self._stop(now, way, max_braking=slowly, reach=length).free
+        def free(way: Curve, reserve: float = 0.0) -> bool:
+            return self._stop(now, way, reserve=reserve, max_braking=slowly, reach=length).free
 
         def inside(way: Curve) -> bool:
             out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
@@ -150,11 +155,11 @@ class LaneBrake:
         if at_once.free:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
         last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
-        for side in LATERAL_SHIFTS:
-            if not side or not -room[1] < side < room[0] or (place is not None and side * back > 0.0):
-                continue
-            way = curve.shifted(side, 0.0, length)
-            if free(way):
+        ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
+                if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+        # Nearer, more of what comes is seen: rather a place with some room to spare.
+        for way, reserve in ((way, reserve) for reserve in (PASSING_MARGIN, 0.0) for way in ways):
+            if free(way, reserve):
                 if inside(way):
                     return beside(way)
                 last = last or way
@@ -176,7 +181,8 @@ class LaneBrake:
         x, in_force, ahead, obstacles, margin = now.x, now.in_force, now.ahead, now.obstacles, now.margin + reserve
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
         speed = np.hypot(*obstacles.velocities.T)
-        fast = obstacles.where(speed > least_speed)
+        quick = obstacles.goes_on & (speed > least_speed)
+        fast = obstacles.where(quick)
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
@@ -186,7 +192,7 @@ class LaneBrake:
             ends.append(curve.places[min(further, len(curve.places) - 1), :3])
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
-        until = np.where(towards < ONCOMING_SHARE * speed[speed > least_speed], ONCOMING_TIME, STANDING_TIME)
+        until = np.where(towards < ONCOMING_SHARE * speed[quick], ONCOMING_TIME, STANDING_TIME)
         # Over so long a time the margin does not grow.
         grown = self._settings.obstacle_growth * later[:, None]
         for end in ends:
@@ -194,6 +200,16 @@ class LaneBrake:
             if (distance[later[:, None] <= until] <= margin).any():
                 return replace(stop, free=False)
         return stop
+
+    def _meets(self, curve: Curve, obstacles: Obstacles, margin: float) -> np.ndarray:
+        """Marks what moves on a way that comes to the curve (n,): there it may halt."""
+        velocities, places = obstacles.velocities, curve.places[:, :2]
+        square = np.maximum((velocities * velocities).sum(axis=1), 1e-9)
+        between = places[:, None] - obstacles.centres  # (k, n, 2)
+        last = HALTING_BEGINS[-1] + np.sqrt(square) / (2.0 * HALTING)
+        time = np.clip((between * velocities).sum(axis=2) / square, 0.0, last)
+        aside = np.hypot(*np.moveaxis(between - time[..., None] * velocities, 2, 0)).min(axis=0) - obstacles.radii
+        return np.asarray(obstacles.moving & (aside < self._stops.outline.half_width + margin + 0.5 * SPACING))
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
         """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""

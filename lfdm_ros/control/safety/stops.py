@@ -209,7 +209,8 @@ class Stops:
             first: steering and pedal of a period before it begins; None: it begins now.
             margin: to keep [m]; max_braking: deceleration to rely on [m/s^2]; sight: places behind obstacles do not count as free.
         """
-        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii])
+        halts = np.tile([math.inf, 1.0], (len(obstacles.radii), 1)) if obstacles.halts is None else obstacles.halts
+        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, halts])
         later = time - obstacles.time if len(circles) else 0.0
         _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, max_braking, trust, circles, later, margin, sight)
         return Stop(curve, clearance, free > 0.0 and blind <= MAX_BLIND_SPEED, speed, blind, trust)
@@ -217,7 +218,7 @@ class Stops:
     def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
                max_braking: float = math.inf, trust: GripMargin = CONSERVATIVE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `evaluate`."""
-        rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 5)))
+        rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 7)))
         return rows[:, 0], rows[:, 1:4], rows[:, 4]
 
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, max_braking: float,
@@ -262,17 +263,16 @@ class Stops:
         """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
         s, n = self._settings, len(times)
         x, y, yaw = poses.T
-        away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
+        far = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
         moving = obstacles.moving
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
-        near = (away < length + self.outline.front + self.outline.rear) | moving
+        near = (far < length + self.outline.front + self.outline.rear) | moving
         found = obstacles.where(near)
         if not len(found.radii):
             return np.full((n, 1), math.inf)
-        ahead = (time - obstacles.time) + times[:, None]
-        dx = found.centres[:, 0] + ahead * found.velocities[:, 0] - x[:, None]
-        dy = found.centres[:, 1] + ahead * found.velocities[:, 1] - y[:, None]
-        return outline_distance(self.outline, dx, dy, yaw[:, None]) - found.radii - s.obstacle_growth * moving[near] * times[:, None]
+        away = found.centres + found.shifts((time - obstacles.time) + times) - poses[:, None, :2]
+        distance = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
+        return distance - found.radii - s.obstacle_growth * moving[near] * times[:, None]
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
