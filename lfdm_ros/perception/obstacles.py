@@ -188,30 +188,42 @@ _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell bef
 
 
 _Sensor = tuple[float, float, float]  # pose [m, rad]
-# Looks are compared over so long [s]. The outer part [m] of a thing stands where beams went through then: it has come there.
-_COMPARED, _EDGE = 0.5, 0.2
-# [m] by which the same thing may be off its predicted place, and seem larger or smaller, after that time.
-_SAME_PLACE, _SAME_SIZE = 1.5, 0.6
+# Looks are compared over so long [s]. An end of a thing has come to where it is if all beams within so much [m] went through there then.
+_COMPARED, _FREE, _ASIDE_SD = 0.5, 0.4, 1.0  # the last: of a speed that nothing is known of, of something that moves across [m/s]
+# [m] from which an end has come, and in spacings of the returns there; [m] by which the same thing may be off its predicted place, and
+# seem larger or smaller, after that time.
+_CAME, _SPACINGS, _SAME_PLACE, _SAME_SIZE = 0.2, 1.5, 1.5, 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """A scan, the sensor's pose, its circles, and the least and largest x, y of what each body covers (n, 2) [m]."""
+    """A scan, the sensor's pose and the circles; places of its returns (m, 2) [m] and the body that each is of (m,), -1 for none; the
+    least and largest x, y of those of each body (n, 2) [m]."""
 
     scan: Scan
     sensor: _Sensor
     seen: Circles
+    returns: np.ndarray
+    bodies: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
     @classmethod
     def of(cls, scan: Scan, sensor: _Sensor, seen: Circles) -> _Look:
+        x, y, yaw = sensor
+        beams = np.flatnonzero((scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
+        angles = yaw + scan.angle_min + scan.angle_increment * beams
+        returns = np.column_stack([x + scan.ranges[beams] * np.cos(angles), y + scan.ranges[beams] * np.sin(angles)])
         parts = np.flatnonzero((seen.body >= 0) & ~seen.frame)
-        centres, half = np.column_stack([seen.x, seen.y])[parts], (seen.radius - seen.excess)[parts, None]
         low, high = np.full((len(seen.x), 2), np.inf), np.full((len(seen.x), 2), -np.inf)
-        np.minimum.at(low, seen.body[parts], centres - half)
-        np.maximum.at(high, seen.body[parts], centres + half)
-        return cls(scan, sensor, seen, low, high)
+        bodies = np.full(len(returns), -1)
+        if len(parts) and len(returns):
+            depth = np.hypot(returns[:, :1] - seen.x[parts], returns[:, 1:] - seen.y[parts]) - seen.radius[parts]
+            inside = np.flatnonzero(depth.min(axis=1) <= 0.0)
+            bodies[inside] = seen.body[parts[depth[inside].argmin(axis=1)]]
+            np.minimum.at(low, bodies[inside], returns[inside])
+            np.maximum.at(high, bodies[inside], returns[inside])
+        return cls(scan, sensor, seen, returns, bodies, low, high)
 
 
 class ObstacleTracker:
@@ -547,11 +559,11 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     moving = t[_T.MOVING] > 0.0
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
-    # A part whose end is hidden or lost may slide along the thing, so it cannot show that a static thing moves.
-    starts = (~moving & ~partial & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(_mean_variance(t, 2)))
+    starts = (~moving & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(_mean_variance(t, 2)))
               & (travelled > _SUSPECT_WAY))
-    slow = np.flatnonzero(starts & (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd))
-    starts[slow] = _comes(now, found[slow], t[_T.VX:_T.VY + 1, slow], looks[0])
+    # A part whose end is hidden or lost may slide along the thing.
+    slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
+    starts[slow] = _comes(now, found[slow], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, slow], looks[0])
     stops = moving & (speed < 0.5 * st.moving_speed)
     # The step has to fit the velocity: a new thing beside one that went out of sight does not.
     starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
@@ -575,50 +587,63 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
 
 
 def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings) -> None:
-    """Takes how far both ends of what is seen whole of the things `found` (k,), of tracks t (_ROWS, k), have come since the oldest look, in
-    place.
+    """Takes how far both ends, along each axis, of what is seen of the things `found` (k,), of tracks t (_ROWS, k), have come since the
+    oldest look, in place.
 
-    Where the two ends differ, the view has changed, and the one that has come less far counts; which part of a thing is seen decides over
-    its middle, but hardly over this.
+    Where both ends of what is seen whole have come the same way, the one that has come less far counts, as the view may have changed: which
+    part of a thing is seen decides over its middle, but hardly over this. Else an end counts that stands where beams went through then.
     """
     before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
-    old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & ~before.seen.partial)
-    whole = np.flatnonzero(~now.seen.partial[found])
-    if elapsed < 0.5 * _COMPARED or not len(old) or not len(whole):
+    old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
+    if elapsed < 0.5 * _COMPARED or not len(old):
         return
-    velocity, low, high = t[_T.VX:_T.VY + 1, whole].T, now.low[found[whole]], now.high[found[whole]]
-    then_low, then_high = before.low[old], before.high[old]
-    apart = (0.5 * (low + high) - elapsed * velocity)[:, None] - 0.5 * (then_low + then_high)
+    low, high, then_low, then_high = now.low[found], now.high[found], before.low[old], before.high[old]
+    middle = np.where(np.isfinite(low), 0.5 * (low + np.where(np.isfinite(low), high, 0.0)), np.inf)
+    apart = (middle - elapsed * t[_T.VX:_T.VY + 1].T)[:, None] - 0.5 * (then_low + then_high)
     same = np.hypot(apart[..., 0], apart[..., 1]).argmin(axis=1)
-    of_low, of_high = low - then_low[same], high - then_high[same]
-    away = np.hypot(*apart[np.arange(len(whole)), same].T)
-    fits = (away < _SAME_PLACE) & (np.abs(of_high - of_low).max(axis=1) < _SAME_SIZE)
-    advance = np.where(of_low * of_high > 0.0, np.where(np.abs(of_low) < np.abs(of_high), of_low, of_high), 0.0)[fits]
+    near = np.flatnonzero(np.isfinite(low[:, 0]) & (np.hypot(*apart[np.arange(len(found)), same].T) < _SAME_PLACE))
+    found, same = found[near], same[near]
+    of_low, of_high = low[near] - then_low[same], high[near] - then_high[same]
+    whole = ~now.seen.partial[found] & ~before.seen.partial[old[same]]
+    alike = whole & (np.abs(of_high - of_low) < _SAME_SIZE).all(axis=1)
     # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
-    variance = len(looks) * 2.0 * (now.seen.blur[found[whole]] ** 2 + st.noise_sd ** 2)[fits] / elapsed ** 2
-    which = whole[fits]
-    taken = t[:, which]
+    variance = len(looks) * 2.0 * (now.seen.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
+    together = whole[:, None] & (of_low * of_high > 0.0)
+    comes = np.zeros((2, 2, len(found)), bool)  # by axis, and at the lower and the upper end
+    for axis, end in np.ndindex(2, 2):
+        ways = np.zeros((2, len(found)))
+        ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
+        which = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
+        comes[axis, end, which] = _comes(now, found[which], ways[:, which], before)
+    taken = t[:, near]
     for axis in (0, 1):
-        h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, len(which)))
-        _measure(taken, h, advance[:, axis] / elapsed - taken[_T.VX + axis], variance)
-    t[:, which] = taken
+        lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
+        advance = np.where(together[:, axis], np.where(np.abs(lower) < np.abs(upper), lower, upper), down * lower + up * upper)
+        used = (alike | down | up) & ~(down & up)
+        # What comes along the other axis hardly goes along this one, as long as no end says so.
+        aside = ~used & comes[1 - axis].any(axis=0)
+        doubt = variance + np.where(aside, _ASIDE_SD ** 2, 0.0)
+        used |= aside
+        corrected = taken[:, used]
+        h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, corrected.shape[1]))
+        _measure(corrected, h, advance[used] / elapsed - corrected[_T.VX + axis], doubt[used])
+        taken[:, used] = corrected
+    t[:, near] = taken
 
 
-def _comes(now: _Look, found: np.ndarray, velocities: np.ndarray, before: _Look) -> np.ndarray:
-    """Marks the things `found` (k,) whose leading edges, at velocities (2, k) [m/s], stand where beams went through before: nothing that
-    stands can be there."""
-    if not len(found) or now.scan.stamp - before.scan.stamp < 0.5 * _COMPARED:
+def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look) -> np.ndarray:
+    """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before: nothing that
+    stands can be there. A way has to be longer than the returns at that end are apart, between which a thing that stands may end."""
+    if not len(found) or not len(now.returns):
         return np.zeros(len(found), bool)
-    seen = now.seen
-    ux, uy = velocities / np.maximum(np.hypot(*velocities), 1e-9)
-    parts = (seen.body[:, None] == found) & ~seen.frame[:, None]
-    covered = seen.radius - seen.excess
-    ahead = np.where(parts, np.outer(seen.x, ux) + np.outer(seen.y, uy) + covered[:, None], -np.inf)
-    first = ahead.argmax(axis=0)
-    inward = covered[first] - _EDGE
-    _, through, _ = _evidence(seen.x[first] + inward * ux, seen.y[first] + inward * uy, np.full(len(found), 0.75 * _EDGE), before.scan,
-                              before.sensor)
-    return through & parts.any(axis=0)
+    length = np.hypot(*ways)
+    of = now.bodies[:, None] == found
+    first = np.where(of, now.returns @ (ways / np.maximum(length, 1e-9)), -np.inf).argmax(axis=0)
+    x, y = now.returns[first].T
+    apart = np.where(of, np.hypot(now.returns[:, :1] - x, now.returns[:, 1:] - y), np.inf)
+    apart[first, np.arange(len(found))] = np.inf
+    _, through, _ = _evidence(x, y, np.full(len(found), _FREE), before.scan, before.sensor)
+    return through & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
 
 
 def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,

@@ -1,6 +1,6 @@
 """Study of the autonomy among things that move and things that are hidden, beside an automatic emergency brake on the same obstacles.
 
-Ten scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and noise for all. The
+Fourteen scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and noise for all. The
 clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes fully then or later.
 """
 
@@ -31,7 +31,7 @@ from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario
 from lfdm_ros.simulation.courses import curve
-from lfdm_ros.simulation.world import Circle, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, Leg, Polygon, Pose, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
@@ -156,9 +156,68 @@ def parked(rng: np.random.Generator) -> Scenario:
     return _straight("parked", rng.uniform(9.0, 12.0), cars, BESIDE)
 
 
+def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float, float]], outline: float) -> tuple[Leg, ...]:
+    """Returns steps of 0.1 s of a motion, speeds [m/s] and courses [rad] by rows of time [s] and value, linear in between; an outline
+    drawn for the course `outline` [rad] turns with it."""
+    (when, speed), (at, angle) = np.transpose(speeds), np.transpose(course)
+    times = np.arange(0.1, max(when[-1], at[-1]) + 0.1, 0.1)
+    return tuple(Leg(t, v * math.cos(a), v * math.sin(a), a - outline) for t, v, a in zip(
+        times.tolist(), np.interp(times + 0.05, when, speed).tolist(), np.interp(times + 0.05, at, angle).tolist()))
+
+
+def crossing_halts(rng: np.random.Generator) -> Scenario:
+    """Has a car cross from the right, brake until it stands in the lane, and drive on later."""
+    speed, x, pace, braking = rng.uniform(9.0, 12.0), 60.0, rng.uniform(5.0, 9.0), rng.uniform(3.0, 6.0)
+    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(0.5, 2.0)
+    halts = begins + pace / braking
+    speeds = [(0.0, pace), (begins, pace), (halts, 0.0), (halts + 4.0, 0.0), (halts + 8.0, 6.0)]
+    y = rng.uniform(-1.0, 1.5) - pace * (begins + 0.5 * pace / braking)
+    half = 0.5 * np.array(CAR[::-1])
+    car = box(x - half[0], x + half[0], y - half[1], y + half[1], vy=pace, name="car", kind="car",
+              legs=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
+    return _straight("crossing_halts", speed, [car], BESIDE)
+
+
+def backing_out(rng: np.random.Generator) -> Scenario:
+    """Has a car back out of a row of parked ones into the lane, stand there, and drive back in."""
+    speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 2.0)
+    way = rng.uniform(2.0, 4.0)
+    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.5, 3.5)
+    ends = begins + way / pace
+    speeds = [(0.0, 0.0), (begins, 0.0), (begins + 0.3, pace), (ends, pace), (ends + 0.3, 0.0), (ends + 5.0, 0.0), (ends + 5.5, -pace),
+              (ends + 5.5 + way / pace, -pace), (ends + 6.0 + way / pace, 0.0)]
+    half, row = 0.5 * np.array(CAR[::-1]), -LANE - 0.4 - CAR[0]
+    cars = [box(x + k * 2.7 - half[0], x + k * 2.7 + half[0], row, row + CAR[0], name="backing" if not k else f"parked {k}", kind="car",
+                legs=() if k else _course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi)) for k in (-2, -1, 0, 1, 2)]
+    return _straight("backing_out", speed, cars, BESIDE)
+
+
+def pulling_out(rng: np.random.Generator) -> Scenario:
+    """Has a parked car pull out into the lane and drive on slowly."""
+    speed, x, pace = rng.uniform(9.0, 12.0), 55.0, rng.uniform(4.0, 6.0)
+    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.5, 3.0)
+    speeds = [(0.0, 0.0), (begins, 0.0), (begins + 2.0, pace)]
+    course = [(0.0, 0.0), (begins, 0.0), (begins + 1.2, rng.uniform(0.3, 0.5)), (begins + 2.6, 0.0)]
+    y = -LANE - 0.5 * CAR[1] - rng.uniform(0.1, 0.5)
+    car = box(x - 0.5 * CAR[0], x + 0.5 * CAR[0], y - 0.5 * CAR[1], y + 0.5 * CAR[1], name="car", kind="car",
+              legs=_course(speeds, course, 0.0))
+    return _straight("pulling_out", speed, [car], BESIDE)
+
+
+def hesitant(rng: np.random.Generator) -> Scenario:
+    """Has a pedestrian stop at the edge of the lane or in it, and walk on or turn back."""
+    speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 1.8)
+    stops = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.0, 3.5)
+    goes = stops + rng.uniform(0.6, 2.5)
+    y = rng.uniform(-2.6, 0.5) - pace * stops
+    legs = (Leg(stops, 0.0, 0.0), Leg(goes, 0.0, pace if rng.random() < 0.6 else -pace))
+    return _straight("hesitant", speed, [Circle(x, y, 0.3, vy=pace, name="pedestrian", kind="pedestrian", legs=legs)], BESIDE)
+
+
+# A seed's scene hangs on the scenario's place in this list.
 SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
     scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
-                                        slippery_wall, parked)}
+                                        slippery_wall, parked, crossing_halts, backing_out, pulling_out, hesitant)}
 HIDDEN = {"crossing": 8.0}  # [m/s] speed of hidden traffic that the careful autonomy assumes; elsewhere that of pedestrians
 WALKING = 1.5
 NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
@@ -304,9 +363,9 @@ def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
             (x,), (y,), (yaw,), _ = path.at(np.array([moved]))
             near = world.clearances(time, x, y, yaw, vehicle.footprint)
             if near.min() <= 0.0:
-                met = world.obstacles[int(near.argmin())]
+                met = int(near.argmin())
                 own = max(speed - slows * max(time - begin, 0.0), 0.0)
-                return math.hypot(own * math.cos(yaw) - met.vx, own * math.sin(yaw) - met.vy), float(time), int(near.argmin())
+                return math.hypot(*(own * np.array([math.cos(yaw), math.sin(yaw)]) - world.motion(time)[1][met])), float(time), met
             if moved >= path.length or (time > contact + STANDS):
                 break
         return 0.0, math.inf, -1
@@ -358,9 +417,10 @@ def impact_of(scenario: Scenario, run: Run) -> float:
     """Returns the closing speed of a collision [m/s]; 0 without one."""
     if not run.collisions:
         return 0.0
-    met = next(o for o in scenario.world.obstacles if o.name == run.collisions[0])
+    met = next(k for k, o in enumerate(scenario.world.obstacles) if o.name == run.collisions[0])
+    ox, oy = scenario.world.motion(float(run.times[-1]))[1][met]
     vx, vy, yaw = (float(run.column(name)[-1]) for name in ("vx", "vy", "yaw"))
-    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - met.vx, vx * math.sin(yaw) + vy * math.cos(yaw) - met.vy)
+    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - ox, vx * math.sin(yaw) + vy * math.cos(yaw) - oy)
 
 
 def key(item: Drive) -> str:
