@@ -168,7 +168,10 @@ class _T(IntEnum):
     VARIANCE = 21  # of the circle's middle along each axis, while it stands [m2]
     BEARING = 22  # of that middle from the sensor's axis, at the last look that said something new [rad]
     DISSENT = 23  # radar scans in a row whose radial velocity did not fit
-    P = 24  # first of the 16 of the covariance of X, Y, VX and VY
+    LAST_VX = 24  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
+    LAST_VY = 25
+    RESTED = 26
+    P = 27  # first of the 16 of the covariance of X, Y, VX and VY
 
 
 _ROWS = _T.P + 16
@@ -180,6 +183,7 @@ _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it th
 # A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m]; before long
 # it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH = 0.6, 2.5, 0.2, 0.7
+_GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
 _NEW_SIGHTINGS = 4.0
 _KNOWN_SPEED_SD = 3.0  # [m/s] of a speed that is known well enough to follow what is hidden
 _APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
@@ -364,7 +368,7 @@ class ObstacleTracker:
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown)), _frozen(_new(shown)),
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown, stamp)), _frozen(_new(shown)),
                                     self._sector)
 
 
@@ -380,13 +384,15 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
     require_all({"x": x, "y": y, "yaw": yaw}, where="scan: the pose's ")
 
 
-def _suspected(t: np.ndarray) -> np.ndarray:
-    """Returns the velocities (n, 2) [m/s] of small static things of tracks t (_ROWS, n) that may move; 0 for all others."""
+def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
+    """Returns the velocities (n, 2) [m/s] of small static things of tracks t (_ROWS, n) that may move, or go on, after a stamp [s]; 0 for
+    all others."""
     way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
-    may = ((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (way > _SUSPECT_WAY)
-           & (np.hypot(t[_T.VX], t[_T.VY]) > least))
-    return np.asarray(np.where(may, t[_T.VX:_T.VY + 1], 0.0).T)
+    small = (t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH)
+    may = small & (way > _SUSPECT_WAY) & (np.hypot(t[_T.VX], t[_T.VY]) > least)
+    goes_on = small & (t[_T.RESTED] > stamp - _GOES_ON)
+    return np.asarray(np.where(may, t[_T.VX:_T.VY + 1], np.where(goes_on, t[_T.LAST_VX:_T.LAST_VY + 1], 0.0)).T)
 
 
 def _new(t: np.ndarray) -> np.ndarray:
@@ -582,6 +588,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     t[_T.MOVING] = moving ^ changes
     t[_T.STREAK][changes] = 0.0
     at_rest = changes & moving
+    drives = moving & (speed > st.moving_speed)
+    t[_T.LAST_VX:_T.LAST_VY + 1] = np.where(drives, t[_T.VX:_T.VY + 1], t[_T.LAST_VX:_T.LAST_VY + 1])
+    t[_T.RESTED] = np.where(at_rest, scan.stamp, t[_T.RESTED])
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
     tracks[:, track] = t
 
@@ -761,7 +770,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
     t[_T.EXCESS] = seen.excess[new]
     t[_T.P:] = _isotropic(_position_variance(seen, new), st)
-    t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
+    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED] = stamp, 1.0, -np.inf
     t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]
     t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
