@@ -794,6 +794,7 @@ def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
     part = (apart.min(axis=1) < _APART) & (begun[_T.MOVING] == 0.0) & (begun[_T.THING] > 0.0)
     mover = movers[:, nearest[part]]
     begun[_T.VX:_T.VY + 1, part], begun[_T.MOVING, part] = mover[_T.VX:_T.VY + 1], 1.0
+    begun[_T.LAST_VX:_T.LAST_VY + 1, part] = mover[_T.VX:_T.VY + 1]
     p = _covariance(begun)
     for axis in (2, 3):
         p[axis, axis, part] = _mean_variance(mover, 2) + _PART_SPEED_SD**2

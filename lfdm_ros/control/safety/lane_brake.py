@@ -120,6 +120,7 @@ class LaneBrake:
         may = may.halting(self._meets(curve, may, margin), HALTING_BEGINS, HALTING)
         moving = may.where(np.append(moves, np.ones(len(may.radii) - len(moves), bool)))
         now = _Moment(x, in_force, ahead, may, margin)
+        unbraked = replace(now, obstacles=may.where(may.goes_on))
         gently = self._settings.sight_braking
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
@@ -127,7 +128,7 @@ class LaneBrake:
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
         def free(way: Curve, reserve: float = 0.0) -> bool:
-            return self._stop(now, way, reserve=reserve, max_braking=slowly, reach=length).free
+            return self._stop(unbraked, way, reserve=reserve, max_braking=slowly, reach=length).free
 
         def inside(way: Curve) -> bool:
             out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
@@ -154,6 +155,9 @@ class LaneBrake:
         at_once = self._stop(now, curve)
         if at_once.free:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
+        # Too near to what could halt, but does not have to: room is made by braking, not beside the way.
+        if place is None and self._stop(unbraked, curve).free:
+            return self._along(IN_LANE, curve, x)
         last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
         ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
                 if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
