@@ -19,6 +19,7 @@ from lfdm_ros.numerics import dot
 from lfdm_ros.vehicles import Footprint
 
 STEP = 0.5  # [m] longest distance between a path's points
+REFINEMENTS, STRAIGHT = 16, 0.02  # rounds that add points to straight pieces; [m] by which the curve may leave one
 MIN_LENGTH, MAX_LENGTH = 0.5, BOUNDS["length"].upper  # [m]
 MERGE_DISTANCE = 0.01  # [m] points closer than this to the one before are the same point
 MAX_KNOTS = 20_000  # of more points, those are left out that
@@ -27,6 +28,33 @@ _MAX_HALVINGS = 4  # of the spacing, before there are too many points
 SEARCH_WINDOW = 10.0  # [m] how far from a guess a position is looked for
 MAX_BRUTE_FORCE = 4000  # distances are computed sooner than a tree is made
 GAUSS = np.polynomial.legendre.leggauss(3)
+
+
+def _chord_length(knots: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(knots, axis=0).T))])
+
+
+def _spline(knots: np.ndarray, start_yaw: float | None) -> CubicSpline:
+    free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
+    start = free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)])
+    return CubicSpline(_chord_length(knots), knots, bc_type=(start, free))
+
+
+def _leaves(curve: CubicSpline, knots: np.ndarray) -> np.ndarray:
+    """Marks the pieces between knots (n, 2) that a curve leaves by more than the bends at their ends explain (n - 1,): through points at
+    even distances of a circle it would be an eighth of the piece's length times the turn."""
+    pieces = np.diff(knots, axis=0)
+    length = np.hypot(*pieces.T)
+    along = pieces / length[:, None]
+    turn = np.abs(np.arctan2(along[:-1, 0] * along[1:, 1] - along[:-1, 1] * along[1:, 0], dot(along[:-1], along[1:])))
+    # A short neighbour tells of a bend near it alone.
+    bend = np.zeros(len(length))
+    bend[:-1] = np.minimum(length[:-1], 2.0 * length[1:]) * turn
+    bend[1:] = np.maximum(bend[1:], np.minimum(length[1:], 2.0 * length[:-1]) * turn)
+    u = _chord_length(knots)
+    between = curve(u[:-1, None] + length[:, None] * np.array([0.2, 0.4, 0.6, 0.8])) - knots[:-1, None]
+    aside = np.abs(between[..., 0] * along[:, 1:] - between[..., 1] * along[:, :1]).max(axis=1)
+    return np.asarray(aside > 0.2 * bend + STRAIGHT)
 
 
 class Path:
@@ -46,6 +74,9 @@ class Path:
     def __init__(self, points: np.ndarray, smooth: bool = True, start_yaw: float | None = None, where: str = "path") -> None:
         """Fits a cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
 
+        Where the spline leaves a straight piece by more than the bends at its ends explain, as beside a long one that meets a dense bend,
+        points on that piece are added.
+
         More than 20 000 points are thinned: those are left out that lie within 0.2 m of the others' polyline. The work grows with the
         points and with the length, both of which are limited.
 
@@ -58,14 +89,20 @@ class Path:
                 to be left out, or a path shorter than 0.5 m or longer than 50 km.
         """
         knots = _distinct(points, where)
-        chords = np.hypot(*np.diff(knots, axis=0).T)
-        u = np.concatenate([[0.0], np.cumsum(chords)])
-        _check_length(u[-1], where)  # before tables are made for it
+        _check_length(float(np.hypot(*np.diff(knots, axis=0).T).sum()), where)  # before tables are made for it
         if smooth:
             if start_yaw is not None and not np.isfinite(start_yaw):
                 raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
-            free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
-            curve = CubicSpline(u, knots, bc_type=(free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)]), free))
+            curve = _spline(knots, start_yaw)
+            for _ in range(REFINEMENTS):
+                wide = _leaves(curve, knots)
+                if not wide.any():
+                    break
+                knots = np.insert(knots, np.flatnonzero(wide) + 1, 0.5 * (knots[:-1] + knots[1:])[wide], axis=0)
+                curve = _spline(knots, start_yaw)
+        u = _chord_length(knots)
+        if smooth:
+            chords = np.diff(u)
             # The arc length at fine parameters by Gauss' rule on the speed, and its inverse.
             parts = np.maximum(np.ceil(chords / STEP).astype(int), 2)
             fine = np.append(np.repeat(u[:-1], parts) + _ramp(parts) * np.repeat(chords / parts, parts), u[-1])
