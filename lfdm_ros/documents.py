@@ -58,6 +58,16 @@ class _Loader(_Reader):
         self._largest = MAX_LENGTH if len(text) <= MAX_LENGTH else 2 * len(text)
         self._sizes: dict[str, int] = {}  # of anchors, aliases written out
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in keys:
+                    text = f"key {quote(key.value)} is there twice; leave one out"
+                    raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
+                keys.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         event, before = self.peek_event(), self._size
         alias = isinstance(event, yaml.AliasEvent)

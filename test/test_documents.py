@@ -82,6 +82,12 @@ def test_every_reader_answers_nasty_yaml(tmp_path: Path, monkeypatch: pytest.Mon
     assert kind in ("bag", "--set") or "not readable YAML" in one_line(lambda: READERS[kind](path))
 
 
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text("speed: 5\npath: [[0, 0], [9, 0]]\nspeed: 50\nduration: 9\n")
+    with pytest.raises(InputError, match=r"line 3.*'speed' is there twice"):
+        load_scenario(tmp_path / "twice.yaml")
+
+
 def test_json_within_the_same_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = PosteriorStore(tmp_path / "store").writer()

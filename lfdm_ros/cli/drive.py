@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle, changes)
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
-    scenario = load_scenario(args.scenario, args.seed, args.density)
+    scenario = load_scenario(args.scenario, args.seed, args.density, seed_if_any=True)
     driven, predicted, tyre = vehicle, vehicle, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground

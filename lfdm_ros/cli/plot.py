@@ -83,7 +83,7 @@ def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
     try:
         with path.open(encoding="utf-8") as file:
             names = [name.strip() for name in file.readline().split(",")]
-            table = np.genfromtxt(file, delimiter=",", max_rows=_MAX_ROWS, ndmin=2)
+            table = np.loadtxt(file, delimiter=",", max_rows=_MAX_ROWS, ndmin=2)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not readable as a CSV: {error}") from None
     if "time" not in names or table.shape[1] != len(names):

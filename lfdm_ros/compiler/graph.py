@@ -3,12 +3,14 @@
 CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node of its own, and equal values the same.
 """
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from lfdm_ros.compiler.reading import CALLED, WIDTH
+from lfdm_ros.errors import InputError
 
 VALUE, TRUTH, TANGENT = "value", "truth", "tangent"
 # Vectors with one lane a wheel (`packing`).
@@ -62,6 +64,10 @@ class Graph:
         return self._known[node]
 
     def constant(self, number: float) -> int:
+        """Adds a number. Raises InputError: it is none, as functions of `math` make of a symbol, which max and min then hide."""
+        if math.isnan(number):
+            raise InputError("equations: a constant is no number; functions of `math`, float() and numpy make that of a symbol: use the "
+                             "operations of m, such as m.sqrt, m.fmax and m.if_else")
         return self.add("constant", kind=VALUE, payload=float(number))
 
     def input(self, argument: int, element: int, kind: str = VALUE) -> int:

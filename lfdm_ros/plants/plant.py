@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -139,19 +141,37 @@ class PlantSimulator:
         """Begins anew at time 0. Raises InputError: it cannot begin there, or not at all."""
         self._steps, self._outputs[self._yaw_now] = 0, yaw
         try:
-            self._plant.reset(x=x, y=y, yaw=yaw, vx=vx)
+            with self._named("reset"):
+                self._plant.reset(x=x, y=y, yaw=yaw, vx=vx)
             self._check()
         except PlantFailed as error:
             raise InputError(str(error)) from None
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
         """Advances n steps, the inputs linear from u0 to u1. Raises SimulationDiverged, also for outputs that are no numbers."""
-        self._plant.advance(u0, u1, n)
+        with self._named("advance"):
+            self._plant.advance(u0, u1, n)
         self._steps += n
         self._check()
 
+    @contextmanager
+    def _named(self, action: str) -> Iterator[None]:
+        """Has whatever a plant raises say which plant it is, and where in its code."""
+        try:
+            yield
+        except (PlantFailed, InputError):
+            raise
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            raise PlantFailed(f"{self.name}: {action} raised {type(error).__name__} at {self.time:g} s: {error} ({at.filename}, line "
+                              f"{at.lineno})", self.time) from error
+
     def _check(self) -> None:
-        outputs = self._plant.outputs
+        with self._named("outputs"):
+            outputs = np.asarray(self._plant.outputs, float)
+        if outputs.shape != (len(self._plant.output_names),):
+            raise PlantFailed(f"{self.name}: outputs has shape {outputs.shape}, and output_names has {len(self._plant.output_names)} names",
+                              self.time)
         if not np.isfinite(outputs).all():
             lost = ", ".join(name for name, value in zip(self._plant.output_names, outputs) if not math.isfinite(value))
             raise PlantFailed(f"{self.name}: {lost}: no finite number at {self.time:g} s", self.time, outputs.copy())

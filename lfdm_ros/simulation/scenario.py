@@ -55,22 +55,27 @@ _MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a pa
 _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")
 
 
-def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None) -> Scenario:
+def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None, *,
+                  seed_if_any: bool = False) -> Scenario:
     """Reads a scenario by name or path. A file that is not YAML is a table of inputs; it starts at rest and ends with the last row.
 
-    `seed` and `times`, the density of an obstacle field by that of its file, replace those of the scenario's course.
+    `seed` and `times`, the density of an obstacle field by that of its file, replace those of the scenario's course; with `seed_if_any`
+    a course without a seed, or none, is no error.
 
     Raises:
         InputError: names file and key.
     """
     path = find_config("scenarios", name)
     if path.suffix not in (".yaml", ".yml"):
-        for key, value in (("seed", seed), ("times", times)):
+        for key, value in (("seed", None if seed_if_any else seed), ("times", times)):
             if value is not None:
                 raise InputError(f"{path}: a table of inputs has no {key}; leave it out")
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
     data = documents.mapping(documents.read_yaml(path, _MAX_CHARACTERS)[0], f"{path}", optional=_KEYS)
+    kind = data["course"].get("kind") if isinstance(data.get("course"), dict) else None
+    if seed_if_any and "seed" not in (inspect.signature(COURSES[kind]).parameters if kind in COURSES else ()):
+        seed = None
     course = _course(data, str(path), {"seed": seed, "times": times})
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")

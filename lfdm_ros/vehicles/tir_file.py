@@ -60,6 +60,9 @@ def read_tir(path: Path) -> dict[str, float]:
         if number and not field.allows(value):
             raise InputError(f"{path}, line {number}: {key} = {value:g} is outside {field.lower:g} to {field.upper:g}")
         found[field.name] = value
+    if values.get("PKY1", (0.0, 0))[0] > 0.0:
+        raise InputError(f"{path}, line {values['PKY1'][1]}: PKY1 = {values['PKY1'][0]:g} is positive, so the file has other axes than "
+                         "those of ISO, where it is negative: convert it, or the tyre would push instead of hold")
     return found
 
 

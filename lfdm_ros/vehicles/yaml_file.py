@@ -77,13 +77,19 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
 
 
 def _read_with_base(path: Path) -> dict[str, Any]:
-    """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file."""
+    """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file, beside
+    this one first."""
     keys = ("name", "description", "conventions", "default_tyre", *SECTIONS)
     document = documents.read_yaml(path)[0]
     _known(document, str(path), ("base", *keys))
     if "base" not in document:
         return document
-    source = find_config("vehicles", documents.text(document.pop("base"), f"{path}: base"))
+    name = documents.text(document.pop("base"), f"{path}: base")
+    beside = path.parent / name
+    try:
+        source = beside if beside.is_file() else find_config("vehicles", name)
+    except InputError as error:
+        raise InputError(f"{path}: base: {error}") from None
     base = documents.read_yaml(source)[0]
     _known(base, f"{path}: base: {source}", keys)
     kept = {key: node for key, node in base.items() if key not in ("name", "description")}

@@ -104,7 +104,6 @@ def test_a_ground_is_driven_on(scenario: Path, tmp_path: Path, capsys: pytest.Ca
     (["slalom", "--density", "2"], "slalom has no times; leave it out"),
     (["obstacle_field_20", "--density", "nan"], "times is nan"),
     (["sine_steer"], "scenario sine_steer has no goal and no path"),
-    (["slalom", "--seed", "3"], "slalom has no seed"),
     (["slalom", "--seed", "-3"], "--seed -3: give 0 or more"),
     (["slalom", "--delay", "nan"], "--delay nan: give 0 to 2 s"),
     (["slalom", "--set", "solver=magic"], "setting solver is 'magic'; choose one of: hpipm"),

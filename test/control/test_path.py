@@ -42,6 +42,15 @@ def test_arc() -> None:
     assert curvature == pytest.approx(1.0 / RADIUS, rel=5e-3)
 
 
+@pytest.mark.parametrize("straight", [5.0, 20.0, 60.0])
+def test_a_long_straight_piece_before_a_dense_bend_stays_straight(straight: float) -> None:
+    turn = np.linspace(0.0, 0.5 * np.pi, 45)
+    bend = np.column_stack([straight + 14.0 * np.sin(turn), 14.0 - 14.0 * np.cos(turn)])
+    path = Path(np.concatenate([[[0.0, 0.0]], bend]))
+    assert np.abs(path.at(np.linspace(0.0, straight, 200))[1]).max() < 0.03
+    assert path.length == pytest.approx(straight + 7.0 * np.pi, rel=1e-3) and path.curvature.max() < 1.3 / 14.0
+
+
 @pytest.mark.parametrize("guessed", [True, False])
 def test_projection_on_an_arc(guessed: bool) -> None:
     angle, radius = np.linspace(0.3, 4.2, 200), np.linspace(8.0, 32.0, 200)

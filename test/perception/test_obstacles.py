@@ -9,7 +9,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.grouping import circles_of
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation.world import Circle, Polygon, World
+from lfdm_ros.simulation.world import Circle, Leg, Polygon, World
 from lfdm_ros.vehicles import Mount
 
 PERIOD, DEGREE = 0.1, np.deg2rad(1.0)
@@ -281,6 +281,47 @@ def test_what_creeps_is_followed():
         history = drive([Circle(15.0, 3.0, 0.15, 0.0, 0.4)], forward(3.0), 30, seed=seed)
         away = [np.hypot(*(o.centres[0] - [15.0, 3.0 + 0.4 * o.time])) for o in history[5:]]
         assert max(away) < 0.4
+
+
+def first_moving(history, place):
+    """Time [s] and velocity with which something is first given out as moving, within 4 m of a place, which depends on time."""
+    for k, seen in enumerate(history):
+        near = seen.moving & (np.hypot(*(seen.centres - place(k * PERIOD)).T) < 4.0)
+        if near.any():
+            return k * PERIOD, seen.velocities[near].mean(axis=0)
+    return np.inf, np.full(2, np.nan)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_car_that_backs_out_moves_before_it_has_gone_far(seed):
+    """Alone, and from between parked ones, where its ends are hidden and it is seen as one with them at first."""
+    legs = (Leg(2.0, 0.0, 1.4), Leg(6.0, 0.0, 0.0))
+    for parked in ((), (-5.4, -2.7, 2.7, 5.4)):
+        row = [box(45.0, -4.35, 1.8, 4.4, legs=legs), *(box(45.0 + x, -4.35, 1.8, 4.4) for x in parked)]
+        history = drive(row, forward(9.0), 40, seed=seed)
+        found, velocity = first_moving(history, lambda time: np.array([45.0, -4.35 + 1.4 * max(time - 2.0, 0.0)]))
+        assert 2.0 < found < 3.6, parked  # by its size alone only once it has come 3.3 m, 2.4 s after it began
+        assert velocity[1] == pytest.approx(1.4, abs=0.6)
+        assert moving(history[:20]) == 0
+
+
+def test_a_walker_who_has_just_stopped_may_go_on_for_a_while():
+    history = drive([Circle(30.0, -4.0, 0.3, vy=1.4, legs=(Leg(2.0, 0.0, 0.0),))], forward(2.0), 80)
+    stood = next(k for k, seen in enumerate(history) if k > 20 and not seen.moving.any())
+    assert history[stood].suspected[0] == pytest.approx([0.0, 1.4], abs=0.5)
+    assert not history[stood + 32].may_move.any()
+
+
+@pytest.mark.parametrize("braking", [3.0, 6.0])
+def test_what_may_halt_is_where_its_speeds_add_up_to(braking):
+    walks = Obstacles(np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones(2), np.array([[3.0, -4.0], [0.0, 0.0]]), 0.0)
+    may = walks.halting(walks.moving, np.array([0.0, 0.7]), braking)
+    assert len(may.radii) == 4 and may.goes_on.tolist() == [True, True, False, False]
+    for time in (0.0, 0.5, 1.0, 3.0):
+        middles = (np.arange(round(time / 1e-4)) + 0.5) * 1e-4
+        way = [1e-4 * np.maximum(5.0 - braking * np.maximum(middles - begins, 0.0), 0.0).sum() for begins in (0.0, 0.7)]
+        expected = [5.0 * time, 0.0, *way]
+        np.testing.assert_allclose(np.hypot(*may.shifts(np.array([time]))[0].T), expected, atol=1e-3)
 
 
 def test_nothing_static_ever_moves_in_40_passes():

@@ -22,7 +22,7 @@ from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.engine.stepping import FREE_RUNNING, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.plants.checks import check_plant
-from lfdm_ros.plants.plant import PlantSimulator, PlantType, register_plant
+from lfdm_ros.plants.plant import PlantFailed, PlantSimulator, PlantType, register_plant
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.vehicles import load_vehicle
@@ -65,6 +65,25 @@ class Broken:
 def test_a_plant_that_does_not_fit_is_one_line(changed, said):
     with pytest.raises(InputError, match=re.escape(said)):
         PlantSimulator(type("Changed", (Broken,), changed)(), HMMWV, "mine")
+
+
+def test_what_a_plant_raises_or_gives_amiss_is_one_line_with_its_place():
+    def fails(*_, **__):
+        raise ZeroDivisionError("of theirs")
+
+    def at_rest(self, **_):
+        self.outputs = np.zeros(6)
+
+    good = {"reset": at_rest, "advance": lambda self, *_: None}
+    for changed, said in (({"advance": fails}, r"mine: advance raised ZeroDivisionError at 0 s: of theirs \(.*test_door.py, line \d+\)"),
+                          ({"advance": lambda self, *_: setattr(self, "outputs", np.zeros(4))}, r"outputs has shape \(4,\)"),
+                          ({"advance": lambda self, *_: setattr(self, "outputs", "none")}, "mine: outputs raised ValueError")):
+        plant = PlantSimulator(type("Amiss", (Broken,), good | changed)(), HMMWV, "mine")
+        plant.reset()
+        with pytest.raises(PlantFailed, match=said):
+            plant.advance(np.zeros(3), np.zeros(3), 1)
+    with pytest.raises(InputError, match="mine: reset raised ZeroDivisionError"):
+        PlantSimulator(type("Amiss", (Broken,), good | {"reset": fails})(), HMMWV, "mine").reset()
 
 
 def test_unknown_plants_are_one_line(tmp_path):

@@ -31,6 +31,12 @@ def test_what_is_written_is_read_back_to_the_bit(tmp_path):
     assert "TYRESIDE = 'RIGHT'" in (tmp_path / "again.tir").read_text()
 
 
+def test_another_convention_of_axes_is_refused(tmp_path):
+    (tmp_path / "other.tir").write_text(TIR.replace("PKY1 = -21.92", "PKY1 = 21.92"))
+    with pytest.raises(InputError, match=r"line 10: PKY1 = 21.92 is positive"):
+        read_tir(tmp_path / "other.tir")
+
+
 def test_another_tyre_is_no_tir_file(tmp_path, capsys):
     with pytest.raises(InputError, match="no tyre of the Magic Formula"):
         tir_text(load_vehicle("hmmwv").parameters, "hmmwv")
