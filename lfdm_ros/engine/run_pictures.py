@@ -230,7 +230,7 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
             middle = obstacle.vertices.mean(axis=0)[None]
             axis.add_patch(Outline(world.place(obstacle.vertices, k, time), color=OBSTACLE, lw=0.0, label=label))
         named = True
-        corners = [0.0, *(leg.time for leg in obstacle.legs if leg.time < time), time]
+        corners = [0.0, *(step.time for step in obstacle.steps if step.time < time), time]
         trail = np.concatenate([world.place(middle, k, at) for at in corners])
         if trails and np.ptp(trail, axis=0).any():
             axis.plot(*trail.T, color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")

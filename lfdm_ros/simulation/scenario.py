@@ -16,7 +16,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.world import Circle, Goal, Leg, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, Goal, MotionStep, Polygon, Pose, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             raise InputError(f"{here}: velocity: give [vx, vy], found {quote(velocity)}")
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
         words: dict[str, Any] = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
-        rest: dict[str, Any] = {"vx": vx, "vy": vy, "legs": _motion(values.get("motion", []), f"{here}: motion"), **words}
+        rest: dict[str, Any] = {"vx": vx, "vy": vy, "steps": _motion(values.get("motion", []), f"{here}: motion"), **words}
         if "circle" in values:
             here = f"{here}: circle"
             found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
@@ -195,12 +195,12 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
     return found
 
 
-def _motion(node: Any, where: str) -> tuple[Leg, ...]:
+def _motion(node: Any, where: str) -> tuple[MotionStep, ...]:
     columns = ("time", "vx", "vy", "turned")
     short = isinstance(node, list) and node and all(isinstance(row, list) and len(row) == 3 for row in node)
     rows = _rows(node, columns[:3] if short else columns, where)
     require("points", len(rows), f"{where}: number of rows")
-    return tuple(Leg(*row) for row in rows.tolist())
+    return tuple(MotionStep(*row) for row in rows.tolist())
 
 
 def _record(kind: Any, values: dict[str, Any], where: str) -> Any:

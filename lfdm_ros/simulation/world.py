@@ -47,7 +47,7 @@ class Goal:
             raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
 
 
-class Leg(NamedTuple):
+class MotionStep(NamedTuple):
     """Part of an obstacle's motion: from `time` [s] on until the next one, its velocity [m/s], and the angle [rad] by which its outline is
     turned about the mean of its corners, against time 0 (+ left)."""
 
@@ -59,8 +59,8 @@ class Leg(NamedTuple):
 
 @dataclass(frozen=True)
 class Circle:
-    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, and `legs` that change the velocity.
-    Raises InputError for what is not finite, has no radius, is of no such kind, or legs whose times do not rise from above 0."""
+    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, and `steps` that change the velocity.
+    Raises InputError for what is not finite, has no radius, is of no such kind, or steps whose times do not rise from above 0."""
 
     x: float
     y: float
@@ -69,11 +69,11 @@ class Circle:
     vy: float = 0.0
     name: str = ""
     kind: str = ""
-    legs: tuple[Leg, ...] = ()
+    steps: tuple[MotionStep, ...] = ()
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
-        _require_legs(self.legs)
+        _require_steps(self.steps)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -82,10 +82,10 @@ class Circle:
 @dataclass(frozen=True, eq=False)
 class Polygon:
     """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
-    `legs` that change velocity and heading; need not be convex.
+    `steps` that change velocity and heading; need not be convex.
 
     Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, or legs whose
+        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, or steps whose
             times do not rise from above 0.
     """
 
@@ -94,11 +94,11 @@ class Polygon:
     vy: float = 0.0
     name: str = ""
     kind: str = ""
-    legs: tuple[Leg, ...] = ()
+    steps: tuple[MotionStep, ...] = ()
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
-        _require_legs(self.legs)
+        _require_steps(self.steps)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -114,7 +114,7 @@ class Polygon:
 
 @dataclass(frozen=True)
 class World:
-    """Obstacles; each moves as its velocity and legs say, for all time, and passes through the others."""
+    """Obstacles; each moves as its velocity and steps say, for all time, and passes through the others."""
 
     obstacles: tuple[Circle | Polygon, ...] = ()
     _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 3): x, y at time 0, radius
@@ -125,7 +125,7 @@ class World:
     _first_edges: np.ndarray = field(init=False, repr=False, compare=False)  # (np,) places of the polygons' first edges
     _parts: tuple[tuple[np.ndarray, ...], ...] = field(init=False, repr=False, compare=False)  # convex parts of each polygon
     _centres: np.ndarray = field(init=False, repr=False, compare=False)  # (n, 2) about which outlines turn
-    # Of n obstacles that have at most k legs: when these begin (n, k), inf where there are fewer; and by leg, at 0 what comes before them,
+    # Of n obstacles that have at most k steps: when these begin (n, k), inf where there are fewer; and by step, 0: before them,
     # the shift at time t is offset + t velocity.
     _begins: np.ndarray = field(init=False, repr=False, compare=False)
     _velocities: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1, 2)
@@ -138,7 +138,7 @@ class World:
         polygons = [(i, o) for i, o in enumerate(obstacles) if isinstance(o, Polygon)]
         starts = [p.vertices for _, p in polygons]
         sizes = [len(corners) for corners in starts]
-        begins, velocities, offsets, turned = _legs(obstacles)
+        begins, velocities, offsets, turned = _steps(obstacles)
         for name, value in {
             "obstacles": obstacles,
             "_circles": np.array([(c.x, c.y, c.radius) for _, c in circles], float).reshape(-1, 3),
@@ -162,9 +162,9 @@ class World:
     def motion(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns shifts (n, 2) [m] since time 0, velocities (n, 2) [m/s] and the angles (n,) [rad] by which outlines are turned, at a time
         [s]."""
-        rows, leg = np.arange(len(self.obstacles)), (self._begins <= time).sum(axis=1)
-        velocities = self._velocities[rows, leg]
-        return self._offsets[rows, leg] + time * velocities, velocities, self._turned[rows, leg]
+        rows, step = np.arange(len(self.obstacles)), (self._begins <= time).sum(axis=1)
+        velocities = self._velocities[rows, step]
+        return self._offsets[rows, step] + time * velocities, velocities, self._turned[rows, step]
 
     def place(self, points: np.ndarray, owners: np.ndarray | int, time: float) -> np.ndarray:
         """Carries points (m, 2) [m] of obstacles, by their places `owners` (m,), from time 0 to a time [s]."""
@@ -239,30 +239,30 @@ def turn(vectors: np.ndarray, angles: np.ndarray) -> np.ndarray:
     return np.stack([cos * vectors[..., 0] - sin * vectors[..., 1], sin * vectors[..., 0] + cos * vectors[..., 1]], axis=-1)
 
 
-def _legs(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _steps(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns `World._begins`, `_velocities`, `_offsets` and `_turned`."""
-    count, most = len(obstacles), max((len(o.legs) for o in obstacles), default=0)
-    require("points", count * most, "number of obstacles times that of the legs of one")
+    count, most = len(obstacles), max((len(o.steps) for o in obstacles), default=0)
+    require("points", count * most, "number of obstacles times that of the steps of one")
     begins, turned = np.full((count, most), np.inf), np.zeros((count, most + 1))
     velocities, offsets = np.zeros((2, count, most + 1, 2))
     for i, obstacle in enumerate(obstacles):
         velocities[i, 0] = obstacle.vx, obstacle.vy
-        for k, leg in enumerate(obstacle.legs):
-            begins[i, k], turned[i, k + 1] = leg.time, leg.turned
-            velocities[i, k + 1] = leg.vx, leg.vy
-            offsets[i, k + 1] = offsets[i, k] + leg.time * (velocities[i, k] - velocities[i, k + 1])
+        for k, step in enumerate(obstacle.steps):
+            begins[i, k], turned[i, k + 1] = step.time, step.turned
+            velocities[i, k + 1] = step.vx, step.vy
+            offsets[i, k + 1] = offsets[i, k] + step.time * (velocities[i, k] - velocities[i, k + 1])
     return begins, velocities, offsets, turned
 
 
-def _require_legs(legs: Sequence[Leg]) -> None:
+def _require_steps(steps: Sequence[MotionStep]) -> None:
     before = 0.0
-    for k, leg in enumerate(legs):
-        require_array("x", np.array(leg, float), f"motion: row {k}")
+    for k, step in enumerate(steps):
+        require_array("x", np.array(step, float), f"motion: row {k}")
         for name in ("vx", "vy"):
-            require(name, getattr(leg, name), f"motion: row {k}: {name}")
-        if leg.time <= before:
-            raise InputError(f"motion: row {k} begins at {leg.time:g} s; times must rise, from above 0")
-        before = leg.time
+            require(name, getattr(step, name), f"motion: row {k}: {name}")
+        if step.time <= before:
+            raise InputError(f"motion: row {k} begins at {step.time:g} s; times must rise, from above 0")
+        before = step.time
 
 
 # -- Geometry ---------------------------------------------------------------------------------------------------------------

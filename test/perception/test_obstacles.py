@@ -9,7 +9,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.grouping import circles_of
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation.world import Circle, Leg, Polygon, World
+from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, World
 from lfdm_ros.vehicles import Mount
 
 PERIOD, DEGREE = 0.1, np.deg2rad(1.0)
@@ -295,9 +295,9 @@ def first_moving(history, place):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_car_that_backs_out_moves_before_it_has_gone_far(seed):
     """Alone, and from between parked ones, where its ends are hidden and it is seen as one with them at first."""
-    legs = (Leg(2.0, 0.0, 1.4), Leg(6.0, 0.0, 0.0))
+    steps = (MotionStep(2.0, 0.0, 1.4), MotionStep(6.0, 0.0, 0.0))
     for parked in ((), (-5.4, -2.7, 2.7, 5.4)):
-        row = [box(45.0, -4.35, 1.8, 4.4, legs=legs), *(box(45.0 + x, -4.35, 1.8, 4.4) for x in parked)]
+        row = [box(45.0, -4.35, 1.8, 4.4, steps=steps), *(box(45.0 + x, -4.35, 1.8, 4.4) for x in parked)]
         history = drive(row, forward(9.0), 40, seed=seed)
         found, velocity = first_moving(history, lambda time: np.array([45.0, -4.35 + 1.4 * max(time - 2.0, 0.0)]))
         assert 2.0 < found < 3.6, parked  # by its size alone only once it has come 3.3 m, 2.4 s after it began
@@ -306,7 +306,7 @@ def test_a_car_that_backs_out_moves_before_it_has_gone_far(seed):
 
 
 def test_a_walker_who_has_just_stopped_may_go_on_for_a_while():
-    history = drive([Circle(30.0, -4.0, 0.3, vy=1.4, legs=(Leg(2.0, 0.0, 0.0),))], forward(2.0), 80)
+    history = drive([Circle(30.0, -4.0, 0.3, vy=1.4, steps=(MotionStep(2.0, 0.0, 0.0),))], forward(2.0), 80)
     stood = next(k for k, seen in enumerate(history) if k > 20 and not seen.moving.any())
     assert history[stood].suspected[0] == pytest.approx([0.0, 1.4], abs=0.5)
     assert not history[stood + 32].may_move.any()

@@ -9,7 +9,7 @@ import pytest
 from scipy.ndimage import label
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import Circle, Footprint, Leg, Polygon, Scenario, World, load_scenario
+from lfdm_ros.simulation import Circle, Footprint, MotionStep, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation.courses import (
     Course,
     dead_end,
@@ -231,7 +231,7 @@ obstacles:
 """)
     scenario = load_scenario(file)
     dog, rock = scenario.world.obstacles
-    assert dog == Circle(10.0, 3.0, 1.0, 0.5, -1.0, "dog", legs=(Leg(2.0, 0.0, 0.0), Leg(3.5, 0.0, 1.0)))
+    assert dog == Circle(10.0, 3.0, 1.0, 0.5, -1.0, "dog", steps=(MotionStep(2.0, 0.0, 0.0), MotionStep(3.5, 0.0, 1.0)))
     assert isinstance(rock, Polygon) and rock.vertices.shape == (3, 2)
     assert scenario.goal is not None and scenario.goal.stop and scenario.goal.tolerance == 3.0
     assert scenario.path.tolist() == [[0.0, 0.0], [20.0, 1.0], [50.0, 5.0]] and scenario.corridor[1].tolist() == [50.0, 3.0, 2.5]

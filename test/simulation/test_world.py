@@ -7,7 +7,7 @@ import pytest
 from matplotlib.path import Path as Outline
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import Circle, Footprint, Goal, Leg, Polygon, Pose, World
+from lfdm_ros.simulation import Circle, Footprint, Goal, MotionStep, Polygon, Pose, World
 from lfdm_ros.simulation.world import convex_parts
 
 VEHICLE = Footprint(front=2.5, rear=2.0, half_width=1.1)
@@ -147,7 +147,7 @@ def test_what_is_no_obstacle_is_refused(make: Any, words: str) -> None:
         make()
 
 
-LEGS = (Leg(1.0, 0.0, 0.0), Leg(2.5, -1.0, 0.5, 0.8), Leg(4.0, 0.0, -2.0, -2.0))
+STEPS = (MotionStep(1.0, 0.0, 0.0), MotionStep(2.5, -1.0, 0.5, 0.8), MotionStep(4.0, 0.0, -2.0, -2.0))
 
 
 @pytest.mark.parametrize("time", [0.0, 0.6, 1.0, 2.0, 3.3, 4.0, 7.5])
@@ -155,17 +155,17 @@ def test_what_changes_its_velocity_is_where_its_steps_add_up_to(time: float) -> 
     """Velocities summed in small steps, outlines turned as complex numbers, against a world in which all stands there."""
     random = np.random.default_rng(5)
     places = random.uniform(-4.0, 4.0, (6, 2))
-    polygons = [Polygon(L_SHAPE, 1.5, 0.2, legs=LEGS), Polygon(L_SHAPE - 9.0, 0.0, 1.0)]
-    circles = [Circle(1.0, -6.0, 0.4, -1.0, 0.0, legs=LEGS[:2]), Circle(-3.0, 5.0, 0.6, 0.5, 0.5)]
+    polygons = [Polygon(L_SHAPE, 1.5, 0.2, steps=STEPS), Polygon(L_SHAPE - 9.0, 0.0, 1.0)]
+    circles = [Circle(1.0, -6.0, 0.4, -1.0, 0.0, steps=STEPS[:2]), Circle(-3.0, 5.0, 0.6, 0.5, 0.5)]
     moved = World((polygons[0], circles[0], polygons[1], circles[1]))
 
     step = 1e-3
     shifts, turned = [], []
     for obstacle in moved.obstacles:
         middles = (np.arange(round(time / step)) + 0.5) * step
-        acting = [next((leg for leg in reversed(obstacle.legs) if leg.time <= at), obstacle) for at in middles]
+        acting = [next((motion_step for motion_step in reversed(obstacle.steps) if motion_step.time <= at), obstacle) for at in middles]
         shifts.append(step * sum((complex(one.vx, one.vy) for one in acting), 0j))
-        turned.append(next((leg.turned for leg in reversed(obstacle.legs) if leg.time <= time), 0.0))
+        turned.append(next((motion_step.turned for motion_step in reversed(obstacle.steps) if motion_step.time <= time), 0.0))
 
     def standing(obstacle: Circle | Polygon, shift: complex, angle: float) -> Circle | Polygon:
         if isinstance(obstacle, Circle):
@@ -182,7 +182,8 @@ def test_what_changes_its_velocity_is_where_its_steps_add_up_to(time: float) -> 
     assert moved.fastest == 2.0
 
 
-def test_times_of_legs_must_rise() -> None:
-    for legs in ((Leg(0.0, 1.0, 0.0),), (Leg(2.0, 0.0, 0.0), Leg(2.0, 1.0, 0.0)), (Leg(1.0, float("nan"), 0.0),)):
-        with pytest.raises(InputError, match="motion"):
-            Circle(0.0, 0.0, 1.0, legs=legs)
+@pytest.mark.parametrize("steps", [
+    (MotionStep(0.0, 1.0, 0.0),), (MotionStep(2.0, 0.0, 0.0), MotionStep(2.0, 1.0, 0.0)), (MotionStep(1.0, float("nan"), 0.0),)])
+def test_times_of_motion_must_rise(steps: tuple[MotionStep, ...]) -> None:
+    with pytest.raises(InputError, match="motion"):
+        Circle(0.0, 0.0, 1.0, steps=steps)

@@ -31,7 +31,7 @@ from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario
 from lfdm_ros.simulation.courses import curve
-from lfdm_ros.simulation.world import Circle, Leg, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
@@ -156,12 +156,12 @@ def parked(rng: np.random.Generator) -> Scenario:
     return _straight("parked", rng.uniform(9.0, 12.0), cars, BESIDE)
 
 
-def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float, float]], outline: float) -> tuple[Leg, ...]:
+def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float, float]], outline: float) -> tuple[MotionStep, ...]:
     """Returns steps of 0.1 s of a motion, speeds [m/s] and courses [rad] by rows of time [s] and value, linear in between; an outline
     drawn for the course `outline` [rad] turns with it."""
     (when, speed), (at, angle) = np.transpose(speeds), np.transpose(course)
     times = np.arange(0.1, max(when[-1], at[-1]) + 0.1, 0.1)
-    return tuple(Leg(t, v * math.cos(a), v * math.sin(a), a - outline) for t, v, a in zip(
+    return tuple(MotionStep(t, v * math.cos(a), v * math.sin(a), a - outline) for t, v, a in zip(
         times.tolist(), np.interp(times + 0.05, when, speed).tolist(), np.interp(times + 0.05, at, angle).tolist()))
 
 
@@ -174,7 +174,7 @@ def crossing_halts(rng: np.random.Generator) -> Scenario:
     y = rng.uniform(-1.0, 1.5) - pace * (begins + 0.5 * pace / braking)
     half = 0.5 * np.array(CAR[::-1])
     car = box(x - half[0], x + half[0], y - half[1], y + half[1], vy=pace, name="car", kind="car",
-              legs=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
+              steps=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
     return _straight("crossing_halts", speed, [car], BESIDE)
 
 
@@ -188,7 +188,7 @@ def backing_out(rng: np.random.Generator) -> Scenario:
               (ends + 5.5 + way / pace, -pace), (ends + 6.0 + way / pace, 0.0)]
     half, row = 0.5 * np.array(CAR[::-1]), -LANE - 0.4 - CAR[0]
     cars = [box(x + k * 2.7 - half[0], x + k * 2.7 + half[0], row, row + CAR[0], name="backing" if not k else f"parked {k}", kind="car",
-                legs=() if k else _course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi)) for k in (-2, -1, 0, 1, 2)]
+                steps=() if k else _course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi)) for k in (-2, -1, 0, 1, 2)]
     return _straight("backing_out", speed, cars, BESIDE)
 
 
@@ -200,7 +200,7 @@ def pulling_out(rng: np.random.Generator) -> Scenario:
     course = [(0.0, 0.0), (begins, 0.0), (begins + 1.2, rng.uniform(0.3, 0.5)), (begins + 2.6, 0.0)]
     y = -LANE - 0.5 * CAR[1] - rng.uniform(0.1, 0.5)
     car = box(x - 0.5 * CAR[0], x + 0.5 * CAR[0], y - 0.5 * CAR[1], y + 0.5 * CAR[1], name="car", kind="car",
-              legs=_course(speeds, course, 0.0))
+              steps=_course(speeds, course, 0.0))
     return _straight("pulling_out", speed, [car], BESIDE)
 
 
@@ -210,8 +210,8 @@ def hesitant(rng: np.random.Generator) -> Scenario:
     stops = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.0, 3.5)
     goes = stops + rng.uniform(0.6, 2.5)
     y = rng.uniform(-2.6, 0.5) - pace * stops
-    legs = (Leg(stops, 0.0, 0.0), Leg(goes, 0.0, pace if rng.random() < 0.6 else -pace))
-    return _straight("hesitant", speed, [Circle(x, y, 0.3, vy=pace, name="pedestrian", kind="pedestrian", legs=legs)], BESIDE)
+    steps = (MotionStep(stops, 0.0, 0.0), MotionStep(goes, 0.0, pace if rng.random() < 0.6 else -pace))
+    return _straight("hesitant", speed, [Circle(x, y, 0.3, vy=pace, name="pedestrian", kind="pedestrian", steps=steps)], BESIDE)
 
 
 # A seed's scene hangs on the scenario's place in this list.
