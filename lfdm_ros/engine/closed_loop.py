@@ -28,6 +28,7 @@ from lfdm_ros.vehicles import Vehicle
 Motion = tuple[float, float, float]
 CHUNK = 0.005  # [s] in which inputs are linear, and between two checks
 HELD = 0.05  # [m/s] a slower vehicle stands
+MIN_WAY = 0.5  # [m] of a path that a vehicle has before it at the start
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
 
 
@@ -279,10 +280,18 @@ class _Observer:
 
 
 def give_task(controller: Driver, scenario: Scenario) -> Path | None:
-    """Gives the controller the scenario's goal or path; returns the path, if it is one. Raises InputError: the scenario has neither."""
+    """Gives the controller the scenario's goal or path; returns the path, if it is one.
+
+    Raises:
+        InputError: the scenario has neither, or begins where its path ends.
+    """
     speed = scenario.speed if scenario.speed is not None else max(scenario.initial.speed, 5.0)
     if scenario.path is not None:
-        path = Path(scenario.path)
+        path, start = Path(scenario.path), scenario.initial
+        (s,), _ = path.project(np.array([start.x]), np.array([start.y]))
+        if s > path.length - MIN_WAY:
+            raise InputError(f"scenario {scenario.name}: the vehicle begins at ({start.x:g}, {start.y:g}), where its path ends; turn the "
+                             "path's points round, or give another initial place")
         controller.follow(path, speed, scenario.corridor, stop=False)
         return path
     if scenario.goal is None:

@@ -92,6 +92,11 @@ def test_a_scenario_of_inputs_is_no_task():
         drive(HMMWV, replace(towards(), goal=None), Blind())
 
 
+def test_a_path_that_ends_where_the_vehicle_begins_is_no_task():
+    with pytest.raises(InputError, match="where its path ends; turn the path's points round"):
+        drive(HMMWV, replace(towards(), path=np.array([[50.0, 0.0], [0.0, 0.0]])), Blind())
+
+
 @pytest.mark.parametrize(("vehicle", "given", "expected"), [
     ("hmmwv", {}, ("twenty_four_dof", "tmeasy")), ("sedan", {}, ("twenty_four_dof", "tmeasy")),
     ("genesis", {}, ("eighteen_dof", None)), ("dart", {"seed": 4}, ("eighteen_dof", None)),  # on tyres of their own, Fiala's
