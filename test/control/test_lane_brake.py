@@ -1,5 +1,6 @@
 """Braking in the lane before what moves, and staying in the lane where that is enough."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Scenario, initial_state
 from lfdm_ros.simulation.courses import curve
-from lfdm_ros.simulation.world import Circle, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -122,6 +123,28 @@ def test_a_walker_behind_a_van_is_not_hit():
         run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None))
         assert not run.collisions and run.outside == 0.0 and np.isfinite(run.reached)
         assert run.outcomes[CycleOutcome.BRAKING.name] > 0
+
+
+def halting(x, y, pace, braking, begins):
+    """A car that crosses upwards at x [m], from y [m], and brakes until it stands [m/s^2], in steps of 0.1 s; it drives on 5 s later."""
+    count = math.ceil(10.0 * pace / braking) + 1
+    steps = [MotionStep(begins + 0.1 * k, 0.0, max(pace - braking * 0.1 * (k + 0.5), 0.0)) for k in range(count)]
+    corners = np.array([[-0.9, -2.2], [0.9, -2.2], [0.9, 2.2], [-0.9, 2.2]]) + [x, y]
+    return Polygon(corners, vy=pace, name="car", steps=(*steps, MotionStep(steps[-1].time + 5.0, 0.0, 4.0)))
+
+
+@pytest.mark.parametrize(("obstacle", "seed"), [
+    (halting(55.0, -27.0, 6.0, 4.0, 3.6), 1), (halting(55.0, -29.0, 7.0, 5.0, 3.4), 2),
+    (Circle(50.0, -6.2, 0.3, vy=1.3, name="walker", steps=(MotionStep(3.6, 0.0, 0.0), MotionStep(5.3, 0.0, 1.3))), 1)],
+    ids=["car", "faster car", "walker"])
+def test_what_halts_or_goes_on_again_is_not_hit(obstacle, seed):
+    """Where all went on as it does, the vehicle would not have to brake for it."""
+    path = np.column_stack([np.linspace(0.0, 90.0, 181), np.zeros(181)])
+    corridor = np.array([[0.0, 1.75, 1.75], [90.0, 1.75, 1.75]])
+    scenario = Scenario("halts", Pose(speed=9.0), None, 40.0, World((obstacle,)), None, path, 9.0, corridor)
+    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("driven_bicycle", None, seed=seed), patience=15.0)
+    assert not run.collisions and run.outside < 0.5 and np.isfinite(run.reached)
+    assert run.outcomes[CycleOutcome.BRAKING.name] > 0
 
 
 @pytest.mark.parametrize(("aside", "speed", "own", "seed"), [
