@@ -134,7 +134,7 @@ def halting(x, y, pace, braking, begins):
 
 
 @pytest.mark.parametrize(("obstacle", "seed"), [
-    (halting(55.0, -27.0, 6.0, 4.0, 3.6), 1), (halting(55.0, -29.0, 7.0, 5.0, 3.4), 2),
+    (halting(55.0, -31.2, 6.0, 6.0, 4.7), 1), (halting(55.0, -36.3, 7.0, 6.0, 4.6), 2),
     (Circle(50.0, -6.2, 0.3, vy=1.3, name="walker", steps=(MotionStep(3.6, 0.0, 0.0), MotionStep(5.3, 0.0, 1.3))), 1)],
     ids=["car", "faster car", "walker"])
 def test_what_halts_or_goes_on_again_is_not_hit(obstacle, seed):
