@@ -7,7 +7,7 @@ delay: what do old states and a slow actuator cost, and what does it help to pre
 lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model.
 radar: what does a radar add to the LIDAR? Meetings in the open and behind a van, with and without it, on the same seeds.
-movers: does it hit what moves, or what comes out of hiding? Ten scenarios beside an emergency brake on the same obstacles.
+movers: does it hit what moves, or what comes out of hiding? Fourteen scenarios beside an emergency brake on the same obstacles.
 risk: is the probability of failing right? Predictions against outcomes, in the world that it knows and in others.
 friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
