@@ -282,7 +282,7 @@ def record_from_cli(args: Namespace) -> int:
         args: out, topics (or None), all, storage and duration [s] (or None).
 
     Raises:
-        InputError: the bag cannot be made, or the disk refused.
+        InputError: the bag cannot be made, the disk refused, or no message came.
         RunError: something else failed on the way.
     """
     parameters = {"bag": args.out, "storage": args.storage, "topics": args.topics or []}
@@ -297,6 +297,9 @@ def record_from_cli(args: Namespace) -> int:
         raise InputError(node.bag.failure)
     if runtime.failures:
         raise RunError(runtime.failures, {})
+    if not node.bag.written:
+        raise InputError(f"{args.out}: no message came on {', '.join(args.topics or ['any topic'])}, so the bag is empty; lfdm topic list "
+                         "shows what is published")
     return exit_status(reason)
 
 

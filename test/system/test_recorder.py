@@ -133,6 +133,11 @@ def test_bag_record_tells_what_went_wrong(monkeypatch: Any, tmp_path: Path) -> N
         record_from_cli(Namespace(out=str(tmp_path / "bag"), storage="mcap", topics=None, all=True, duration=0.6))
 
 
+def test_bag_record_without_a_message_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no message came on /misspelt, so the bag is empty"):
+        record_from_cli(Namespace(out=str(tmp_path / "bag"), storage="mcap", topics=["/misspelt"], all=False, duration=0.3))
+
+
 def test_a_recorder_that_is_behind_gets_all_that_a_signalled_node_has_sent(graph: Any, tmp_path: Path) -> None:
     """A planned end of a stack signals the nodes one by one; the recorder's process has had no processor until just then."""
     def start(name: str, *parameters: str) -> subprocess.Popen[bytes]:
