@@ -243,6 +243,10 @@ class _Writer:
             self._say(f"{name}: {self.share:.0%} of it is used")
         elif grip:
             self._say(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
+        if "yaw_inertia" in self.declared:
+            source = self.vehicle.sources.get("yaw_inertia", "").partition(":")[0] or "the file"
+            self._say(f"yaw_inertia held at {self.p['yaw_inertia']:.4g} kg*m^2 ({source}), the shape of the tyres' curve at the model's: "
+                      "where they are wrong, lag and stiffnesses make up for it, by more than their intervals say")
         if "eight_dof" in self.model:
             self._say(f"{', '.join(ROLL)}: roll is measured, and a wrong one would pass for stiff or soft tyres; within a factor of "
                       f"{math.exp(ROLL_SPREAD):.2g}")
