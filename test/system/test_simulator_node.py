@@ -210,7 +210,8 @@ def test_lockstep_waits_says_so_and_ignores_late_answers(graph: Any) -> None:
     graph.wait(lambda: (d := graph.diagnosis(diagnostics, NAME)) and "waiting" in d.message)
     publisher.publish(command(stamp_ns=0, throttle=0.5))
     graph.wait(lambda: stamps(states)[-1] == TICK)
-    publisher.publish(command(stamp_ns=0, throttle=0.5))
+    for _ in range(stamps(states).count(0)):  # one answer for each time that the state was published is none too many
+        publisher.publish(command(stamp_ns=0, throttle=0.5))
     publisher.publish(command(stamp_ns=5 * TICK, throttle=0.5))
     graph.wait(lambda: (d := graph.diagnosis(diagnostics, NAME)) and values(d)["commands_rejected.wrong_stamp"] == "1")
     assert values(graph.diagnosis(diagnostics, NAME))["commands_rejected.answered_already"] == "1"

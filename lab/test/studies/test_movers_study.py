@@ -29,7 +29,8 @@ def test_scenarios_repeat_start_clear_and_hit_nobody_before_their_time(name):
     assert one.world.clearance(0.0, start.x, start.y, start.yaw, HMMWV.footprint) > 5.0
     met = [least_clearance(name, seed) <= 0.0 for seed in range(1, 4)]
     # In the gap and among parked cars the lane is free; elsewhere braking or steering is asked for, most of the time.
-    assert not any(met) if name in ("narrow_gap", "parked") else sum(met) >= 2, met
+    # Who hesitates may also turn back.
+    assert not any(met) if name in ("narrow_gap", "parked") else sum(met) >= 1 + (name != "hesitant"), met
 
 
 def test_keys_differ_and_unknown_scenarios_are_refused():
