@@ -420,6 +420,10 @@ class RiskRollouts:
     def _for_all(self, intention: Intention) -> tuple[np.ndarray, ...]:
         """Returns of all runs steering and pedal (K, 2, n), gains (3, n) and delays (n,) of corrections, and the lag (H,), the reference
         (K, 10) and the numbers of all vehicles."""
+        expected = (len(self.times), 2), (len(self.times), len(REFERENCE))
+        if (intention.wanted.shape, intention.reference.shape) != expected:
+            raise InputError(f"an intention has wanted {expected[0]} and reference {expected[1]}, not {intention.wanted.shape} and "
+                             f"{intention.reference.shape}")
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from scipy.stats import norm
 
+from lfdm_ros.backends.hazard_kernel import REFERENCE
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
@@ -191,8 +192,17 @@ def test_who_is_just_too_far_reaches_it_as_often_as_the_speed_says(made):
         assert within(found.collision, 1.0 - norm.cdf(further / (2.0 * 1.0)) if further else 0.5)
 
 
+def test_an_intention_of_another_size_is_refused(made):
+    """The machine code would read past its end."""
+    rollouts = made(replace(KNOWN, horizon=2.0))
+    for wanted, reference in ((2, 8), (3, len(REFERENCE))):
+        with pytest.raises(InputError, match="an intention has wanted"):
+            rollouts.follow([Intention(np.zeros((len(rollouts.times), wanted)), np.zeros((len(rollouts.times), reference)))],
+                            start(rollouts), NOTHING, 0.0)
+
+
 def coasting(rollouts):
-    return Intention(np.zeros((len(rollouts.times), 2)), np.zeros((len(rollouts.times), 8)))
+    return Intention(np.zeros((len(rollouts.times), 2)), np.zeros((len(rollouts.times), len(REFERENCE))))
 
 
 def start(rollouts):
