@@ -39,10 +39,18 @@ def portable_functions(model: Model, parameters: Mapping[str, float], packing: b
     Raises:
         InputError: the model reads arrays, which no function carries.
     """
+    return {name: function for functions in _modules(model, parameters, packing).values() for name, function in functions().items()}
+
+
+def _modules(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Callable[[], Mapping[str, Builder]]]:
+    """Returns what makes the functions, once, by the module that they are compiled in. Raises InputError: as `portable_functions`."""
     _refuse_arrays(model)
-    both = _slopes_and_outputs(model)
-    return {**advance_functions(model, packing=packing), "evaluate": evaluation(both), "forward": _forward(both),
-            "reverse": evaluation(_reverse(both)), "start": evaluation(_start(model, parameters))}
+    both = cache(lambda: _slopes_and_outputs(model))
+    # Advance is a module by itself, as where it drives here: the same code for the same bits.
+    return {
+        "advance": cache(lambda: advance_functions(model, packing=packing)), "evaluate": cache(lambda: {"evaluate": evaluation(both())}),
+        "forward": cache(lambda: {"forward": _forward(both())}), "reverse": cache(lambda: {"reverse": evaluation(_reverse(both()))}),
+        "start": cache(lambda: {"start": evaluation(_start(model, parameters))})}
 
 
 def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str, Callable[[str, str], str]]:
@@ -54,12 +62,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
     Raises:
         InputError: as `portable_functions`.
     """
-    _refuse_arrays(model)
-    both = cache(lambda: _slopes_and_outputs(model))
-    # Advance is a module by itself, as where it drives here: the same code for the same bits.
-    modules: Mapping[str, Callable[[], Mapping[str, Builder]]] = {
-        "advance": cache(lambda: advance_functions(model)), "evaluate": cache(lambda: {"evaluate": evaluation(both())}),
-        "forward": cache(lambda: {"forward": _forward(both())}), "start": cache(lambda: {"start": evaluation(_start(model, parameters))})}
+    modules = _modules(model, parameters)
 
     def text(module: str, triple: str, prefix: str) -> str:
         written = module_text(triple, {f"{prefix}{name}": function for name, function in modules[module]().items()})
@@ -67,7 +70,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
             written = written.replace(f" {FLAGS} ", " ")  # rounded as `initial_state` rounds
         return written.replace("define ", "define hidden ")
 
-    return {module: partial(text, module) for module in modules}
+    return {module: partial(text, module) for module in modules if module != "reverse"}
 
 
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -230,11 +230,12 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
             middle = obstacle.vertices.mean(axis=0)[None]
             axis.add_patch(Outline(world.place(obstacle.vertices, k, time), color=OBSTACLE, lw=0.0, label=label))
         named = True
-        corners = [0.0, *(step.time for step in obstacle.steps if step.time < time), time]
-        trail = np.concatenate([world.place(middle, k, at) for at in corners])
-        if trails and np.ptp(trail, axis=0).any():
-            axis.plot(*trail.T, color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")
-            moved = True
+        if trails:
+            corners = [0.0, *(step.time for step in obstacle.steps if step.time < time), time]
+            trail = np.concatenate([world.place(middle, k, at) for at in corners])
+            if np.ptp(trail, axis=0).any():
+                axis.plot(*trail.T, color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")
+                moved = True
     if scenario.goal is not None:
         axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5,
                             label="goal" if trails else None))

@@ -59,9 +59,14 @@ class Obstacles:
                        halts=None if self.halts is None else self.halts[chosen])
 
     @property
+    def brakes(self) -> np.ndarray:
+        """`halts` of all (n, 2), also where none does."""
+        return np.tile([math.inf, 1.0], (len(self.radii), 1)) if self.halts is None else self.halts
+
+    @property
     def goes_on(self) -> np.ndarray:
         """Mask of those that never brake (n,)."""
-        return np.ones(len(self.radii), bool) if self.halts is None else np.isinf(self.halts[:, 0])
+        return np.isinf(self.brakes[:, 0])
 
     def shifts(self, later: np.ndarray) -> np.ndarray:
         """Returns how far they have come so much `later` (k,) [s]: (k, n, 2) [m]."""
@@ -77,9 +82,9 @@ class Obstacles:
         chosen = np.flatnonzero(which)
         lasts = np.maximum(np.hypot(*self.velocities[chosen].T) / braking, 1e-3)
         rows = np.concatenate([np.arange(len(self.radii)), np.tile(chosen, len(begins))])
-        brakes = np.column_stack([np.repeat(begins, len(chosen)), np.tile(lasts, len(begins))])
+        halts = np.column_stack([np.repeat(begins, len(chosen)), np.tile(lasts, len(begins))])
         return replace(Obstacles(self.centres[rows], self.radii[rows], self.velocities[rows], self.time),
-                       halts=np.concatenate([np.tile([math.inf, 1.0], (len(self.radii), 1)), brakes]))
+                       halts=np.concatenate([self.brakes, halts]))
 
     @property
     def may_move(self) -> np.ndarray:
@@ -606,13 +611,13 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
     if elapsed < 0.5 * _COMPARED or not len(old):
         return
-    low, high, then_low, then_high = now.low[found], now.high[found], before.low[old], before.high[old]
-    middle = np.where(np.isfinite(low), 0.5 * (low + np.where(np.isfinite(low), high, 0.0)), np.inf)
-    apart = (middle - elapsed * t[_T.VX:_T.VY + 1].T)[:, None] - 0.5 * (then_low + then_high)
-    same = np.hypot(apart[..., 0], apart[..., 1]).argmin(axis=1)
-    near = np.flatnonzero(np.isfinite(low[:, 0]) & (np.hypot(*apart[np.arange(len(found)), same].T) < _SAME_PLACE))
-    found, same = found[near], same[near]
-    of_low, of_high = low[near] - then_low[same], high[near] - then_high[same]
+    which = np.flatnonzero(np.isfinite(now.low[found, 0]))
+    low, high, then_low, then_high = now.low[found[which]], now.high[found[which]], before.low[old], before.high[old]
+    apart = (0.5 * (low + high) - elapsed * t[_T.VX:_T.VY + 1, which].T)[:, None] - 0.5 * (then_low + then_high)
+    distance = np.hypot(apart[..., 0], apart[..., 1])
+    near = np.flatnonzero(distance.min(axis=1) < _SAME_PLACE)
+    which, same = which[near], distance[near].argmin(axis=1)
+    found, of_low, of_high = found[which], low[near] - then_low[same], high[near] - then_high[same]
     whole = ~now.seen.partial[found] & ~before.seen.partial[old[same]]
     alike = whole & (np.abs(of_high - of_low) < _SAME_SIZE).all(axis=1)
     # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
@@ -622,14 +627,14 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     for axis, end in np.ndindex(2, 2):
         ways = np.zeros((2, len(found)))
         ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
-        which = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
-        comes[axis, end, which] = _comes(now, found[which], ways[:, which], before)
-    taken = t[:, near]
+        tested = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
+        comes[axis, end, tested] = _comes(now, found[tested], ways[:, tested], before)
+    taken = t[:, which]
     for axis in (0, 1):
         lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
         advance = np.where(together[:, axis], np.where(np.abs(lower) < np.abs(upper), lower, upper), down * lower + up * upper)
         used = (alike | down | up) & ~(down & up)
-        # What comes along the other axis hardly goes along this one, as long as no end says so.
+        # Something that comes along the other axis hardly goes along this one, as long as no end says so.
         aside = ~used & comes[1 - axis].any(axis=0)
         doubt = variance + np.where(aside, _ASIDE_SD ** 2, 0.0)
         used |= aside
@@ -637,7 +642,7 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, corrected.shape[1]))
         _measure(corrected, h, advance[used] / elapsed - corrected[_T.VX + axis], doubt[used])
         taken[:, used] = corrected
-    t[:, near] = taken
+    t[:, which] = taken
 
 
 def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -73,10 +73,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
     data = documents.mapping(documents.read_yaml(path, _MAX_CHARACTERS)[0], f"{path}", optional=_KEYS)
-    kind = data["course"].get("kind") if isinstance(data.get("course"), dict) else None
-    if seed_if_any and "seed" not in (inspect.signature(COURSES[kind]).parameters if kind in COURSES else ()):
-        seed = None
-    course = _course(data, str(path), {"seed": seed, "times": times})
+    course = _course(data, str(path), {"seed": seed, "times": times}, ("seed",) if seed_if_any else ())
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
     given = _profile(data, str(path))
@@ -118,11 +115,12 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor)
 
 
-def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None]) -> Course | None:
-    """Returns the course that a file names, with those of its figures that are to be others; None where it names none."""
+def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None], optional: Sequence[str] = ()) -> Course | None:
+    """Returns the course that a file names, with those of its figures that are to be others, `optional` ones if it has them; None where it
+    names none."""
     changed = {key: value for key, value in changes.items() if value is not None}
     if "course" not in data:
-        for key in changed:
+        for key in (key for key in changed if key not in optional):
             raise InputError(f"{where}: no course that a {key} could change; leave the {key} out")
         return None
     where = f"{where}: course"
@@ -146,10 +144,10 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
             values[name] = documents.integer(value, f"{where}: {name}", 0)
         else:
             values[name] = documents.number(value, f"{where}: {name}")
-    for key in changed:
+    for key in (key for key in changed if key not in optional):
         if key not in expected:
             raise InputError(f"{where}: {kind} has no {key}; leave it out")
-    values |= changed
+    values |= {key: value for key, value in changed.items() if key in expected}
     try:
         return COURSES[kind](**values)
     except InputError as error:

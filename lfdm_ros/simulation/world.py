@@ -167,7 +167,7 @@ class World:
         return self._offsets[rows, step] + time * velocities, velocities, self._turned[rows, step]
 
     def place(self, points: np.ndarray, owners: np.ndarray | int, time: float) -> np.ndarray:
-        """Carries points (m, 2) [m] of obstacles, by their places `owners` (m,), from time 0 to a time [s]."""
+        """Carries points (..., m, 2) [m] of obstacles, by their places `owners` (m,), from time 0 to a time [s]."""
         shifts, _, turned = self.motion(time)
         if turned.any():
             centres = self._centres[owners]
@@ -180,8 +180,8 @@ class World:
 
     def edges_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Starts (n, 2) and ends (n, 2) [m] of the edges of all polygons at a time [s]."""
-        starts, ends = self._edges
-        return self.place(starts, self._edge_owners, time), self.place(ends, self._edge_owners, time)
+        starts, ends = self.place(self._edges, self._edge_owners, time)
+        return starts, ends
 
     def polygons_at(self, time: float) -> list[np.ndarray]:
         """Corners (n, 2) [m] of each polygon at a time [s]."""

@@ -201,7 +201,6 @@ def test_a_stop_is_judged_as_arrays_say():
                               rng.uniform(0.3, 2.0, count), velocities, 0.25)
         if case % 2:
             obstacles = obstacles.halting(obstacles.moving, np.array([0.0, 0.8]), 5.0)
-        halts = np.tile([math.inf, 1.0], (count, 1)) if obstacles.halts is None else obstacles.halts
         curve, start, margin = bend(rng.uniform(-4.0, 4.0), max(speed, 3.0)), moving(speed, y=rng.normal()), rng.uniform(0.0, 0.5)
         stop = STOPS.evaluate(curve, start, (0.0, 0.0), None, time, obstacles, margin, 5.0, sight=case % 3 > 0)
         times, poses, speeds = STOPS.driven(curve, start, (0.0, 0.0), None, 5.0)
@@ -214,7 +213,7 @@ def test_a_stop_is_judged_as_arrays_say():
         assert stop.clearance == pytest.approx(away.min(), abs=1e-12)
         assert (stop.free, stop.blind, stop.speed) == (free, blind, speeds[hit.argmax()] if hit.any() else 0.0)
         rows = np.column_stack([times, poses, speeds])
-        braking.judge(rows, len(rows), np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, halts]),
+        braking.judge(rows, len(rows), np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes]),
                       (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
                       SETTINGS.obstacle_growth, case % 3 > 0, result)
         assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]

@@ -55,13 +55,23 @@ def _straight(name: str, speed: float, obstacles: Sequence[Obstacle], left: floa
     return Scenario(name, Pose(speed=speed), None, LENGTH / speed + 25.0, World(tuple(obstacles)), None, path, speed, corridor)
 
 
+def _car(x: float, y: float, along_x: bool, **others: Any) -> Polygon:
+    """Returns a car about its middle [m]."""
+    long, wide = CAR if along_x else CAR[::-1]
+    return box(x - 0.5 * long, x + 0.5 * long, y - 0.5 * wide, y + 0.5 * wide, kind="car", **others)
+
+
+def _front_at(x: float, speed: float) -> float:
+    """Returns when the front of a vehicle that holds `speed` [m/s] is x [m] along the road [s]."""
+    return (x - load_vehicle(VEHICLE).footprint.front) / speed
+
+
 def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 0.0, vy: float = 0.0) -> Obstacle:
     """Returns what is at (x, y) [m], its middle, when the front of a vehicle that holds `speed` [m/s] is `front` [m] along the road."""
-    time = (front - load_vehicle(VEHICLE).footprint.front) / speed
+    time = _front_at(front, speed)
     x, y = x - time * vx, y - time * vy
     if kind == "car":
-        long, wide = CAR if abs(vx) > abs(vy) else CAR[::-1]
-        return box(x - 0.5 * long, x + 0.5 * long, y - 0.5 * wide, y + 0.5 * wide, vx=vx, vy=vy, name=kind, kind=kind)
+        return _car(x, y, abs(vx) > abs(vy), vx=vx, vy=vy, name=kind)
     return Circle(x, y, 0.3, vx=vx, vy=vy, name=kind, kind=kind)
 
 
@@ -168,13 +178,11 @@ def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float,
 def crossing_halts(rng: np.random.Generator) -> Scenario:
     """Has a car cross from the right, brake until it stands in the lane, and drive on later."""
     speed, x, pace, braking = rng.uniform(9.0, 12.0), 60.0, rng.uniform(5.0, 9.0), rng.uniform(3.0, 6.0)
-    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(0.5, 2.0)
+    begins = _front_at(x, speed) - rng.uniform(0.5, 2.0)
     halts = begins + pace / braking
     speeds = [(0.0, pace), (begins, pace), (halts, 0.0), (halts + 4.0, 0.0), (halts + 8.0, 6.0)]
     y = rng.uniform(-1.0, 1.5) - pace * (begins + 0.5 * pace / braking)
-    half = 0.5 * np.array(CAR[::-1])
-    car = box(x - half[0], x + half[0], y - half[1], y + half[1], vy=pace, name="car", kind="car",
-              steps=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
+    car = _car(x, y, False, vy=pace, name="car", steps=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
     return _straight("crossing_halts", speed, [car], BESIDE)
 
 
@@ -182,7 +190,7 @@ def backing_out(rng: np.random.Generator) -> Scenario:
     """Has a car back out of a row of parked ones into the lane, stand there, and drive back in."""
     speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 2.0)
     way = rng.uniform(2.0, 4.0)
-    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.5, 3.5)
+    begins = _front_at(x, speed) - rng.uniform(1.5, 3.5)
     ends = begins + way / pace
     speeds = [(0.0, 0.0), (begins, 0.0), (begins + 0.3, pace), (ends, pace), (ends + 0.3, 0.0), (ends + 5.0, 0.0), (ends + 5.5, -pace),
               (ends + 5.5 + way / pace, -pace), (ends + 6.0 + way / pace, 0.0)]
@@ -195,19 +203,18 @@ def backing_out(rng: np.random.Generator) -> Scenario:
 def pulling_out(rng: np.random.Generator) -> Scenario:
     """Has a parked car pull out into the lane and drive on slowly."""
     speed, x, pace = rng.uniform(9.0, 12.0), 55.0, rng.uniform(4.0, 6.0)
-    begins = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.5, 3.0)
+    begins = _front_at(x, speed) - rng.uniform(1.5, 3.0)
     speeds = [(0.0, 0.0), (begins, 0.0), (begins + 2.0, pace)]
     course = [(0.0, 0.0), (begins, 0.0), (begins + 1.2, rng.uniform(0.3, 0.5)), (begins + 2.6, 0.0)]
     y = -LANE - 0.5 * CAR[1] - rng.uniform(0.1, 0.5)
-    car = box(x - 0.5 * CAR[0], x + 0.5 * CAR[0], y - 0.5 * CAR[1], y + 0.5 * CAR[1], name="car", kind="car",
-              steps=_course(speeds, course, 0.0))
+    car = _car(x, y, True, name="car", steps=_course(speeds, course, 0.0))
     return _straight("pulling_out", speed, [car], BESIDE)
 
 
 def hesitant(rng: np.random.Generator) -> Scenario:
     """Has a pedestrian stop at the edge of the lane or in it, and walk on or turn back."""
     speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 1.8)
-    stops = (x - load_vehicle(VEHICLE).footprint.front) / speed - rng.uniform(1.0, 3.5)
+    stops = _front_at(x, speed) - rng.uniform(1.0, 3.5)
     goes = stops + rng.uniform(0.6, 2.5)
     y = rng.uniform(-2.6, 0.5) - pace * stops
     steps = (MotionStep(stops, 0.0, 0.0), MotionStep(goes, 0.0, pace if rng.random() < 0.6 else -pace))

@@ -57,12 +57,12 @@ def test_the_emergency_brake_stops_before_a_wall_and_drives_where_the_lane_is_fr
 
 def test_the_autonomy_does_no_worse_than_the_brake_where_it_drove_worse_before():
     """A pedestrian behind a van, and a car that cuts in, before which to leave the lane is a failure."""
-    items = [movers.Drive(name, driver, seed) for name, seed in (("pedestrian_van", 2), ("cut_in", 4))
+    items = [movers.Drive(name, driver, seed) for name, seed in (("pedestrian_van", 2), ("cut_in", 1), ("cut_in", 4))
              for driver in (movers.AUTONOMY, movers.BRAKE)]
     rows = movers.summarise([movers.work(item) for item in items])
     assert [row["worse"] for row in rows] == [[], []]
     heads, lines = movers.table(rows)
-    assert len(lines) == len(rows) + 1 and {len(line) for line in lines} == {len(heads)} and lines[-1][1] == "2"
+    assert len(lines) == len(rows) + 1 and {len(line) for line in lines} == {len(heads)} and lines[-1][1] == "3"
 
 
 def test_a_run_is_worse_only_if_it_harms_more():

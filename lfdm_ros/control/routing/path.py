@@ -35,9 +35,15 @@ def _chord_length(knots: np.ndarray) -> np.ndarray:
 
 
 def _spline(knots: np.ndarray, start_yaw: float | None) -> CubicSpline:
-    free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
-    start = free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)])
-    return CubicSpline(_chord_length(knots), knots, bc_type=(start, free))
+    """Returns the spline over the chord length, with points on straight pieces that it would leave."""
+    for refinement in range(REFINEMENTS + 1):
+        free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
+        start = free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)])
+        curve = CubicSpline(_chord_length(knots), knots, bc_type=(start, free))
+        if refinement == REFINEMENTS or not (wide := _leaves(curve, knots)).any():
+            break
+        knots = np.insert(knots, np.flatnonzero(wide) + 1, 0.5 * (knots[:-1] + knots[1:])[wide], axis=0)
+    return curve
 
 
 def _leaves(curve: CubicSpline, knots: np.ndarray) -> np.ndarray:
@@ -51,8 +57,7 @@ def _leaves(curve: CubicSpline, knots: np.ndarray) -> np.ndarray:
     bend = np.zeros(len(length))
     bend[:-1] = np.minimum(length[:-1], 2.0 * length[1:]) * turn
     bend[1:] = np.maximum(bend[1:], np.minimum(length[1:], 2.0 * length[:-1]) * turn)
-    u = _chord_length(knots)
-    between = curve(u[:-1, None] + length[:, None] * np.array([0.2, 0.4, 0.6, 0.8])) - knots[:-1, None]
+    between = curve(curve.x[:-1, None] + length[:, None] * np.array([0.2, 0.4, 0.6, 0.8])) - knots[:-1, None]
     aside = np.abs(between[..., 0] * along[:, 1:] - between[..., 1] * along[:, :1]).max(axis=1)
     return np.asarray(aside > 0.2 * bend + STRAIGHT)
 
@@ -89,20 +94,13 @@ class Path:
                 to be left out, or a path shorter than 0.5 m or longer than 50 km.
         """
         knots = _distinct(points, where)
-        _check_length(float(np.hypot(*np.diff(knots, axis=0).T).sum()), where)  # before tables are made for it
+        u = _chord_length(knots)
+        _check_length(u[-1], where)  # before tables are made for it
         if smooth:
             if start_yaw is not None and not np.isfinite(start_yaw):
                 raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
             curve = _spline(knots, start_yaw)
-            for _ in range(REFINEMENTS):
-                wide = _leaves(curve, knots)
-                if not wide.any():
-                    break
-                knots = np.insert(knots, np.flatnonzero(wide) + 1, 0.5 * (knots[:-1] + knots[1:])[wide], axis=0)
-                curve = _spline(knots, start_yaw)
-        u = _chord_length(knots)
-        if smooth:
-            chords = np.diff(u)
+            u, chords = curve.x, np.diff(curve.x)
             # The arc length at fine parameters by Gauss' rule on the speed, and its inverse.
             parts = np.maximum(np.ceil(chords / STEP).astype(int), 2)
             fine = np.append(np.repeat(u[:-1], parts) + _ramp(parts) * np.repeat(chords / parts, parts), u[-1])

@@ -27,7 +27,7 @@ BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 # towards it, with so large a share of its speed, for longer [s]. While there is time, slow things down to the second speed must not meet it
 # either.
 HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 9.0, -0.95, 0.2
-# What moves may brake so hard [m/s^2], from now or later [s].
+# Deceleration at which moving things may brake [m/s^2], and from when on [s].
 HALTING, HALTING_BEGINS = 6.0, np.arange(0.0, 2.6, 0.3)
 # [m] room to keep from small things that are too new to tell how they move.
 NEW_ROOM = 0.3
@@ -115,12 +115,10 @@ class LaneBrake:
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
         curve, from_middle, room = self._in_lane(lane, x)
-        may = obstacles.hypotheses(HALTING_SPEED, NEW_ROOM)
-        moves = may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii))  # or has just moved
-        may = may.halting(self._meets(curve, may, margin), HALTING_BEGINS, HALTING)
-        moving = may.where(np.append(moves, np.ones(len(may.radii) - len(moves), bool)))
-        now = _Moment(x, in_force, ahead, may, margin)
-        unbraked = replace(now, obstacles=may.where(may.goes_on))
+        unbraked = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
+        may = unbraked.obstacles.halting(self._meets(curve, unbraked.obstacles, margin), HALTING_BEGINS, HALTING)
+        now = replace(unbraked, obstacles=may)
+        moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
         gently = self._settings.sight_braking
         # With less than full braking, and more room: the last moment is not waited for.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)

@@ -209,8 +209,7 @@ class Stops:
             first: steering and pedal of a period before it begins; None: it begins now.
             margin: to keep [m]; max_braking: deceleration to rely on [m/s^2]; sight: places behind obstacles do not count as free.
         """
-        halts = np.tile([math.inf, 1.0], (len(obstacles.radii), 1)) if obstacles.halts is None else obstacles.halts
-        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, halts])
+        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes])
         later = time - obstacles.time if len(circles) else 0.0
         _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, max_braking, trust, circles, later, margin, sight)
         return Stop(curve, clearance, free > 0.0 and blind <= MAX_BLIND_SPEED, speed, blind, trust)
