@@ -574,7 +574,8 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
               & (travelled > _SUSPECT_WAY))
     # A part whose end is hidden or lost may slide along the thing.
     slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
-    starts[slow] = _comes(now, found[slow], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, slow], looks[0])
+    starts[slow] = _comes(now, found[slow], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, slow], looks[0],
+                          np.zeros((2, len(slow))))
     stops = moving & (speed < 0.5 * st.moving_speed)
     # The step has to fit the velocity: a new thing beside one that went out of sight does not.
     starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
@@ -623,12 +624,13 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
     variance = len(looks) * 2.0 * (now.seen.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
     together = whole[:, None] & (of_low * of_high > 0.0)
+    carried = elapsed * t[_T.MOVING, which] * t[_T.VX:_T.VY + 1, which]
     comes = np.zeros((2, 2, len(found)), bool)  # by axis, and at the lower and the upper end
     for axis, end in np.ndindex(2, 2):
         ways = np.zeros((2, len(found)))
         ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
         tested = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
-        comes[axis, end, tested] = _comes(now, found[tested], ways[:, tested], before)
+        comes[axis, end, tested] = _comes(now, found[tested], ways[:, tested], before, carried[:, tested])
     taken = t[:, which]
     for axis in (0, 1):
         lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
@@ -645,9 +647,10 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     t[:, which] = taken
 
 
-def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look) -> np.ndarray:
+def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carried: np.ndarray) -> np.ndarray:
     """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before: nothing that
-    stands can be there. A way has to be longer than the returns at that end are apart, between which a thing that stands may end."""
+    stands can be there, nor what has come by `carried` (2, k) [m] if they went through where it would have been. A way has to be longer
+    than the returns at that end are apart, between which a thing that stands may end."""
     if not len(found) or not len(now.returns):
         return np.zeros(len(found), bool)
     length = np.hypot(*ways)
@@ -656,7 +659,9 @@ def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look) -> np
     x, y = now.returns[first].T
     apart = np.where(of, np.hypot(now.returns[:, :1] - x, now.returns[:, 1:] - y), np.inf)
     apart[first, np.arange(len(found))] = np.inf
-    _, through, _ = _evidence(x, y, np.full(len(found), _FREE), before.scan, before.sensor)
+    size = np.full(len(found), _FREE)
+    through = _evidence(x, y, size, before.scan, before.sensor)[1]
+    through &= _evidence(x - carried[0], y - carried[1], size, before.scan, before.sensor)[1]
     return through & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
 
 
