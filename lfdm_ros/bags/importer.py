@@ -1,6 +1,7 @@
 """Turns a recording in files into a bag, by a mapping file; see `lfdm_ros.bags.mapping` for its language."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -248,18 +249,23 @@ def _files_of(path: Path) -> list[Path]:
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
     table = files.get(topic.source)
     time = table.time
+    gaps: list[bool] = []  # of what an expression looks up
 
     def lookup(name: str) -> Quantity:
         if name in table.columns:
-            return table.columns[name]
-        if name in rules.constants:
-            return rules.constants[name]
-        other, column = name.split(".")
-        return files.get(other).at(time, column)
+            found = table.columns[name]
+        elif name in rules.constants:
+            found = rules.constants[name]
+        else:
+            other, column = name.split(".")
+            found = files.get(other).at(time, column)
+        gaps.append(not np.isfinite(found.values).all())
+        return found
 
     leaves = []
     for leaf, text, tree in topic.fields:
         where = f"{topic.where}.fields.{leaf.path}"
+        gaps.clear()
         try:
             quantity = expressions.evaluate(tree, time, lookup)
             values = np.asarray(quantity.values, dtype=float) if leaf.unit is None else in_unit(quantity, leaf.unit)
@@ -268,6 +274,11 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         except ValueError as error:
             raise InputError(f"{where}: '{text}' does not fit: {error}") from None
         values = np.broadcast_to(values, time.shape)
+        meant = any(gaps) or re.search(r"\bnan\b", text) is not None
+        wrong = np.flatnonzero(np.isinf(values) if meant else ~np.isfinite(values))
+        if wrong.size:
+            raise InputError(f"{where}: '{text}' is {values[wrong[0]]:g} at t = {time[wrong[0]]:.6g} s, and in {wrong.size} of {len(time)} "
+                             "rows, of columns that are finite; write nan there by where(condition, a, b) if it is missing")
         if leaf.base not in ("float32", "float64") and not np.all(values == np.round(values)):
             raise InputError(f"{where}: '{text}' must be whole numbers for a field of type {leaf.base}")
         leaves.append((leaf, values))

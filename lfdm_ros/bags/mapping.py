@@ -17,6 +17,7 @@ field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in o
 """
 
 import ast
+import codecs
 import math
 import re
 from collections.abc import Mapping
@@ -27,7 +28,18 @@ from typing import Any
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
 from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
-from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, HEADER, RECORDED, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, names
+from lfdm_ros.bags.mapping_keys import (
+    COLUMN_KEYS,
+    FILE_KEYS,
+    FORMATS,
+    HEADER,
+    ISO_8601,
+    RECORDED,
+    SOURCE_KEYS,
+    TIME_KEYS,
+    TOPIC_KEYS,
+    names,
+)
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
@@ -47,6 +59,7 @@ class MappedColumn:
     allow_nan: bool = False
     wraps: bool | None = None  # None: not said
     range: tuple[float, float] | None = None  # in its unit; what lies outside is missing
+    dated: bool = False  # ISO 8601, read as seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,9 @@ class MappedSource:
     table: list[list[float]] | None
     format: str
     delimiter: str
+    decimal: str
+    encoding: str
+    skip_lines: tuple[tuple[int, int], ...]  # first and last of each piece
     names: tuple[str, ...] | None
     transpose: bool
     clock: Clock
@@ -192,15 +208,38 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> MappedSource:
     delimiter = items.get("delimiter", ",")
     if delimiter != "whitespace" and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError(f"{where}.delimiter is {quote(delimiter)}; write one character, or whitespace")
+    decimal = items.get("decimal", ".")
+    if decimal not in (".", ",") or decimal == delimiter:
+        raise InputError(f"{where}.decimal is {quote(decimal)}; write \".\" or \",\", and another character as delimiter")
     columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
+    if form != "csv" and (dated := next((c.name for c in columns if c.dated), None)):
+        raise InputError(f"{where}.columns.{dated}: {ISO_8601} is for format csv, and this source is {form}; write a unit of time")
     clock = _clock({} if FORMATS[form].timed and "time" not in items else _section(items, "time", where), f"{where}.time", form)
     if clock.column is not None and clock.column not in {c.name for c in columns}:
         raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
     return MappedSource(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
+                  decimal=decimal, encoding=_encoding(items, where), skip_lines=_skip_lines(items, where),
                   names=None if given is None else tuple(map(str, given)), transpose=_flag(items, "transpose", where), clock=clock,
                   columns=columns, optional=_flag(items, "optional", where), sort=_flag(items, "sort", where),
                   topic=str(items.get("topic", "")), dbc=Path(str(items["dbc"])) if "dbc" in items else None,
                   message=str(items.get("message", "")), group=_group(items.get("group"), where))
+
+
+def _encoding(items: Mapping[str, Any], where: str) -> str:
+    name = str(items.get("encoding", "utf-8-sig"))
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise InputError(f"{where}.encoding is {quote(name)}; write for example utf-8, latin-1, cp1252 or utf-16") from None
+
+
+def _skip_lines(items: Mapping[str, Any], where: str) -> tuple[tuple[int, int], ...]:
+    given = items.get("skip_lines", [])
+    pieces = [re.fullmatch(r"(\d+)(?:-(\d+))?", str(piece)) for piece in given] if isinstance(given, list) else [None]
+    result = tuple((int(match[1]), int(match[2] or match[1])) for match in pieces if match)
+    if len(result) < len(pieces) or not all(1 <= first <= last for first, last in result):
+        raise InputError(f"{where}.skip_lines is {quote(given)}; write a list of line numbers from 1 on and pieces, such as [1-13, 15]")
+    return result
 
 
 def _check_format_keys(form: str, items: Mapping[str, Any], where: str) -> None:
@@ -233,11 +272,12 @@ def _column(name: str, value: Any, where: str) -> MappedColumn:
     if items.get("unit") is None:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
+    unit, dated = ("s", True) if unit == ISO_8601 else (unit, False)
     _check_unit(unit, where)
     if "wraps" in items and unit not in ANGLES:
         raise InputError(f"{where}.wraps: only an angle wraps, and {unit} is no unit of angle; write one of {', '.join(ANGLES)}")
     return MappedColumn(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
-                  _flag(items, "wraps", where) if "wraps" in items else None, _range(items, where))
+                  _flag(items, "wraps", where) if "wraps" in items else None, _range(items, where), dated)
 
 
 def _range(items: Mapping[str, Any], where: str) -> tuple[float, float] | None:

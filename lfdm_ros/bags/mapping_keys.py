@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HEADER, RECORDED = "header", "recorded"
+ISO_8601 = "ISO 8601"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Format:
 FORMATS: dict[str, Format] = {f.name: f for f in (
     Format("csv", (".csv", ".txt", ".tsv"),
            "text; the header may begin with `#`, other lines that do are comments; a column has the name in the header or in `names`",
-           keys=("delimiter",)),
+           keys=("delimiter", "decimal", "encoding", "skip_lines")),
     Format("mat", (".mat",), "MATLAB; a column is a variable, or `struct.field`; version 7.3 by h5py", ("h5py",)),
     Format("npy", (".npy",), "one NumPy array of one or two dimensions, its columns as in `names`"),
     Format("parquet", (".parquet", ".pq"), "Parquet; a column has its name, `struct.field` in a structure; dates are seconds since 1970",
@@ -67,6 +68,9 @@ SOURCE_KEYS = (
     Key("names", "[a, b]", "columns of a file without a header"),
     Key("transpose", "true, false", "one row of the file, or of the array, for each column"),
     Key("delimiter", '","', "one character, or whitespace"),
+    Key("decimal", '"."', 'what separates the decimals, `"."` or `","`'),
+    Key("encoding", "utf-8", "of the text, as Python names it: latin-1, cp1252, utf-16"),
+    Key("skip_lines", "[1-13, 15]", "lines that are left out, counted from 1: a preamble, a line of units"),
     Key("topic", "/odom", "of a bag"),
     Key("dbc", "car.dbc", "the file that describes the frames, beside SOURCE or beside the mapping"),
     Key("message", "STEERING", "the message of the DBC, by name"),
@@ -90,9 +94,10 @@ TIME_KEYS = (
 )
 COLUMN_KEYS = (
     Key("column", '"vx (raw)"', "the name in the file, where it is another one than in expressions"),
-    Key("unit", "km/h", "as it is in the file; in expressions all is SI"),
+    Key("unit", "km/h", "as it is in the file; in expressions all is SI. `ISO 8601` for a date with a time in a text file: seconds "
+        "since 1970, in UTC where it names no zone"),
     Key("optional", "true, false", "NaN where the file has no such column"),
-    Key("allow_nan", "true, false", "values may be missing (NaN); without, they are refused with their line"),
+    Key("allow_nan", "true, false", "values may be missing (NaN, an empty cell); without, they are refused with their line"),
     Key("range", "[-540, 540]", "in its unit; values outside are spikes: they are missing then (NaN), and how many is told"),
     Key("wraps", "true, false", "an angle that jumps by a turn, such as a heading: as `source.column` it goes the short way round between "
         "two rows. All others are linear in between; one that looks like a heading is refused until it says so"),

@@ -2,7 +2,9 @@
 
 import csv
 import math
+import re
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from lfdm_ros import documents
 from lfdm_ros.bags import formats
 from lfdm_ros.bags.bag_source import read_topic
 from lfdm_ros.bags.mapping import MappedSource
+from lfdm_ros.bags.mapping_keys import ISO_8601
 from lfdm_ros.bags.quantities import Quantity, SourceTable, from_unit
 from lfdm_ros.errors import InputError, suggest
 
@@ -96,11 +99,13 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
     rows: list[list[str]] = []
     comment: list[str] = []  # the last one before the first row
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding=source.encoding, newline="") as file:
+            kept = ("\n" if any(first <= number <= last for first, last in source.skip_lines) else line
+                    for number, line in enumerate(file, 1))
             if source.delimiter == "whitespace":
-                records = ((number, line.split()) for number, line in enumerate(file, 1))
+                records = ((number, line.split()) for number, line in enumerate(kept, 1))
             else:
-                reader = csv.reader(file, delimiter=source.delimiter, strict=True)
+                reader = csv.reader(kept, delimiter=source.delimiter, strict=True)
                 records = ((reader.line_num, record) for record in reader)
             for number, record in records:
                 if not any(cell.strip() for cell in record):
@@ -110,8 +115,10 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
                     continue
                 lines.append(number)
                 rows.append(record)
-    except UnicodeDecodeError:
-        raise InputError(f"{where} is not a text file in UTF-8") from None
+    except UnicodeError:
+        name = source.encoding.removesuffix("-sig")
+        raise InputError(f"{where} is not a text file in {name}; write its encoding in {source.where}.encoding, such as latin-1, which "
+                         "takes anything") from None
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: {error}") from None
     if source.transpose:
@@ -122,7 +129,7 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
         if not rows:
             raise InputError(f"{where} is empty")
         names = [cell.strip() for cell in rows[0]]
-        if not all(documents.is_number(name) for name in names if name):
+        if not all(documents.is_number(name.replace(source.decimal, ".")) for name in names if name):
             rows, lines = rows[1:], lines[1:]
         elif len(header := _of_comment(comment)) == len(rows[0]):
             names = header
@@ -136,14 +143,16 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise InputError(f"{where} has two columns '{twice}'")
-    values = np.empty((len(rows), len(names)))
     for index, (number, row) in enumerate(zip(lines, rows)):
         if len(row) == len(names) + 1 and not row[-1].strip():
-            row = row[:-1]
-        if len(row) != len(names):
-            raise InputError(f"{where}, line {number}: {len(row)} columns where {len(names)} are expected")
-        values[index] = _numbers(row, names, f"{where}, line {number}")
-    return SourceTable(where, dict(zip(names, values.T)), len(rows), lines)
+            rows[index] = row[:-1]
+        elif len(row) != len(names):
+            raise InputError(f"{where}, line {number}: {len(row)} columns where {len(names)} are expected"
+                             f"{'; leave out what is no table by skip_lines' if index == 0 else ''}")
+    if not any(_number(cell, source, False) is not None for cell in rows[0]):
+        raise InputError(f"{where}, line {lines[0]} has no number; leave it out by skip_lines: [{lines[0]}] if it holds units or texts")
+    return SourceTable(where, {name: _values(column, name, source, where, lines) for name, column in zip(names, zip(*rows))}, len(rows),
+                       lines)
 
 
 def _of_comment(record: list[str]) -> list[str]:
@@ -161,16 +170,39 @@ def _transposed(source: MappedSource, where: str, rows: list[list[str]], lines: 
     for name, number, row in zip(source.names, lines, rows):
         if len(row) != len(rows[0]):
             raise InputError(f"{where}, line {number}: {len(row)} values where line {lines[0]} has {len(rows[0])}")
-        columns[name] = np.array(_numbers(row, [f"value {i + 1}" for i in range(len(row))], f"{where}, line {number}"))
+        columns[name] = _values(row, name, source, where, [number] * len(row))
     return SourceTable(where, columns, len(rows[0]), None)
 
 
-def _numbers(row: list[str], names: Sequence[str], where: str) -> list[float]:
+def _values(cells: Sequence[str], name: str, source: MappedSource, where: str, lines: Sequence[int]) -> np.ndarray:
+    """Returns the numbers in the cells of a column (n,), of lines (n,), NaN where one may be missing; of a column that is not declared,
+    which may hold texts, all are NaN. Raises InputError: something else."""
+    declared = [column for column in source.columns if column.column == name]
+    if not declared:
+        return np.full(len(cells), math.nan)
+    dated, gaps = any(column.dated for column in declared), all(column.allow_nan for column in declared)
+    values = [math.nan if gaps and not cell.strip() else _number(cell, source, dated) for cell in cells]
+    if None not in values:
+        return np.array(values)
+    row = values.index(None)
+    cell, hint = cells[row].strip(), ""
+    if documents.is_number(cell.replace(",", ".")):
+        hint = '; write decimal: "," where the comma separates decimals'
+    elif _number(cell, source, True) is not None:
+        hint = f"; write the unit {ISO_8601} for dates with a time"
+    found = f"{cell!r}, not a {'date with a time' if dated else 'number'}{hint}" if cell else "empty"
+    raise InputError(f"{where}, line {lines[row]}: column '{name}'{f', value {row + 1},' if source.transpose else ''} is {found}")
+
+
+def _number(cell: str, source: MappedSource, dated: bool) -> float | None:
+    """Returns what a cell holds; of a date the seconds since 1970."""
     try:
-        return list(map(float, row))
+        if not dated:
+            return float(cell if source.decimal == "." else cell.replace(",", "."))
+        date = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", cell.strip()))
     except ValueError:
-        name, cell = next((n, c) for n, c in zip(names, row) if not documents.is_number(c))
-        raise InputError(f"{where}: column '{name}' is {'empty' if not cell.strip() else repr(cell.strip()) + ', not a number'}") from None
+        return None
+    return (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _read_npy(source: MappedSource, path: Path) -> SourceTable:

@@ -225,6 +225,57 @@ def test_optional_columns_are_nan_and_held_rows_can_be_dropped(imported):
     np.testing.assert_allclose(held.values, [[np.pi]])
 
 
+def test_a_text_of_a_logger_with_commas_dates_units_and_gaps(imported, tmp_path):
+    """As spreadsheets write it where the comma is decimal: a preamble, a line of units, dates, an empty cell, texts beside, Latin-1."""
+    lines = ["Gerät;7", "t;speed;psi;gear;note", "h:m:s;km/h;°;-;",
+             "2026-03-01T10:00:00.500Z;36,0;0;1;warm", "2026-03-01T11:00:01+01:00;;90;2;"]
+    (tmp_path / "drive.csv").write_text("\n".join(lines), encoding="latin-1")
+    content = mapping(sources__log__delimiter=";", sources__log__decimal=",", sources__log__encoding="latin-1",
+                      sources__log__skip_lines=["1-1", 3], sources__log__columns__t="ISO 8601",
+                      sources__log__columns__speed={"unit": "km/h", "allow_nan": True})
+    series = read_series(imported(None, content), "vehicle/state", ["vx", "yaw", "gear"])
+    assert series.time.tolist() == [1772359200.5, 1772359201.0]
+    np.testing.assert_allclose(series.values, [[10.0, 0.0, 1.0], [np.nan, np.pi / 2, 2.0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("text", "changes", "message"), [
+    ("t;speed;psi;gear\n0,5;1;2;1\n", {"delimiter": ";"}, "line 2: column 't' is '0,5', not a number; write decimal"),
+    ("t,speed,psi,gear\n2026-03-01 10:00,1,2,1\n", {}, "column 't' is '2026-03-01 10:00', not a number; write the unit ISO 8601"),
+    ("t,speed,psi,gear\ns,m/s,deg,-\n0,1,2,1\n", {}, r"line 2 has no number; leave it out by skip_lines: \[2\]"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"columns__t": "ISO 8601"}, "'0', not a date with a time"),
+    ("Logger\nt,speed,psi,gear\n", {}, "line 2: 4 columns where 1 are expected; leave out what is no table by skip_lines"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"skip_lines": 2}, "skip_lines is 2; write a list"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"skip_lines": ["3-1"]}, "skip_lines is .*; write a list"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"decimal": ","}, "decimal is ','; write .* another character as delimiter"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"encoding": "klingon"}, "encoding is 'klingon'; write for example"),
+    ("t,speed,psi,gear\n0,1,2,1\n", {"format": "npy", "columns__t": "ISO 8601"}, "columns.t: ISO 8601 is for format csv"),
+])
+def test_a_text_of_a_logger_that_needs_a_key_names_it(imported, text, changes, message):
+    with pytest.raises(InputError, match=message):
+        imported(text, mapping(**{f"sources__log__{key}": value for key, value in changes.items()}))
+
+
+def test_a_text_in_another_encoding_is_refused(imported, tmp_path):
+    (tmp_path / "drive.csv").write_bytes(CSV.encode() + "°".encode("latin-1"))
+    with pytest.raises(InputError, match=r"is not a text file in utf-8; write its encoding in .*sources\.log\.encoding, such as latin-1"):
+        imported(None)
+
+
+PURE = {"sources__log__columns__psi": "1", "topics__vehicle/state__fields__yaw": "0.0"}
+
+
+@pytest.mark.parametrize(("expression", "value"), [
+    ("speed / psi", "inf"), ("speed * psi / psi", "nan"), ("sqrt(0 - speed * speed)", "nan")])
+def test_an_expression_without_a_result_is_refused(imported, expression, value):
+    with pytest.raises(InputError, match=rf"fields\.vx: '.*' is {value} at t = .* s, and in \d of 3 rows, of columns that are finite"):
+        imported(content=mapping(**{"topics__vehicle/state__fields__vx": expression}, **PURE))
+
+
+def test_a_value_may_be_left_out_by_an_expression(imported):
+    bag = imported(content=mapping(**{"topics__vehicle/state__fields__vx": "where(psi > 0, speed / psi, nan)"}, **PURE))
+    assert np.isnan(read_series(bag, "vehicle/state", ["vx"]).values[:, 0]).tolist() == [True, False, False]
+
+
 @pytest.mark.parametrize(("text", "message"), [
     ("t,speed,psi\n0,1,2\n", r"columns\.gear: .*drive\.csv has no column 'gear'; it has t, speed, psi"),
     ("t,sped,psi,gear\n0,1,2,1\n", r"no column 'speed' \(did you mean 'sped'\?\); it has t, sped"),
