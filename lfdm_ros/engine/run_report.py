@@ -10,9 +10,12 @@ from lfdm_ros.control.prediction import STANDING
 from lfdm_ros.engine.closed_loop import Run
 from lfdm_ros.simulation import Scenario
 
+OUTSIDE = 0.05  # [m] by which a corner may leave the corridor: its edge is a line
+
 
 def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
-    """Returns the figures of a run as JSON; SI, None for what is not a number. ratio: time to the goal by that along a straight line."""
+    """Returns the figures of a run as JSON; SI, None for what is not a number. ratio: time to the goal by that along a straight line;
+    impact: closing speed of the collision."""
     vx = run.column("vx")
     straight = None
     if scenario.goal is not None and scenario.speed is not None:
@@ -21,13 +24,25 @@ def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
     return {
         "reached": _number(run.reached), "straight": straight,
         "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
-        "collision": run.collisions[0] if run.collisions else "", "least_clearance": _number(run.least_clearance),
-        "lifted": run.lifted, "least_load": _number(run.least_load), "diverged": run.diverged,
+        "collision": run.collisions[0] if run.collisions else "", "impact": _impact(scenario, run),
+        "least_clearance": _number(run.least_clearance), "lifted": run.lifted,
+        "least_load": _number(run.least_load), "diverged": run.diverged,
         "stands": bool(abs(vx[-1]) < STANDING), "seconds": float(run.times[-1]), "length": run.length,
         "mean_speed": float(vx.mean()), "largest_error": _number(run.largest_error), "outside": run.outside, "sideslip": run.sideslip,
         "lateral_acceleration": _number(np.abs(run.column("ay")).max()), "cycles": len(run.seconds), "blocked": run.blocked,
         "cold_starts": run.cold_starts, "outcomes": dict(sorted(run.outcomes.items())), "violated": dict(sorted(run.violated.items())),
         "cycle_ms": quantiles(1e3 * run.seconds)}
+
+
+def _impact(scenario: Scenario, run: Run) -> float | None:
+    """Returns the closing speed of a collision [m/s]; None without one."""
+    if not run.collisions:
+        return None
+    world = scenario.world
+    met = next(k for k in range(len(world.obstacles)) if world.label(k) == run.collisions[0])
+    ox, oy = world.motion(float(run.times[-1]))[1][met]
+    vx, vy, yaw = (float(run.column(name)[-1]) for name in ("vx", "vy", "yaw"))
+    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - ox, vx * math.sin(yaw) + vy * math.cos(yaw) - oy)
 
 
 def quantiles(ms: np.ndarray) -> dict[str, float] | None:
@@ -41,19 +56,20 @@ def _number(value: float) -> float | None:
 
 def ending(run: Mapping[str, Any]) -> str:
     """Returns the ending of a run in words."""
-    lift = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
+    marks = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
+    marks += f", {run['outside']:.2f} m out of its corridor" if run["outside"] > OUTSIDE else ""
     if run["collision"] and not run["cycles"]:
         return f"hit at the start: {run['collision']}"
     if run["collision"]:
-        return f"hit {run['collision']} after {run['seconds']:.1f} s{lift}"
+        return f"hit {run['collision']} at {run['impact']:.1f} m/s after {run['seconds']:.1f} s{marks}"
     if run["diverged"]:
-        return f"diverged after {run['seconds']:.1f} s{lift}"
+        return f"diverged after {run['seconds']:.1f} s{marks}"
     if run["reached"] is not None:
         where = "goal" if run["straight"] is not None else "end of the path"
-        return f"{where} after {run['reached']:.2f} s{lift}"
+        return f"{where} after {run['reached']:.2f} s{marks}"
     if run["stands"]:
-        return f"stands, its goal out of reach{lift}" if run["straight"] is not None else f"stands before the end of its path{lift}"
-    return f"still on its way when the time is over{lift}"
+        return f"stands, its goal out of reach{marks}" if run["straight"] is not None else f"stands before the end of its path{marks}"
+    return f"still on its way when the time is over{marks}"
 
 
 def _predicted(run: Mapping[str, Any]) -> str:
@@ -62,11 +78,12 @@ def _predicted(run: Mapping[str, Any]) -> str:
 
 
 def failures(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns one line for each run that hit something, lifted a wheel, diverged or did not arrive; a dead end is no failure."""
+    """Returns one line for each run that hit something, lifted a wheel, left its corridor, diverged or did not arrive; a dead end is
+    no failure."""
     found = []
     for run in runs:
         arrived = run["reached"] is not None or (run["scenario"] == "dead_end" and run["stands"])
-        if run["collision"] or run["lifted"] > 0.0 or run["diverged"] or not arrived:
+        if run["collision"] or run["lifted"] > 0.0 or run["outside"] > OUTSIDE or run["diverged"] or not arrived:
             seed = f" seed {run['seed']}" if run["seed"] is not None else ""
             if run.get("density", 1.0) != 1.0:
                 seed += f", {run['density']:g} times as dense"

@@ -223,10 +223,13 @@ class World:
         return float(np.min(self.clearances(time, x, y, yaw, footprint), initial=np.inf))
 
     def nearest(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> str:
-        """Returns the name of the obstacle of the smallest clearance, "obstacle 3" where the fourth has none; empty without obstacles."""
+        """Returns the name of the obstacle of the smallest clearance, as `label`; empty without obstacles."""
         if not self.obstacles:
             return ""
-        index = int(np.argmin(self.clearances(time, x, y, yaw, footprint)))
+        return self.label(int(np.argmin(self.clearances(time, x, y, yaw, footprint))))
+
+    def label(self, index: int) -> str:
+        """Returns the name of an obstacle, "obstacle 3" where the fourth has none."""
         return self.obstacles[index].name or f"obstacle {index}"
 
 

@@ -1,6 +1,7 @@
 """`lfdm drive`: one run without ROS, what it says and what it draws."""
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -63,6 +64,14 @@ def test_a_start_inside_an_obstacle_is_told_in_one_line(scenario: Path, tmp_path
     assert main(["drive", str(scenario), "--json"]) == 1
     run = json.loads(capsys.readouterr().out)
     assert (run["collision"], run["cycles"], run["cycle_ms"], run["least_clearance"] < 0.0) == ("rock", 0, None, True)
+
+
+def test_who_leaves_the_corridor_has_failed(scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A corridor narrower than the vehicle cannot be kept."""
+    scenario.write_text("initial: {speed: 5.0}\nspeed: 5.0\nduration: 8.0\npath: [[0, 0], [25, 0]]\n"
+                        "corridor: [[0, 0.9, 0.9], [25, 0.9, 0.9]]\n")
+    assert main(["drive", str(scenario)]) == 1
+    assert re.match(r"yard: end of the path after \d\.\d\d s, 0\.\d\d m out of its corridor\n", capsys.readouterr().out)
 
 
 def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.CaptureFixture) -> None:

@@ -20,7 +20,7 @@ from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Driver, PlantSettings, Run, drive
-from lfdm_ros.engine.run_report import summarise_run
+from lfdm_ros.engine.run_report import OUTSIDE, summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.resources import find_config, share_directory
@@ -46,7 +46,6 @@ DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
 LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
 APPROACH = 30.0  # [m] before a lane change begins
-OUTSIDE = 0.05  # [m] beyond the corridor: between the cones there is only a line
 STILL_FAILING = 2  # speeds that are tried after the first failure
 TRACKS, TRACK_STEP = 3, 0.1  # seeds whose way is kept, and how often [s]
 

@@ -22,7 +22,7 @@ from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.chassis import GRAVITY
@@ -402,8 +402,8 @@ def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) 
 
 
 def work(item: Drive) -> dict[str, Any]:
-    """Drives; returns the result as JSON: figures of the run, its failure, `impact`: the closing speed of a collision [m/s], and
-    `unavoidable`: that of the clairvoyant bound."""
+    """Drives; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing speed of the clairvoyant
+    bound's collision [m/s]."""
     vehicle, asked = load_vehicle(VEHICLE, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings(model=CHASSIS, seed=item.seed)
     settings = replace(item.settings, hidden_speed=HIDDEN.get(item.scenario, WALKING)) if item.driver == CAREFUL else item.settings
@@ -411,23 +411,13 @@ def work(item: Drive) -> dict[str, Any]:
     run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
     found = summarise_run(asked, run)
     return {"scenario": item.scenario, "driver": item.driver, "seed": item.seed, **found, "failure": judged(item, found),
-            "impact": impact_of(asked, run), "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
+            "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
 
 
 def judged(item: Drive, found: dict[str, Any]) -> str:
     """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
     why = failure(found)
     return "" if why == "does not arrive" and found["stands"] and (item.driver == BRAKE or item.scenario in NO_WAY) else why
-
-
-def impact_of(scenario: Scenario, run: Run) -> float:
-    """Returns the closing speed of a collision [m/s]; 0 without one."""
-    if not run.collisions:
-        return 0.0
-    met = next(k for k, o in enumerate(scenario.world.obstacles) if o.name == run.collisions[0])
-    ox, oy = scenario.world.motion(float(run.times[-1]))[1][met]
-    vx, vy, yaw = (float(run.column(name)[-1]) for name in ("vx", "vy", "yaw"))
-    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - ox, vx * math.sin(yaw) + vy * math.cos(yaw) - oy)
 
 
 def key(item: Drive) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from lfdm_lab.studies.driving import FIELD, OUTSIDE, SPEEDS, TRACKS, Trial, trial_scenario
+from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenario
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
+from lfdm_ros.engine.run_report import OUTSIDE
 from lfdm_ros.simulation import load_scenario
 
 CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57"}

@@ -83,16 +83,17 @@ def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch
     (row,) = summary = tables.summarise_fields([run])
     assert (row["collisions"], row["goals"], tables.passes(summary)) == (1, 0.0, False)
     (line,) = failures([run])
-    assert line.startswith(f"obstacle_field_short seed 1, mpc: hit {run['collision']} after ")
+    assert line.startswith(f"obstacle_field_short seed 1, mpc: hit {run['collision']} at {run['impact']:.1f} m/s after ")
+    assert run["impact"] == pytest.approx(run["mean_speed"], rel=0.5)  # what it hits stands
     text = markdown_table(tables.fields_table(summary))
     assert "| short " in text and " 0 % " in text
 
 
 def result(**changes):
     return {"scenario": "obstacle_field_40", "seed": 1, "controller": "mpc", "speed": 17.88, "reached": 20.0, "straight": 16.0,
-            "ratio": 1.25, "collision": "", "lifted": 0.0, "diverged": False, "least_clearance": 0.6, "least_load": 0.4, "cycles": 2,
-            "stands": False, "seconds": 20.0, "outcomes": {"SOLVED": 2}, "violated": {}, "cold_starts": 1, "blocked": 0,
-            "cycle_us": [1000, 2000], "sideslip": 0.1, "outside": 0.0, **changes}
+            "ratio": 1.25, "collision": "", "impact": None, "lifted": 0.0, "diverged": False, "least_clearance": 0.6,
+            "least_load": 0.4, "cycles": 2, "stands": False, "seconds": 20.0, "outcomes": {"SOLVED": 2}, "violated": {}, "cold_starts": 1,
+            "blocked": 0, "cycle_us": [1000, 2000], "sideslip": 0.1, "outside": 0.0, **changes}
 
 
 @pytest.mark.parametrize(("bad", "good"), [
@@ -110,7 +111,7 @@ def test_dense_fields_are_counted_told_and_drawn():
             for density in (1.0, 8.0) for controller in ("mpc", "kinematic")
             for seed, how in enumerate((({}, {}) if density == 1.0 else (
                 {"reached": None, "ratio": None, "stands": True},
-                {"reached": None, "ratio": None, "collision": "circle 3", "stands": True} if controller == "kinematic" else
+                {"reached": None, "ratio": None, "collision": "circle 3", "impact": 2.5, "stands": True} if controller == "kinematic" else
                 {"reached": None, "ratio": None})), 1)]
     rows = tables.summarise_density(runs)
     assert [(row["density"], row["speed_mph"], row["controller"], row["runs"], row["goals"], row["stopped"], row["collisions"],
@@ -122,7 +123,7 @@ def test_dense_fields_are_counted_told_and_drawn():
     assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
     assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
-    assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 after 20.0 s" in failures(runs)
+    assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 at 2.5 m/s after 20.0 s" in failures(runs)
     goals, collisions = pictures.draw_density(rows).axes
     assert [line.get_ydata().tolist() for line in goals.lines[:2]] == [[1.0, 0.0], [1.0, 0.0]]
     assert [line.get_ydata().tolist() for line in collisions.lines[:2]] == [[0.0, 0.0], [0.0, 0.5]]
@@ -132,12 +133,13 @@ def test_dense_fields_are_counted_told_and_drawn():
 def test_delays_are_told_and_drawn():
     track = [[0.0, 0.0], [50.0, 1.0]]
     runs = [result(scenario="slalom", seed=None, delay=delay, compensate=compensate, largest_error=error, straight=None, track=track,
-                   collision="" if error < 1.0 else "cone 2", reached=20.0 if error < 1.0 else None)
+                   collision="" if error < 1.0 else "cone 2", impact=3.0, reached=20.0 if error < 1.0 else None)
             for delay, compensate, error in ((0.0, True, 0.1), (0.2, True, 0.2), (0.2, False, 2.0))]
     summary = tables.summarise_delays(runs)
     heads, rows = tables.delays_table(summary)
     assert [dict(zip(heads, row))["slalom: largest path error [m]"] for row in rows] == ["0.10", "0.20", "2.00"]
-    assert [row[:3] for row in rows][1:] == [["200", "yes", "end of the path after 20.00 s"], ["200", "no", "hit cone 2 after 20.0 s"]]
+    assert [row[:3] for row in rows][1:] == [["200", "yes", "end of the path after 20.00 s"],
+                                             ["200", "no", "hit cone 2 at 3.0 m/s after 20.0 s"]]
     errors, clearances, ways = pictures.draw_delays(summary, runs).axes
     lines = {line.get_label(): line.get_xydata().tolist() for line in errors.lines}
     assert lines["slalom, predicted through"] == [[0.0, 0.1], [200.0, 0.2]]
