@@ -176,7 +176,8 @@ class _T(IntEnum):
     LAST_VX = 24  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
     LAST_VY = 25
     RESTED = 26
-    P = 27  # first of the 16 of the covariance of X, Y, VX and VY
+    CAME = 27  # stamp at which an end of it stood last where beams had gone through [s]
+    P = 28  # first of the 16 of the covariance of X, Y, VX and VY
 
 
 _ROWS = _T.P + 16
@@ -187,7 +188,9 @@ _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the 
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
 # A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m]; before long
 # it counts as moving, or it stands.
-_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH = 0.6, 2.5, 0.2, 0.7
+_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
+_SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
+_COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
 _GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
 _NEW_SIGHTINGS = 4.0
 _KNOWN_SPEED_SD = 3.0  # [m/s] of a speed that is known well enough to follow what is hidden
@@ -367,13 +370,14 @@ class ObstacleTracker:
 
     def _give_out(self, stamp: float) -> None:
         tracks = self._tracks
-        shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :self.settings.max_obstacles]
+        chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
+        shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         # Of what moves the filter says how well place and velocity are known.
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
-                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(_suspected(shown, stamp)), _frozen(_new(shown)),
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(suspected), _frozen(_new(shown)),
                                     self._sector)
 
 
@@ -390,14 +394,18 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
 
 
 def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
-    """Returns the velocities (n, 2) [m/s] of small static things of tracks t (_ROWS, n) that may move, or go on, after a stamp [s]; 0 for
-    all others."""
+    """Returns the velocities (n, 2) [m/s] of static things of tracks t (_ROWS, n) that may move after a stamp [s]: small ones that seem to
+    or may go on, and those of which an end has come; 0 for all others."""
     way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
     small = (t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH)
-    may = small & (way > _SUSPECT_WAY) & (np.hypot(t[_T.VX], t[_T.VY]) > least)
+    speed = np.hypot(t[_T.VX], t[_T.VY])
+    may = small & (t[_T.SIGHTINGS] >= _SUSPECT_SIGHTINGS) & (way > _SUSPECT_WAY) & (speed > least) & (speed < _SUSPECT_FASTEST)
     goes_on = small & (t[_T.RESTED] > stamp - _GOES_ON)
-    return np.asarray(np.where(may, t[_T.VX:_T.VY + 1], np.where(goes_on, t[_T.LAST_VX:_T.LAST_VY + 1], 0.0)).T)
+    velocities = np.where(may, t[_T.VX:_T.VY + 1], np.where(goes_on, t[_T.LAST_VX:_T.LAST_VY + 1], 0.0))
+    for body in np.flatnonzero((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.CAME] > stamp - _COMING)):
+        velocities[:, t[_T.THING] == t[_T.THING, body]] = t[_T.VX:_T.VY + 1, [body]]
+    return velocities.T
 
 
 def _new(t: np.ndarray) -> np.ndarray:
@@ -444,6 +452,13 @@ def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:
     """Returns the variance (n,) of the position, of the velocity with `first` 2, the mean of both axes."""
     p = _covariance(t)
     return 0.5 * (p[first, first] + p[first + 1, first + 1])
+
+
+def _moves(t: np.ndarray) -> np.ndarray:
+    """Marks the tracks t (_ROWS, n) whose velocity differs from zero by more than three standard deviations (n,)."""
+    p, (vx, vy) = _covariance(t), t[_T.VX:_T.VY + 1]
+    xx, yy, xy = p[2, 2], p[3, 3], p[2, 3]
+    return np.asarray(vx * vx * yy - 2.0 * vx * vy * xy + vy * vy * xx > 9.0 * (xx * yy - xy * xy))
 
 
 def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.ndarray) -> None:
@@ -554,7 +569,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     for axis, seen_there in ((0, x), (1, y)):
         _measure(t, np.broadcast_to(np.eye(4)[axis, :, None], (4, len(track))), seen_there - t[axis], variance)
 
-    _take_advance(t, found, now, looks, st)
+    came, partly = _take_advance(t, found, now, looks, st)
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
@@ -570,12 +585,14 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     moving = t[_T.MOVING] > 0.0
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
-    starts = (~moving & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(_mean_variance(t, 2)))
-              & (travelled > _SUSPECT_WAY))
+    starts = (~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY))
     # A part whose end is hidden or lost may slide along the thing.
     slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
-    starts[slow] = _comes(now, found[slow], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, slow], looks[0],
-                          np.zeros((2, len(slow))))
+    starts[slow[partly[slow]]] &= came[slow[partly[slow]]]
+    slow = slow[starts[slow]]
+    first = slow[~partly[slow]]
+    starts[first] = _comes(now, found[first], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, first], looks[0],
+                           np.zeros((2, len(first))))
     stops = moving & (speed < 0.5 * st.moving_speed)
     # The step has to fit the velocity: a new thing beside one that went out of sight does not.
     starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
@@ -587,7 +604,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
         stayed = tested[there]
         starts[stayed] = False
         t[_T.ANCHOR_X, stayed], t[_T.ANCHOR_Y, stayed] = x[stayed], y[stayed]
-    t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, 0.0)
+    t[_T.CAME, slow[starts[slow]]] = scan.stamp
+    comes = ~moving & (t[_T.CAME] > scan.stamp - _COMING)
+    t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, np.where(comes, t[_T.STREAK], 0.0))
     # Among many small things that are seen by turns, one or two returns may seem to be one that moves.
     needed = np.where(seen.weak[found], st.weak_scans, st.moving_scans)
     changes = t[_T.STREAK] >= np.where(moving, st.still_scans, needed)
@@ -601,21 +620,28 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     tracks[:, track] = t
 
 
-def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings) -> None:
+def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look],
+                  st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
     """Takes how far both ends, along each axis, of what is seen of the things `found` (k,), of tracks t (_ROWS, k), have come since the
-    oldest look, in place.
+    oldest look, in place. Returns masks (k,) of those of which an end stands where beams went through then, and of those of which a part
+    was seen then, or is now.
 
     Where both ends of what is seen whole have come the same way, the one that has come less far counts, as the view may have changed: which
     part of a thing is seen decides over its middle, but hardly over this. Else an end counts that stands where beams went through then.
     """
     before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
     old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
+    came, partly = np.zeros((2, len(found)), bool)
     if elapsed < 0.5 * _COMPARED or not len(old):
-        return
+        return came, partly
     which = np.flatnonzero(np.isfinite(now.low[found, 0]))
     low, high, then_low, then_high = now.low[found[which]], now.high[found[which]], before.low[old], before.high[old]
-    apart = (0.5 * (low + high) - elapsed * t[_T.VX:_T.VY + 1, which].T)[:, None] - 0.5 * (then_low + then_high)
+    way = elapsed * t[_T.VX:_T.VY + 1, which].T
+    apart = (0.5 * (low + high) - way)[:, None] - 0.5 * (then_low + then_high)
     distance = np.hypot(apart[..., 0], apart[..., 1])
+    # A part of what was seen as one with others then, or more of it.
+    overlaps = ((low[:, None] < then_high) & (high[:, None] > then_low)).all(axis=2) & (t[_T.MOVING, which] == 0.0)[:, None]
+    distance = np.where(overlaps, np.minimum(distance, 0.99 * _SAME_PLACE), distance)
     near = np.flatnonzero(distance.min(axis=1) < _SAME_PLACE)
     which, same = which[near], distance[near].argmin(axis=1)
     found, of_low, of_high = found[which], low[near] - then_low[same], high[near] - then_high[same]
@@ -631,26 +657,33 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
         tested = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
         comes[axis, end, tested] = _comes(now, found[tested], ways[:, tested], before, carried[:, tested])
-    taken = t[:, which]
+    taken, came[which], partly[which] = t[:, which], comes.any(axis=(0, 1)), ~whole
     for axis in (0, 1):
         lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
         advance = np.where(together[:, axis], np.where(np.abs(lower) < np.abs(upper), lower, upper), down * lower + up * upper)
         used = (alike | down | up) & ~(down & up)
         # Something that comes along the other axis hardly goes along this one, as long as no end says so.
         aside = ~used & comes[1 - axis].any(axis=0)
+        # What its filter made of views of other parts, before anything of it had come, says nothing.
+        p = _covariance(taken)
+        anew = aside & (taken[_T.MOVING] == 0.0)
+        taken[_T.VX + axis, anew] = 0.0
+        p[2 + axis, :, anew], p[:, 2 + axis, anew] = 0.0, 0.0
+        p[2 + axis, 2 + axis, anew] = _ASIDE_SD ** 2
         doubt = variance + np.where(aside, _ASIDE_SD ** 2, 0.0)
-        used |= aside
+        used |= aside & ~anew
         corrected = taken[:, used]
         h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, corrected.shape[1]))
         _measure(corrected, h, advance[used] / elapsed - corrected[_T.VX + axis], doubt[used])
         taken[:, used] = corrected
     t[:, which] = taken
+    return came, partly
 
 
 def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carried: np.ndarray) -> np.ndarray:
-    """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before: nothing that
-    stands can be there, nor what has come by `carried` (2, k) [m] if they went through where it would have been. A way has to be longer
-    than the returns at that end are apart, between which a thing that stands may end."""
+    """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before, but not
+    where they come from: nothing that stands can be there, nor what has come by `carried` (2, k) [m] if they went through where it would
+    have been. A way has to be longer than the returns at that end are apart, between which a thing that stands may end."""
     if not len(found) or not len(now.returns):
         return np.zeros(len(found), bool)
     length = np.hypot(*ways)
@@ -659,10 +692,9 @@ def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carri
     x, y = now.returns[first].T
     apart = np.where(of, np.hypot(now.returns[:, :1] - x, now.returns[:, 1:] - y), np.inf)
     apart[first, np.arange(len(found))] = np.inf
-    size = np.full(len(found), _FREE)
-    through = _evidence(x, y, size, before.scan, before.sensor)[1]
-    through &= _evidence(x - carried[0], y - carried[1], size, before.scan, before.sensor)[1]
-    return through & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
+    here, past, explained = (_evidence(x - dx, y - dy, np.full(len(found), _FREE), before.scan, before.sensor)[1]
+                             for dx, dy in (np.zeros_like(ways), ways, carried))
+    return here & ~past & explained & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
 
 
 def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
@@ -780,7 +812,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
     t[_T.EXCESS] = seen.excess[new]
     t[_T.P:] = _isotropic(_position_variance(seen, new), st)
-    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED] = stamp, 1.0, -np.inf
+    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME] = stamp, 1.0, -np.inf, -np.inf
     t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]
     t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]

@@ -159,12 +159,16 @@ class LaneBrake:
         last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
         ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
                 if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+        # Out of the corridor only before what comes, which braking does not keep away.
+        heading = float(x[self._at[2]])
+        comes = bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
         # Nearer, more of what comes is seen: rather a place with some room to spare.
         for way, reserve in ((way, reserve) for reserve in (PASSING_MARGIN, 0.0) for way in ways):
             if free(way, reserve):
                 if inside(way):
                     return beside(way)
-                last = last or way
+                if comes:
+                    last = last or way
         if last is not None:
             return beside(last)
         return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
