@@ -16,7 +16,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.world import Circle, Goal, MotionStep, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, Goal, MotionStep, Polygon, Pose, World, require_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,9 @@ def _motion(node: Any, where: str) -> tuple[MotionStep, ...]:
     short = isinstance(node, list) and node and all(isinstance(row, list) and len(row) == 3 for row in node)
     rows = _rows(node, columns[:3] if short else columns, where)
     require("points", len(rows), f"{where}: number of rows")
-    return tuple(MotionStep(*row) for row in rows.tolist())
+    steps = tuple(MotionStep(*row) for row in rows.tolist())
+    require_steps(steps, where)
+    return steps
 
 
 def _record(kind: Any, values: dict[str, Any], where: str) -> Any:

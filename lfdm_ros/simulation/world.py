@@ -73,7 +73,7 @@ class Circle:
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
-        _require_steps(self.steps)
+        require_steps(self.steps)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -98,7 +98,7 @@ class Polygon:
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
-        _require_steps(self.steps)
+        require_steps(self.steps)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -257,14 +257,15 @@ def _steps(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarra
     return begins, velocities, offsets, turned
 
 
-def _require_steps(steps: Sequence[MotionStep]) -> None:
+def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
+    """Raises InputError: a number that is not possible, or times that do not rise."""
     before = 0.0
     for k, step in enumerate(steps):
-        require_array("x", np.array(step, float), f"motion: row {k}")
+        require_array("x", np.array(step, float), f"{where}: row {k}")
         for name in ("vx", "vy"):
-            require(name, getattr(step, name), f"motion: row {k}: {name}")
+            require(name, getattr(step, name), f"{where}: row {k}: {name}")
         if step.time <= before:
-            raise InputError(f"motion: row {k} begins at {step.time:g} s; times must rise, from above 0")
+            raise InputError(f"{where}: row {k} begins at {step.time:g} s; times must rise, from above 0")
         before = step.time
 
 

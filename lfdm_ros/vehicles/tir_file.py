@@ -53,7 +53,10 @@ def read_tir(path: Path) -> dict[str, float]:
                 raise InputError(f"{where}: TYRESIDE {quote(text)}{suggest(text, _SIDES, 'known: ')}")
             values[key] = _SIDES[text.upper()], number
         elif key in _FIELDS and key != "VERSION":
-            values[key] = _number(text, f"{where}: {key}"), number
+            value = _number(text, f"{where}: {key}")
+            if key in values and values[key][0] != value:
+                raise InputError(f"{where}: {key} is {value:g}, and {values[key][0]:g} in line {values[key][1]}; leave one of them out")
+            values[key] = value, number
     found = {}
     for key, field in _FIELDS.items():
         value, number = values[key] if key in values else (_default(key, path), 0)

@@ -297,7 +297,7 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\ninitial: {speed: 1.0e+300}", "initial: speed is 1e+300 m/s"),
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, velocity: [1.0e+300, 0]}]", "vx is 1e+300"),
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, motion: [[2, 0, 0], [1, 1, 0]]}]",
-     "obstacles[0]: circle: motion: row 1 begins at 1 s; times must rise"),
+     "obstacles[0]: motion: row 1 begins at 1 s; times must rise"),
     ("speed: 5\ngoal: {x: 10, y: 0}\nduration: 1\nobstacles: [{circle: {x: 0, y: 0, radius: 1}, motion: [[2, 0]]}]",
      "obstacles[0]: motion: give rows [time, vx, vy, turned]"),
     ("course: {kind: obstacle_field, speed: 5, length: 1.0e+300}", "length is 1e+300 m"),

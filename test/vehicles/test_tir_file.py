@@ -32,6 +32,11 @@ def test_what_is_written_is_read_back_to_the_bit(tmp_path):
 
 
 def test_another_convention_of_axes_is_refused(tmp_path):
+    (tmp_path / "other.tir").write_text(TIR.replace("PKY1 = -21.92", "PKY1 = -21.92\npky1 = -21.92"))
+    assert -21.92 in read_tir(tmp_path / "other.tir").values()
+    (tmp_path / "other.tir").write_text(TIR.replace("PKY1 = -21.92", "PKY1 = -21.92\nPKY1 = -19"))
+    with pytest.raises(InputError, match=r"line 11: PKY1 is -19, and -21.92 in line 10; leave one of them out"):
+        read_tir(tmp_path / "other.tir")
     (tmp_path / "other.tir").write_text(TIR.replace("PKY1 = -21.92", "PKY1 = 21.92"))
     with pytest.raises(InputError, match=r"line 10: PKY1 = 21.92 is positive"):
         read_tir(tmp_path / "other.tir")
