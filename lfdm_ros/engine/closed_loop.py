@@ -19,14 +19,13 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
-from lfdm_ros.plants.plant import AnySimulator
+from lfdm_ros.plants.plant import CHUNK, AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
 Motion = tuple[float, float, float]
-CHUNK = 0.005  # [s] in which inputs are linear, and between two checks
 HELD = 0.05  # [m/s] a slower vehicle stands
 MIN_WAY = 0.5  # [m] of a path that a vehicle has before it at the start
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
@@ -178,12 +177,12 @@ class _Driven:
         self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         step = self.simulator.dt
-        self._steps = max(1, round(CHUNK / step))
+        try:
+            self._steps = steps_of_chunk(step, period) if plant.plant else max(1, round(CHUNK / step))
+        except InputError as error:
+            raise InputError(f"{plant.plant}: {error}") from None
         self.chunk = self._steps * step
         self._chunks = max(1, round(period / self.chunk))
-        if plant.plant and abs(self._chunks * self.chunk - period) > 1e-9:
-            raise InputError(f"{plant.plant}: the controller's period of {period:g} s is no whole number of chunks of {self.chunk:g} s; "
-                             f"choose a step that divides {CHUNK:g} s, such as 1 ms")
         self._late = round(plant.state_age / self.chunk)
         self.outputs = self.simulator.outputs.copy()
         self._states = [self.outputs]  # one a chunk

@@ -2,6 +2,7 @@
 
 import sys
 from array import array
+from collections import Counter
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -97,7 +98,7 @@ class HilBridge(Component):
         self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
 
     def activate(self) -> None:
-        self._before = (0, 0, 0)
+        self._before = (0, Counter[str](), 0)
         self._reported = False
         self._link_before: tuple[Any, ...] = ()
         self._end.start()
@@ -219,8 +220,8 @@ class HilBridge(Component):
         if (e2e := link.wire.e2e) is not None:
             values |= {"e2e_state": e2e.state, "sender": format_address(e2e.sender), "e2e_initialisations": e2e.initialisations,
                        "command_age_ms": 1e3 * e2e.age, "command_age_ms_max": 1e3 * e2e.max_age}
-        before, self._before = self._before, (timing.misses, sum(link.wire.refused.values()), gate.rejections)
-        missed, refused, rejected = (now - then for now, then in zip(self._before, before))
+        before, self._before = self._before, (timing.misses, Counter(link.wire.refused), gate.rejections)
+        missed, refused, rejected = self._before[0] - before[0], self._before[1] - before[1], self._before[2] - before[2]
         if core.trouble:
             return ERROR, core.trouble, values
         if core.link_state == WAITING:
@@ -231,10 +232,12 @@ class HilBridge(Component):
             return ERROR, f"link {self.value('link')} is silent: the vehicle is to brake", values
         if missed:
             return WARN, f"{missed} deadlines missed in the last second", values
-        if refused:
-            return WARN, f"{refused} messages of the link refused in the last second", values
-        if rejected:
-            return WARN, f"{rejected} commands refused, the last one {gate.last_rejection}", values
+        if refused or rejected:
+            text = f"{rejected} commands refused, the last one {gate.last_rejection}"
+            if refused:
+                text = f"{refused.total()} messages of the link refused in the last second, most as {refused.most_common(1)[0][0]}"
+            self.get_logger().warning(text, throttle_duration_sec=5.0)
+            return WARN, text, values
         return OK, f"link {self.value('link')} is {UP}", values
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.plants.plant import PlantSimulator, WrongStart
+from lfdm_ros.plants.plant import PlantSimulator, WrongStart, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.simulation import SimulationDiverged
 from lfdm_ros.vehicles import Vehicle
 
 _SPEED, _YAW = 10.0, 0.5  # where the drive begins [m/s, rad]; an oblique heading shows axes that are swapped
-_TICK = 0.02  # [s]
+_TICK = 0.02  # [s] the controller's period, if nobody says another
 _FROM_REST = 6.0  # [s] of throttle where the plant begins at rest
 _TOLERANCE = 0.05  # of ratios
 _ANGLE, _DRIFT = math.radians(3.0), 0.03  # [rad, m/s]
@@ -38,6 +38,10 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
         InputError: it cannot begin, or fails on the way.
     """
     found = []
+    try:
+        steps_of_chunk(plant.dt, _TICK)
+    except InputError as error:
+        found.append(Finding(True, f"stepped by {plant.dt:g} s, which lfdm drive does not take as it is: {error}"))
     try:
         plant.reset(x=3.0, y=-2.0, yaw=_YAW, vx=_SPEED)
         seconds = 2.0

@@ -163,8 +163,9 @@ def test_the_check_is_content_at_any_step(tmp_path, step):
     path = write_plant(tmp_path)
     path.write_text(path.read_text().replace("step: 1 ms", f"step: {step}"))
     assert f"step: {step}" in path.read_text()
-    wrong = [finding.text for finding in check_plant(open_plant(str(path), HMMWV)) if not finding.ok]
-    assert not wrong
+    found = check_plant(open_plant(str(path), HMMWV))
+    assert all(finding.ok for finding in found)
+    assert "the controller's period of 0.02 s is no whole number of chunks" in found[0].text
 
 
 def test_an_answer_that_nobody_waited_for_is_not_that_of_the_next_request(tmp_path):
