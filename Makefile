@@ -141,11 +141,13 @@ interpreter:
 	@$(PYTHON) lfdm_ros/environment.py
 
 $(MADE): requirements.txt | interpreter
-	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages; some minutes without a line ..."
+	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages; some minutes, of which unpacking takes the most ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(PYTHON) lfdm_ros/environment.py $(VENV)/bin/python requirements.txt
-	@$(VENV)/bin/python -m pip install -qq --no-compile -r requirements.txt
+	@{ $(VENV)/bin/python -m pip install --no-compile --progress-bar off -r requirements.txt || touch $(VENV)/failed; } | \
+	  awk '/^ *(Downloading|Using cached).* MB/ {print "  " $$(NF-2), $$(NF-1), $$NF} /^Installing/ {print "  Unpacking ..."} {fflush()}'
+	@[ ! -e $(VENV)/failed ]
 	@echo "$(WANTED)" > $@
 
 ifneq ($(strip $(WANTED)),$(strip $(RECORD)))
