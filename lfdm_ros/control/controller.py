@@ -76,7 +76,7 @@ class Controller:
         self._rates = RateLimits.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
-        self._relevant = RelevantObstacles()
+        self._relevant = RelevantObstacles(self.outline.half_width)
         self._task: Assignment | None = None
         self.reset()
 
@@ -141,6 +141,7 @@ class Controller:
         self.planner.set_vehicle(vehicle)
         self._prediction.set_vehicle(vehicle)
         self._vehicle, self.outline = vehicle, vehicle.footprint
+        self._relevant.half_width = self.outline.half_width
         self._hand_on()
 
     def _hand_on(self) -> None:
@@ -308,7 +309,13 @@ class Controller:
         """Returns the reference of the plan now, and how often the route has changed."""
         joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, float(self.planner.trajectory.column("vx")[-1]),
                                        lambda: self._relevant.obstacles.at(now))
-        return joining or task.slowed or task.reference or self._find(task, now, x), task.route_version
+        reference = joining or task.slowed or task.reference or self._find(task, now, x)
+        if joining is None and task.goal is None:
+            front = self.planner.stages.station + self.outline.front
+            following = self._relevant.following_speed(now, front, self.settings.path_braking)
+            if following < reference.highest:
+                reference = dataclasses.replace(reference, highest=following)
+        return reference, task.route_version
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)

@@ -207,15 +207,38 @@ def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     return replace(obstacles, velocities=velocities)
 
 
+# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], and deceleration with which it may stop [m/s^2].
+FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING = 2.0, 0.5, 6.0
+
+
 class RelevantObstacles:
     """The obstacles detected last: `seen`, all of them; `obstacles`, those that count."""
 
-    def __init__(self) -> None:
+    def __init__(self, half_width: float) -> None:
+        """Makes an empty set. half_width: of the vehicle [m]."""
+        self.half_width = half_width
         self.clear()
 
     def clear(self) -> None:
         """Forgets all obstacles."""
         self.obstacles = self.seen = NOTHING
+        self._leaders = np.empty((2, 0))  # rear ends along the path [m], and speeds along it [m/s], of what drives there
+
+    def following_speed(self, time: float, front: float, braking: float) -> float:
+        """Returns the highest speed [m/s] at a time [s] of a vehicle whose front is at `front` [m] along the path, behind what drives there
+        the same way; inf if nothing does.
+
+        From it the vehicle stops by `braking` [m/s^2], after a time gap, behind what brakes harder from now on (Shalev-Shwartz, Shammah &
+        Shashua 2017, "On a formal model of safe and scalable self-driving cars", definition 1).
+        """
+        rear, speed = self._leaders
+        ahead = rear > front  # when they were seen: what has been passed since, or met, is not followed
+        if not ahead.any():
+            return math.inf
+        left = rear[ahead] + (time - self.obstacles.time) * speed[ahead] - front - FOLLOWING_GAP
+        lost = braking * FOLLOWING_TIME
+        way = np.maximum(left + 0.5 * speed[ahead] ** 2 / LEADER_BRAKING, 0.0)
+        return math.sqrt(lost**2 + 2.0 * braking * float(way.min())) - lost
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
         """Takes the obstacles detected now, and a reference. Raises InputError: shapes that do not fit, a number that is not finite, or a
@@ -231,12 +254,18 @@ class RelevantObstacles:
 
     def choose(self, reference: Reference | None) -> None:
         """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others."""
-        seen = self.seen
+        seen, self._leaders = self.seen, np.empty((2, 0))
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return
         seen = along_lane(seen, reference.path)
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
+        in_way = np.flatnonzero(seen.moving & (np.abs(e) - seen.radii < self.half_width))
+        if len(in_way):
+            course = reference.path.at(s[in_way])[2]
+            along = seen.velocities[in_way, 0] * np.cos(course) + seen.velocities[in_way, 1] * np.sin(course)
+            drives = along > DRIVES
+            self._leaders = np.array([s[in_way] - seen.radii[in_way], along])[:, drives]
         left, right = reference.room_at(s)
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
         # Somebody who is new may step in from beside it.

@@ -1,0 +1,74 @@
+"""Following what drives ahead in the lane: the speed from which the vehicle stops behind it, and how steadily it drives there."""
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.cycle import CycleOutcome
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import PlantSettings, drive
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import Scenario
+from lfdm_ros.simulation.world import MotionStep, Polygon, Pose, World
+from lfdm_ros.vehicles import load_vehicle
+
+PATH = Path(np.array([[0.0, 0.0], [200.0, 0.0]]))
+LANE = Reference(PATH, np.full(len(PATH.s), 15.0), 15.0, np.array([[0.0, 1.75, 1.75], [200.0, 1.75, 1.75]]))
+BRAKING = 3.5
+
+
+def speed_behind(*rows: tuple[float, ...], front: float = 20.0, time: float = 1.0, lane: Reference = LANE) -> float:
+    """Speed behind circles of rows x, y, radius, vx, vy that were seen at 1 s."""
+    table = np.array(rows, float)
+    relevant = RelevantObstacles(half_width=1.1)
+    relevant.update_obstacles(Obstacles(table[:, :2], table[:, 2], table[:, 3:], 1.0), lane)
+    return relevant.following_speed(time, front, BRAKING)
+
+
+def gap_at_rest(gap: float, speed: float, leader: float) -> float:
+    """Gap [m] that is left once both stand, in steps of 1 ms: the leader brakes now, the vehicle after the time gap."""
+    step, time = 1e-3, 0.0
+    while speed > 0.0 or leader > 0.0:
+        gap += step * (leader - speed)
+        leader = max(leader - LEADER_BRAKING * step, 0.0)
+        speed = max(speed - BRAKING * step, 0.0) if time >= FOLLOWING_TIME else speed
+        time += step
+    return gap
+
+
+@pytest.mark.parametrize(("gap", "leader"), [(5.0, 4.0), (9.0, 5.0), (20.0, 8.0), (40.0, 14.0)])
+def test_the_vehicle_stops_behind_a_leader_that_brakes_harder(gap: float, leader: float) -> None:
+    speed = speed_behind((21.0 + gap, 0.5, 1.0, leader, 0.0))
+    assert gap_at_rest(gap, speed, leader) == pytest.approx(FOLLOWING_GAP, abs=0.05)
+
+
+def test_only_what_drives_ahead_in_the_lane_the_same_way_counts() -> None:
+    assert speed_behind((40.0, 0.0, 1.0, -8.0, 0.0)) == np.inf  # comes
+    assert speed_behind((40.0, 0.0, 1.0, 1.0, 6.0)) == np.inf  # crosses
+    assert speed_behind((40.0, 0.0, 1.0, 2.0, 0.0)) == np.inf  # so slow that it may be passed
+    assert speed_behind((40.0, 3.5, 1.0, 8.0, 0.0)) == np.inf  # in the lane beside it
+    assert speed_behind((15.0, 0.0, 1.0, 8.0, 0.0)) == np.inf  # behind
+    assert speed_behind((40.0, 0.0, 1.0, 8.0, 0.0), lane=Reference(PATH, LANE.speeds, 15.0)) == np.inf  # no lane is known
+    near, far = speed_behind((30.0, 0.0, 1.0, 8.0, 0.0)), speed_behind((60.0, 0.0, 1.0, 8.0, 0.0))
+    assert near < 8.0 < far and speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), (60.0, 0.0, 1.0, 8.0, 0.0)) == near
+    assert speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), time=1.5) > near  # it has gone on meanwhile
+    assert speed_behind((21.5, 0.0, 1.0, 3.5, 0.0)) == 0.0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_slow_car_is_followed_steadily(seed: int) -> None:
+    """It is met at twice its speed, slows down, and drives on; nothing brakes in earnest once it is followed."""
+    vehicle = load_vehicle("hmmwv")
+    car = Polygon(np.array([[-2.2, -0.9], [2.2, -0.9], [2.2, 0.9], [-2.2, 0.9]]) + [45.0, 0.1], vx=6.0, name="car",
+                  steps=(MotionStep(9.0, 5.0, 0.0), MotionStep(15.0, 6.0, 0.0)))
+    path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
+    corridor = np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]])
+    scenario = Scenario("follow", Pose(speed=11.0), None, 22.0, World((car,)), None, path, 11.0, corridor)
+    run = drive(vehicle, scenario, Controller(vehicle, Settings(time_budget=0.0)), PlantSettings("eighteen_dof", seed=seed))
+    assert not run.collisions and run.outside == 0.0 and CycleOutcome.BRAKING.name not in run.outcomes
+    steady = (run.times > 12.5) & (run.times < 15.0) | (run.times > 18.0)
+    speed, pedal = run.column("vx")[steady], run.commands[steady, 1] - run.commands[steady, 2]
+    assert np.abs(speed - np.where(run.times[steady] < 15.0, 5.0, 6.0)).max() < 0.5
+    assert np.abs(np.diff(pedal)).max() < 0.1 and np.ptp(pedal) < 0.25
