@@ -6,7 +6,7 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.control.routing.routes import FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
+from lfdm_ros.control.routing.routes import FALLING_BACK, FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import Obstacles
@@ -54,7 +54,7 @@ def test_only_what_drives_ahead_in_the_lane_the_same_way_counts() -> None:
     near, far = speed_behind((30.0, 0.0, 1.0, 8.0, 0.0)), speed_behind((60.0, 0.0, 1.0, 8.0, 0.0))
     assert near < 8.0 < far and speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), (60.0, 0.0, 1.0, 8.0, 0.0)) == near
     assert speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), time=1.5) > near  # it has gone on meanwhile
-    assert speed_behind((21.5, 0.0, 1.0, 3.5, 0.0)) == 0.0
+    assert speed_behind((21.5, 0.0, 1.0, 8.0, 0.0)) == 8.0 - FALLING_BACK  # nearer than it may be
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -207,8 +207,9 @@ def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     return replace(obstacles, velocities=velocities)
 
 
-# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], and deceleration with which it may stop [m/s^2].
-FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING = 2.0, 0.5, 6.0
+# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by how
+# much slower the vehicle falls back at most where it is too near [m/s]: the brake in the lane is for what needs more.
+FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
 
 
 class RelevantObstacles:
@@ -235,10 +236,10 @@ class RelevantObstacles:
         ahead = rear > front  # when they were seen: what has been passed since, or met, is not followed
         if not ahead.any():
             return math.inf
-        left = rear[ahead] + (time - self.obstacles.time) * speed[ahead] - front - FOLLOWING_GAP
+        rear, speed = rear[ahead] + (time - self.obstacles.time) * speed[ahead], speed[ahead]
         lost = braking * FOLLOWING_TIME
-        way = np.maximum(left + 0.5 * speed[ahead] ** 2 / LEADER_BRAKING, 0.0)
-        return math.sqrt(lost**2 + 2.0 * braking * float(way.min())) - lost
+        way = np.maximum(rear - front - FOLLOWING_GAP + 0.5 * speed**2 / LEADER_BRAKING, 0.0)
+        return float(np.maximum(np.sqrt(lost**2 + 2.0 * braking * way) - lost, speed - FALLING_BACK).min())
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
         """Takes the obstacles detected now, and a reference. Raises InputError: shapes that do not fit, a number that is not finite, or a

@@ -192,18 +192,19 @@ class LaneBrake:
         if not stop.free or not len(fast.radii):
             return stop
         times, poses, _ = self._stops.driven(curve, x, in_force, first, max_braking, NOMINAL)
-        ends = [poses[-1]]
-        if reach > 0.0:
-            further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
-            ends.append(curve.places[min(further, len(curve.places) - 1), :3])
         later = np.arange(times[-1], max(times[-1], ONCOMING_TIME) + STANDING_STEP, STANDING_STEP)
         towards = fast.velocities[:, 0] * math.cos(poses[-1, 2]) + fast.velocities[:, 1] * math.sin(poses[-1, 2])
         until = np.where(towards < ONCOMING_SHARE * speed[quick], ONCOMING_TIME, STANDING_TIME)
+        ends = [(poses[-1], np.ones(len(until), bool))]
+        if reach > 0.0:
+            further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
+            # What drives ahead the same way has left that place when the vehicle is there.
+            ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
         # Over so long a time the margin does not grow.
         grown = self._settings.obstacle_growth * later[:, None]
-        for end in ends:
+        for end, meets in ends:
             distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown
-            if (distance[later[:, None] <= until] <= margin).any():
+            if ((distance <= margin) & (later[:, None] <= until) & meets).any():
                 return replace(stop, free=False)
         return stop
 
