@@ -11,7 +11,7 @@ from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, along_lane
-from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LaneBrake
+from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LEAVING_LANE, LaneBrake
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
@@ -81,6 +81,16 @@ def test_it_brakes_in_the_lane_before_leaving_it():
     kept = decide(slower, aside=-1.5)
     assert kept.reason == IN_LANE and -SETTINGS.stop_brake < kept.command[1] < 0.0
     assert decide(slower, aside=-1.5, road=lane(1.75, 4.0)) is None
+
+
+def test_it_brakes_in_the_lane_before_leaving_it_round_what_stands_there():
+    brake, x = LaneBrake(SETTINGS, STOPS, PLACE), moving(10.0)
+    stands, beside = seen((25.0, 0.8, 0.9, 0.0, 0.0)), seen((25.0, 3.0, 0.9, 0.0, 0.0))
+    assert brake.leaves(plan(10.0, -1.5), 0.0, x, stands, lane()) and decide(stands, aside=-1.5).reason == LEAVING_LANE
+    for obstacles, aside, road in ((beside, -1.5, lane()), (stands, -0.5, lane()), (stands, -1.5, lane(1.75, 4.0))):
+        assert not brake.leaves(plan(10.0, aside), 0.0, x, obstacles, road)
+    assert decide(stands, aside=-1.5, road=lane(1.75, 4.0)) is None
+    assert decide(seen((7.0, 0.8, 0.9, 0.0, 0.0)), aside=-1.5) is None  # too near to stop before it
 
 
 def test_it_stops_beside_the_way_of_what_comes_where_there_is_room():

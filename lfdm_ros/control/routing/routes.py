@@ -207,8 +207,8 @@ def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
     return replace(obstacles, velocities=velocities)
 
 
-# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by how
-# much slower the vehicle falls back at most where it is too near [m/s]: the brake in the lane is for what needs more.
+# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by
+# how much slower the vehicle falls back at most where it is too near [m/s]: the brake in the lane is for what needs more.
 FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
 
 

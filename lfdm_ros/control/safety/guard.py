@@ -63,7 +63,8 @@ class Guard:
         least = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
         margin = least + MARGIN_PER_SPEED * max(vx, 0.0) if walls is None else least
         eased = command[0], min(command[1], 0.0)
-        if lane is not None and walls is not None and self._lane_brake.concerns(obstacles, x):
+        if lane is not None and walls is not None and (
+                self._lane_brake.concerns(obstacles, x) or self._lane_brake.leaves(plan, ahead, x, obstacles, lane)):
             braked = self._lane_brake.decide(plan, command, in_force, ahead, x, obstacles, lane, least)
             if braked is not None:
                 self._curve = braked.curve

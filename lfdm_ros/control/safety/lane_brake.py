@@ -22,6 +22,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 
 IN_LANE = "braking in the lane before something that moves"
+LEAVING_LANE = "braking in the lane: the plan leaves it before something that stands there"
 BESIDE = "no stop in the lane: stopping beside the way of something that moves"
 # What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
 # towards it, with so large a share of its speed, for longer [s]. While there is time, slow things down to the second speed must not meet it
@@ -106,6 +107,14 @@ class LaneBrake:
             self.forget()
         return concerns
 
+    def leaves(self, plan: Plan, ahead: float, x: np.ndarray, obstacles: Obstacles, lane: DrivenLane) -> bool:
+        """Checks that a plan leaves the lane, and that something is in the lane within the way to stop."""
+        if not len(obstacles.radii) or self._excursion(lane, plan, ahead) <= LEAVING:
+            return False
+        curve, outline = self._in_lane(lane, x)[0], self._stops.outline
+        away = np.hypot(curve.x[:, None] - obstacles.centres[:, 0], curve.y[:, None] - obstacles.centres[:, 1]) - obstacles.radii
+        return bool((away < outline.half_width).any())
+
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, lane: DrivenLane, margin: float) -> LaneStop | None:
         """Returns the braking that is due, or None.
@@ -148,6 +157,9 @@ class LaneBrake:
                 return beside(self._place.way)
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
+        if place is None and not (obstacles.may_move | obstacles.hardly_seen).any():
+            stands = leaves and self._stop(now, curve).free
+            return self._along(LEAVING_LANE, curve, x, gently if after.free else math.inf) if stands else None
         if not leaves and ((after.free and place is None) or self._passes(plan, ahead, moving)):
             return None
         at_once = self._stop(now, curve)
@@ -248,6 +260,8 @@ class LaneBrake:
     def _outside(self, lane: DrivenLane, poses: np.ndarray) -> np.ndarray:
         """Returns how far the vehicle's front is out of the lane at poses (n, 3): (n,) [m]."""
         (px, py, yaw), front = poses.T, self._stops.outline.front
-        s, aside = lane.path.project(px + front * np.cos(yaw), py + front * np.sin(yaw))
+        x, y = px + front * np.cos(yaw), py + front * np.sin(yaw)
+        along = np.concatenate([lane.path.project(x[:1], y[:1])[0], np.hypot(np.diff(x), np.diff(y))]).cumsum()
+        s, aside = lane.path.project(x, y, along)
         left, right = lane.room_at(s)
         return np.maximum(np.maximum(aside - left, -aside - right) + self._stops.outline.half_width, 0.0)
