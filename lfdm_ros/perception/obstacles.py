@@ -25,7 +25,7 @@ class Obstacles:
 
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
-    [m/s] at which small things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
+    [m/s] at which things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
     were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad], None: all round;
     halts: when each brakes, inf for never, and how long until it stands (n, 2) [s], None: none does; None of the others: not known.
     """
@@ -186,8 +186,8 @@ _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their b
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
-# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m]; before long
-# it counts as moving, or it stands.
+# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, it has gone so far [m], is not larger [m]
+# and was seen so often; before long it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
 _SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
 _COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
@@ -585,7 +585,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     moving = t[_T.MOVING] > 0.0
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
-    starts = (~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY))
+    starts = ~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY)
     # A part whose end is hidden or lost may slide along the thing.
     slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
     starts[slow[partly[slow]]] &= came[slow[partly[slow]]]
@@ -636,8 +636,7 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         return came, partly
     which = np.flatnonzero(np.isfinite(now.low[found, 0]))
     low, high, then_low, then_high = now.low[found[which]], now.high[found[which]], before.low[old], before.high[old]
-    way = elapsed * t[_T.VX:_T.VY + 1, which].T
-    apart = (0.5 * (low + high) - way)[:, None] - 0.5 * (then_low + then_high)
+    apart = (0.5 * (low + high) - elapsed * t[_T.VX:_T.VY + 1, which].T)[:, None] - 0.5 * (then_low + then_high)
     distance = np.hypot(apart[..., 0], apart[..., 1])
     # A part of what was seen as one with others then, or more of it.
     overlaps = ((low[:, None] < then_high) & (high[:, None] > then_low)).all(axis=2) & (t[_T.MOVING, which] == 0.0)[:, None]
