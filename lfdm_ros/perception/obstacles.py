@@ -186,8 +186,8 @@ _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their b
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
-# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, it has gone so far [m], is not larger [m]
-# and was seen so often; before long it counts as moving, or it stands.
+# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m], is not
+# larger [m] and was seen so often; before long it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
 _SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
 _COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
