@@ -145,9 +145,9 @@ $(MADE): requirements.txt | interpreter
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(PYTHON) lfdm_ros/environment.py $(VENV)/bin/python requirements.txt
-	@{ $(VENV)/bin/python -m pip install --no-compile --progress-bar off -r requirements.txt || touch $(VENV)/failed; } | \
-	  awk '/^ *(Downloading|Using cached).* MB/ {print "  " $$(NF-2), $$(NF-1), $$NF} /^Installing/ {print "  Unpacking ..."} {fflush()}'
-	@[ ! -e $(VENV)/failed ]
+	@{ $(VENV)/bin/python -m pip install --no-compile --progress-bar off -r requirements.txt 2>&1 || touch $(VENV)/failed; } | \
+	  tee $(VENV)/pip.log | awk '/^ *(Downloading|Using cached).* MB/ {split($$(NF-2), n, "-"); print "  " n[1], n[2], $$(NF-1), $$NF} /^Installing/ {print "  Unpacking ..."} {fflush()}'
+	@[ ! -e $(VENV)/failed ] || { tail -20 $(VENV)/pip.log >&2; exit 1; }
 	@echo "$(WANTED)" > $@
 
 ifneq ($(strip $(WANTED)),$(strip $(RECORD)))
