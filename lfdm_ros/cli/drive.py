@@ -31,8 +31,8 @@ EPILOG = """example:
   lfdm drive slalom --model eighteen_dof --set model=eight_dof --json
   lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
-Exit status 1: the vehicle hit something, lifted a wheel, left its corridor by more than 5 cm, or did not arrive (nor stop before an obstacle
-that blocks its way)."""
+Exit status 1: the vehicle hit something, lifted a wheel, left its corridor by more than 5 cm, or did not arrive (nor stop before an
+obstacle that blocks its way)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
