@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
 from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
+from lfdm_ros.perception.pose_jumps import find_jump
 from lfdm_ros.sensors.radar import RadarScan, sensor_motion
 from lfdm_ros.sensors.scan import Scan, check_scan, within
 from lfdm_ros.vehicles import Mount
@@ -190,6 +191,7 @@ _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it th
 # larger [m] and was seen so often; before long it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
 _SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
+_JUMPS_APART = 1.0  # [s]
 _COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
 _GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
 _NEW_SIGHTINGS = 4.0
@@ -272,6 +274,7 @@ class ObstacleTracker:
         self._sector: tuple[float, float] | None = None
         self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
         self._looks: deque[_Look] = deque()  # as far back as looks are compared
+        self._jumped = -math.inf  # stamp of the pose's last jump [s]
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
@@ -297,6 +300,7 @@ class ObstacleTracker:
         if scan.stamp == self._obstacles.time:
             return
         back = scan.stamp < self._obstacles.time
+        self._jumped = -math.inf if back else self._jumped
         old = self._tracks[:, :0] if back else self._tracks
         elapsed = scan.stamp - self._obstacles.time if old.shape[1] else 0.0
         st, mount = self.settings, self.mount
@@ -306,6 +310,15 @@ class ObstacleTracker:
         scan = within(scan, st.horizon)
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
+        # What goes on from scan to scan is no jump: all that is in view may drive the same way.
+        jump = find_jump(*_standing(tracks, seen)) if scan.stamp - self._jumped > _JUMPS_APART else None
+        if jump is not None:
+            self._jumped = scan.stamp
+            for x_row in (_T.X, _T.CX, _T.ANCHOR_X):
+                tracks[x_row:x_row + 2] = jump.moved(tracks[x_row:x_row + 2])
+            for x_row in (_T.VX, _T.LAST_VX):
+                tracks[x_row:x_row + 2] = jump.turned(tracks[x_row:x_row + 2])
+            self._looks.clear()
         track, found = _associate(tracks, seen, st)
         bearing = np.arctan2(seen.y - sensor[1], seen.x - sensor[0]) - sensor[2]
         while self._looks and (back or scan.stamp - self._looks[0].scan.stamp > _COMPARED + 1e-6):
@@ -468,6 +481,13 @@ def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.
     gain = ph / ((h * ph).sum(axis=0) + variance)
     t[:4] += gain * innovation
     p -= gain[:, None] * ph
+
+
+def _standing(tracks: np.ndarray, seen: Circles) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the places (2, n), (2, m) [m] of the things that stand, and of those that are seen whole now."""
+    still = (tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0)
+    whole = (seen.body == np.arange(len(seen.x))) & ~seen.partial
+    return tracks[_T.CX:_T.CY + 1, still], np.array([seen.x[whole], seen.y[whole]])
 
 
 def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:

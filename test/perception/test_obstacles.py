@@ -657,3 +657,30 @@ def test_a_new_part_of_a_moving_car_moves_with_it():
     parts = [(seen.velocities[:, 0] > 5.0).sum() for seen in history], [len(seen.radii) for seen in history]
     moves, given = (np.array(part[15:]) for part in parts)
     assert (moves > 0).all() and moves.sum() > 0.9 * given.sum(), (moves, given)
+
+
+def drive_with_jump(obstacles, path, scans, jump, at, seed):
+    """As `drive`; the pose that comes with the scans is off by `jump` from scan `at` on."""
+    sensor, tracker, result = Lidar(World(tuple(obstacles)), LidarSettings(), seed, MOUNT), ObstacleTracker(None, MOUNT), []
+    for k in range(scans):
+        pose = path(k * PERIOD)
+        tracker.update(sensor.scan(k * PERIOD, *pose), *np.add(pose, jump if k >= at else 0.0))
+        result.append(tracker.obstacles())
+    return result
+
+
+@pytest.mark.parametrize("jump", [(0.8, 0.4, 0.0), (0.0, 1.5, 0.0), (0.0, 0.0, 0.04)])
+def test_a_pose_that_jumps_sets_nothing_in_motion(jump):
+    """As where a receiver of GNSS finds its corrections again."""
+    for seed in (1, 2, 5):
+        history = drive_with_jump(mixed_field(seed), forward(6.0), 40, jump, 20, seed)
+        assert moving(history) == 0
+        away = np.hypot(*np.subtract(history[20].centres[:6, None], history[19].centres[None]).transpose(2, 0, 1)).min(axis=1)
+        assert np.median(away) > 0.3  # they are where they are seen
+
+
+def test_three_cars_that_drive_the_same_way_are_no_jump_of_the_pose():
+    cars = [box(40.0 + 9.0 * k, 6.0 - 4.0 * k, 4.4, 1.8, vx=-8.0) for k in range(3)]
+    history = drive(cars, lambda time: (0.0, 0.0, 0.0), 20)
+    assert next(k for k, seen in enumerate(history) if seen.moving.sum() >= 3) <= 9
+    assert np.median(history[-1].velocities[history[-1].moving, 0]) == pytest.approx(-8.0, abs=0.8)
