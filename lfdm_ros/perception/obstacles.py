@@ -191,7 +191,7 @@ _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it th
 # larger [m] and was seen so often; before long it counts as moving, or it stands.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
 _SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
-_JUMPS_APART = 1.0  # [s]
+_JUMPS_APART, _STANDING = 1.0, 64  # [s] between two jumps of the pose, and number of the nearest things that tell one
 _COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
 _GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
 _NEW_SIGHTINGS = 4.0
@@ -311,7 +311,7 @@ class ObstacleTracker:
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
         # What goes on from scan to scan is no jump: all that is in view may drive the same way.
-        jump = find_jump(*_standing(tracks, seen)) if scan.stamp - self._jumped > _JUMPS_APART else None
+        jump = find_jump(*_standing(tracks, seen, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
         if jump is not None:
             self._jumped = scan.stamp
             for x_row in (_T.X, _T.CX, _T.ANCHOR_X):
@@ -483,11 +483,13 @@ def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.
     p -= gain[:, None] * ph
 
 
-def _standing(tracks: np.ndarray, seen: Circles) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places (2, n), (2, m) [m] of the things that stand, and of those that are seen whole now."""
-    still = (tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0)
-    whole = (seen.body == np.arange(len(seen.x))) & ~seen.partial
-    return tracks[_T.CX:_T.CY + 1, still], np.array([seen.x[whole], seen.y[whole]])
+def _standing(tracks: np.ndarray, seen: Circles, sensor: _Sensor) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the places (2, n), (2, m) [m] of the nearest things that stand, and of those that are seen whole now."""
+    still = np.flatnonzero((tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0))
+    whole = np.flatnonzero((seen.body == np.arange(len(seen.x))) & ~seen.partial)
+    before, now = (places[:, np.argsort(np.hypot(places[0] - sensor[0], places[1] - sensor[1]))[:_STANDING]]
+                   for places in (tracks[_T.CX:_T.CY + 1, still], np.array([seen.x[whole], seen.y[whole]])))
+    return before, now
 
 
 def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
