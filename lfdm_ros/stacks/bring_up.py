@@ -4,6 +4,7 @@ All are configured, then all activated, each time in the order of the list; so a
 nothing moves before its driver is there.
 """
 
+import math
 import os
 import signal
 import time
@@ -69,10 +70,13 @@ class Manager:
         self._remotes = [RemoteNode(entry, node, dead, self._errors) for entry in stack.nodes if entry.autostart]
         self._rising: dict[str, Generator[None, None, None]] = {}
         self._silent: dict[str, float] = {}  # start of the silence [s] of reported nodes
+        self._logged: dict[str, float] = {}  # when nodes last wrote a line [s]
 
     def _on_log(self, line: Log) -> None:
+        name = "/" + line.name.replace(".", "/")
+        self._logged[name] = time.monotonic()
         if line.level >= Log.ERROR:
-            self._errors["/" + line.name.replace(".", "/")] = line.msg
+            self._errors[name] = line.msg
 
     def bring_up(self) -> Generator[None, None, None]:
         """Configures all, then activates all. Raises InputError: a node has ended, has not started, has refused, or finds its place
@@ -117,7 +121,8 @@ class Manager:
             self._node.get_logger().error(f"node {name} does not answer")
         elif silence < SILENT_AFTER and name in self._silent:
             self._node.get_logger().info(f"node {name} answers again, after {time.monotonic() - self._silent.pop(name):.1f} s")
-        elif silence > FROZEN_AFTER:
+        # On a busy machine answers may be lost for long, of a node that goes on and says so.
+        elif silence > FROZEN_AFTER and time.monotonic() - self._logged.get(name, -math.inf) > FROZEN_AFTER:
             self._node.get_logger().error(f"node {name} has not answered for {FROZEN_AFTER:g} s and is ended")
             self._silent.pop(name)
             remote.reset_heartbeat()

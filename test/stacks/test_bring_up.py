@@ -128,8 +128,8 @@ class Managing(World):
 
     get_subscriber_names_and_types_by_node = get_publisher_names_and_types_by_node
 
-    def create_subscription(self, *arguments: Any) -> None:
-        pass
+    def create_subscription(self, kind: Any, topic: str, callback: Any, profile: Any) -> None:
+        self.log = callback
 
     def get_logger(self) -> Any:
         return SimpleNamespace(error=self.lines.append, info=self.lines.append)
@@ -173,6 +173,20 @@ def test_who_is_silent_is_named_within_a_second_and_ended_after_thirty(monkeypat
     assert not ended
     graph.serve(watch, 2.0)
     assert ended == ["/car/recorder"] and "node /car/recorder has not answered for 30 s and is ended" in graph.lines
+
+
+def test_who_does_not_answer_but_writes_lines_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine, where answers of a service are lost for long."""
+    graph, ended = Managing(monkeypatch), list[str]()
+    watch = Manager(ONE, graph, lambda: "", lambda entry: ended.append(entry.full_name)).watch()  # type: ignore[arg-type]
+    graph.serve(watch, 1.0)
+    graph.answers = False
+    for _ in range(6):
+        graph.serve(watch, 10.0)
+        graph.log(SimpleNamespace(name="car.recorder", level=20, msg="still here"))
+    assert not ended and graph.lines == ["node /car/recorder does not answer"]
+    graph.serve(watch, 31.0)
+    assert ended == ["/car/recorder"]
 
 
 def test_who_was_held_up_itself_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,11 @@ class Cockpit:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
-        self.until(lambda: self.states and "http" in self.log.read_text())
+        try:
+            self.until(lambda: self.states and "http" in self.log.read_text())
+        except BaseException:
+            self.release()
+            raise
         found = re.search(r"http://\S+", self.log.read_text())
         assert found is not None
         self.url = found[0]
@@ -84,6 +88,15 @@ class Cockpit:
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(PATIENCE) == status, self.log.read_text()[-2000:]
 
+    def release(self) -> None:
+        """Ends what still runs; a thread that is left would keep the process of the tests from ending."""
+        try:
+            if self.process.poll() is None:
+                self.close()
+        finally:
+            self._ended.set()
+            self._thread.join()
+
 
 @pytest.fixture(scope="module")
 def cockpit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cockpit]:
@@ -91,8 +104,7 @@ def cockpit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cockpit]:
     cockpit = Cockpit(tmp_path_factory.mktemp("cockpit"), "teleop", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
                       "input_timeout=1.0")
     yield cockpit
-    if cockpit.process.poll() is None:
-        cockpit.close()
+    cockpit.release()
 
 
 @pytest.fixture(scope="module")

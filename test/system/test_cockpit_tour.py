@@ -27,8 +27,7 @@ def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
     cockpit = Cockpit(tmp_path, "--hidden", str(SEED), "--set", "picture_timeout=10.0", "--set", "input_timeout=1.0", "--set",
                       "priority=normal")  # a busy machine leaves nothing to the lowest
     yield cockpit
-    if cockpit.process.poll() is None:
-        cockpit.close()
+    cockpit.release()
 
 
 def screenshot(page: Page, suffix: str) -> Any:
