@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -100,8 +101,8 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
     comment: list[str] = []  # the last one before the first row
     try:
         with path.open(encoding=source.encoding, newline="") as file:
-            kept = ("\n" if any(first <= number <= last for first, last in source.skip_lines) else line
-                    for number, line in enumerate(file, 1))
+            kept = file if not source.skip_lines else (
+                "\n" if any(first <= number <= last for first, last in source.skip_lines) else line for number, line in enumerate(file, 1))
             if source.delimiter == "whitespace":
                 records = ((number, line.split()) for number, line in enumerate(kept, 1))
             else:
@@ -181,6 +182,9 @@ def _values(cells: Sequence[str], name: str, source: MappedSource, where: str, l
     if not declared:
         return np.full(len(cells), math.nan)
     dated, gaps = any(column.dated for column in declared), all(column.allow_nan for column in declared)
+    if not dated and source.decimal == ".":  # most files, whose cells are many
+        with suppress(ValueError):
+            return np.array(list(map(float, cells)))
     values = [math.nan if gaps and not cell.strip() else _number(cell, source, dated) for cell in cells]
     if None not in values:
         return np.array(values)

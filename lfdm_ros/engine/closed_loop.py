@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
-from lfdm_ros.plants.plant import CHUNK, AnySimulator, steps_of_chunk
+from lfdm_ros.plants.plant import AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
@@ -178,7 +178,7 @@ class _Driven:
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         step = self.simulator.dt
         try:
-            self._steps = steps_of_chunk(step, period) if plant.plant else max(1, round(CHUNK / step))
+            self._steps = steps_of_chunk(step, period if plant.plant else None)
         except InputError as error:
             raise InputError(f"{plant.plant}: {error}") from None
         self.chunk = self._steps * step

@@ -310,7 +310,7 @@ class ObstacleTracker:
         scan = within(scan, st.horizon)
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
-        # What goes on from scan to scan is no jump: all that is in view may drive the same way.
+        # A motion that goes on from scan to scan is no jump: all that is in view may drive the same way.
         jump = find_jump(*_standing(tracks, seen, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
         if jump is not None:
             self._jumped = scan.stamp
@@ -685,7 +685,7 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         used = (alike | down | up) & ~(down & up)
         # Something that comes along the other axis hardly goes along this one, as long as no end says so.
         aside = ~used & comes[1 - axis].any(axis=0)
-        # What its filter made of views of other parts, before anything of it had come, says nothing.
+        # A velocity that comes of views of other parts, before anything of it had come, says nothing.
         p = _covariance(taken)
         anew = aside & (taken[_T.MOVING] == 0.0)
         taken[_T.VX + axis, anew] = 0.0

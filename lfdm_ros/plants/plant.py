@@ -26,11 +26,11 @@ _UNITS = {field.name: field.unit for field in OUTPUTS}
 _AT_REST = {"gear": 0.0, "lifted_wheels": 0.0}  # where a plant does not say; all others are NaN
 
 
-def steps_of_chunk(dt: float, period: float) -> int:
-    """Returns the number of steps `dt` [s] of a plant in a chunk of a drive. Raises InputError: a period [s] of the controller is no whole
-    number of chunks."""
+def steps_of_chunk(dt: float, period: float | None) -> int:
+    """Returns the number of steps `dt` [s] of a plant in a chunk of a drive. Raises InputError: a period [s] of the controller, if it
+    counts, is no whole number of chunks."""
     steps = max(1, round(CHUNK / dt))
-    if abs(round(period / (steps * dt)) * steps * dt - period) > 1e-9:
+    if period is not None and abs(round(period / (steps * dt)) * steps * dt - period) > 1e-9:
         raise InputError(f"the controller's period of {period:g} s is no whole number of chunks of {steps * dt:g} s; choose a step that "
                          f"divides {CHUNK:g} s, such as 1 ms")
     return steps

@@ -210,7 +210,7 @@ class LaneBrake:
         ends = [(poses[-1], np.ones(len(until), bool))]
         if reach > 0.0:
             further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
-            # What drives ahead the same way has left that place when the vehicle is there.
+            # Things that drive ahead the same way have left that place when the vehicle is there.
             ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
         # Over so long a time the margin does not grow.
         grown = self._settings.obstacle_growth * later[:, None]
