@@ -1,4 +1,4 @@
-"""Reading of hand-written files, YAML and JSON: every failure is an InputError that names file and key.
+"""Reading of documents, YAML, JSON and XML: every failure is an InputError that names file and key.
 
 A document has at most MAX_LENGTH characters, also with its aliases written out, MAX_DEPTH levels of nesting, and no integer beyond
 1e308, so that its readers may walk over it, convert it and quote it without care. Dates are texts, and tags other than those of YAML's core
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import yaml
 
@@ -24,6 +26,7 @@ from lfdm_ros.units import to_si
 
 MAX_LENGTH = 1_000_000
 MAX_DEPTH = 50
+MAX_LEVELS = 100  # of elements of XML within elements
 MAX_GENERATED_LENGTH = 100_000_000  # bytes of a file written by a program
 _MAX_INTEGER_LENGTH = 400  # characters, in any base
 
@@ -177,6 +180,39 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no JSON object")
     return content
+
+
+class _Refused(Exception):
+    """Raised within a handler of expat."""
+
+
+def parse_xml(data: bytes, where: str) -> Element:
+    """Parses XML without a document type, so that no entity is ever declared; tags are local names. Raises InputError: it is none, or has
+    more than MAX_LEVELS levels; `where` leads the message."""
+    builder, parser, level = TreeBuilder(), expat.ParserCreate(namespace_separator=" "), 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal level
+        level += 1
+        if level > MAX_LEVELS:
+            raise _Refused(f"more than {MAX_LEVELS} levels")
+        builder.start(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
+
+    def end(tag: str) -> None:
+        nonlocal level
+        level -= 1
+        builder.end(tag.rpartition(" ")[2])
+
+    def refuse(*_: Any) -> None:
+        raise _Refused("a document type, which may declare entities; leave it out")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
+    parser.CharacterDataHandler = builder.data
+    try:
+        parser.Parse(data, True)
+        return builder.close()
+    except (expat.ExpatError, _Refused, ValueError, LookupError) as error:
+        raise InputError(f"{where}: not readable XML: {quote(str(error))[1:-1]}") from None
 
 
 def _integer(digits: str) -> int:

@@ -36,7 +36,8 @@ obstacle that blocks its way)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, or a YAML file")
+    parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, a YAML file, "
+                        "or an XML file of CommonRoad")
     parser.add_argument("--seed", type=int, metavar="S", help="of the scenario's course and the LIDAR's noise (default: the scenario's, 1)")
     parser.add_argument("--driver", choices=("controller", "operator"), default="controller", help="driver (default %(default)s)")
     parser.add_argument("--driver-seed", type=int, metavar="S", help="of the operator and its link: another person (default: --seed, or 1)")

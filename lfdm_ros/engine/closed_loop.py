@@ -22,7 +22,7 @@ from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.plants.plant import AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
-from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
+from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator, World
 from lfdm_ros.vehicles import Vehicle
 
 Motion = tuple[float, float, float]
@@ -114,19 +114,32 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     """
     plant = plant or PlantSettings()
     period = controller.settings.period
-    driven = _Driven(vehicle, scenario, plant, period)
-    sensor = None if plant.lidar is None or not scenario.world.obstacles else _ScanFeed(scenario, plant, plant.lidar, vehicle, period)
+    first = round(scenario.under_way / period)
+    origin, world = first * period, scenario.world.delayed(first * period)  # the clock runs before the vehicle starts
+    driven = _Driven(vehicle, scenario, plant, period, first)
+    sensor = None if plant.lidar is None or not world.obstacles else _ScanFeed(world, plant, plant.lidar, vehicle, period)
     path = give_task(controller, scenario)
-    monitor = RunMonitor(scenario.world, vehicle.footprint, driven.index, path, scenario.corridor)
-    observer = _Observer(monitor, scenario, driven, period)
+    monitor = RunMonitor(world, vehicle.footprint, driven.index, path, scenario.corridor)
+    observer = _Observer(monitor, world, driven, period)
+    if sensor is not None and first:
+        vx, _ = driven.speeds()
+        for k in range(first):
+            x, y, yaw = driven.outputs[driven.place].tolist()
+            back = (k - first) * period * vx
+            sensor.scan(k, k * period, np.array([x + back * math.cos(yaw), y + back * math.sin(yaw), yaw]), driven.outputs[driven.velocity])
+        controller.update_obstacles(sensor.tracker.obstacles())
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
     reached, diverged, why, blocked, cold = math.nan, False, "", 0, 0
-    for k in range(max(1, round(scenario.duration / period))):
+    for k in range(first, first + max(1, round(scenario.duration / period))):
         now = k * period
         rows.append(driven.outputs)
         if observer.check_cycle(now) or observer.standing > patience:
             break
         monitor.check_path(driven.outputs)
+        if math.isnan(reached) and scenario.arrived(now - origin, driven.outputs[driven.place], driven.speeds()[0]):
+            reached = now - origin
+            if end_when_reached:
+                break
         seen = None
         if sensor is not None:
             before = sensor.tracker.obstacles()
@@ -135,14 +148,14 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
                 controller.update_obstacles(sensor.tracker.obstacles())
         cycle = controller.cycle(now, driven.measured(k))
         if on_cycle is not None:
-            on_cycle(now, cycle, seen)
+            on_cycle(now - origin, cycle, seen)
         commands.append(cycle.command)
         seconds.append(cycle.seconds)
         outcomes[cycle.outcome.name] += 1
         violated.update(cycle.violated)
         blocked, cold = blocked + cycle.blocked, cold + cycle.cold_start
-        if cycle.done and math.isnan(reached):
-            reached = now
+        if cycle.done and not scenario.goal_states and math.isnan(reached):
+            reached = now - origin
             if end_when_reached:
                 break
         driven.actuator.send(now, cycle.command)
@@ -164,7 +177,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
 class _Driven:
     """The simulated vehicle behind its actuators, with its past states, as they arrive late. outputs: the present ones."""
 
-    def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: PlantSettings, period: float) -> None:
+    def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: PlantSettings, period: float, first: int = 0) -> None:
         self.simulator: AnySimulator = open_plant(plant.plant, vehicle) if plant.plant else Simulator(
             vehicle, plant.model, plant.step, plant.tyre)
         start = scenario.initial
@@ -185,7 +198,7 @@ class _Driven:
         self._chunks = max(1, round(period / self.chunk))
         self._late = round(plant.state_age / self.chunk)
         self.outputs = self.simulator.outputs.copy()
-        self._states = [self.outputs]  # one a chunk
+        self._states, self._first = [self.outputs], first * self._chunks  # one a chunk, from cycle `first` on
 
     def speeds(self) -> tuple[float, float]:
         """Returns vx and vy [m/s]."""
@@ -193,11 +206,12 @@ class _Driven:
         return vx, vy
 
     def measured(self, k: int) -> Measured:
-        """Returns the state that arrives in cycle k. Before time 0 the vehicle drove straight."""
+        """Returns the state that arrives in cycle k. Before it starts the vehicle drove straight."""
         stamp = k * self._chunks - self._late
-        values = dict(zip(self._names, self._states[max(stamp, 0)][self._observed].tolist()))
-        if stamp < 0:
-            back = stamp * self.chunk * values["vx"]
+        since = stamp - self._first
+        values = dict(zip(self._names, self._states[max(since, 0)][self._observed].tolist()))
+        if since < 0:
+            back = since * self.chunk * values["vx"]
             values |= {"x": values["x"] + back * math.cos(values["yaw"]), "y": values["y"] + back * math.sin(values["yaw"])}
         return Measured(stamp * self.chunk, values)
 
@@ -215,11 +229,11 @@ class _Driven:
 class _ScanFeed:
     """LIDAR, radar and tracker. A measurement arrives once its latency is over and the state of the same time is there."""
 
-    def __init__(self, scenario: Scenario, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
+    def __init__(self, world: World, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
         self.tracker, self._mount = ObstacleTracker(plant.tracker, vehicle.lidar), vehicle.lidar
-        self._sensors: list[Lidar | Radar] = [Lidar(scenario.world, settings, plant.seed, vehicle.lidar)]
+        self._sensors: list[Lidar | Radar] = [Lidar(world, settings, plant.seed, vehicle.lidar)]
         if plant.radar is not None:
-            self._sensors.append(Radar(plant.radar, vehicle.lidar, SensorScene(scenario.world), plant.seed))
+            self._sensors.append(Radar(plant.radar, vehicle.lidar, SensorScene(world), plant.seed))
         self._every = [max(1, round(1.0 / (sensor.rate * period))) for sensor in self._sensors]
         self._late = [math.ceil(max(sensor.latency, plant.state_age) / period - 1e-9) for sensor in self._sensors]
         self._taken: list[deque[tuple[int, Any, Motion, Motion]]] = [deque() for _ in self._sensors]
@@ -247,12 +261,12 @@ class _ScanFeed:
 class _Observer:
     """Loads, sideslip and standing time of the vehicle (see `Run`), and the times at which a `RunMonitor` must check for contact."""
 
-    def __init__(self, monitor: RunMonitor, scenario: Scenario, driven: _Driven, period: float) -> None:
+    def __init__(self, monitor: RunMonitor, world: World, driven: _Driven, period: float) -> None:
         self._monitor, self._driven, self._period = monitor, driven, period
         self._loads = [driven.index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
         self._static = np.maximum(driven.outputs[self._loads], 1.0)
-        self._fastest = scenario.world.fastest
-        self._near_by, self._reach = (-math.inf if scenario.world.obstacles else math.inf), 0.0
+        self._fastest = world.fastest
+        self._near_by, self._reach = (-math.inf if world.obstacles else math.inf), 0.0
         self.lifted, self.sideslip, self.standing = 0.0, 0.0, 0.0
         self.least_load = 1.0 if np.isfinite(self._static).all() else math.nan  # which minima keep
 

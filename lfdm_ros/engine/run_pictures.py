@@ -231,7 +231,8 @@ def draw_ground(axis: Any, scenario: Scenario, time: float, trails: bool = False
             axis.add_patch(Outline(world.place(obstacle.vertices, k, time), color=OBSTACLE, lw=0.0, label=label))
         named = True
         if trails:
-            corners = [0.0, *(step.time for step in obstacle.steps if step.time < time), time]
+            begin, end = max(0.0, obstacle.present[0]), min(time, obstacle.present[1] - 1e-9)
+            corners = [begin, *(step.time for step in obstacle.steps if begin < step.time < end), max(begin, end)]
             trail = np.concatenate([world.place(middle, k, at) for at in corners])
             if np.ptp(trail, axis=0).any():
                 axis.plot(*trail.T, color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")

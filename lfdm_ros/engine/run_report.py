@@ -15,16 +15,17 @@ OUTSIDE = 0.05  # [m] by which a corner may leave the corridor: its edge is a li
 
 def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
     """Returns the figures of a run as JSON; SI, None for what is not a number. ratio: time to the goal by that along a straight line;
-    impact: closing speed of the collision."""
+    impact: closing speed of the collision; from_behind: the vehicle was run into."""
     vx = run.column("vx")
-    straight = None
+    straight, (impact, from_behind) = None, _impact(scenario, run)
     if scenario.goal is not None and scenario.speed is not None:
         start = scenario.initial
         straight = (math.hypot(scenario.goal.x - start.x, scenario.goal.y - start.y) - scenario.goal.tolerance) / scenario.speed
     return {
         "reached": _number(run.reached), "straight": straight,
         "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
-        "collision": run.collisions[0] if run.collisions else "", "impact": _impact(scenario, run),
+        "collision": run.collisions[0] if run.collisions else "", "impact": impact,
+        "from_behind": from_behind, "goal_states": len(scenario.goal_states),
         "least_clearance": _number(run.least_clearance), "lifted": run.lifted,
         "least_load": _number(run.least_load), "diverged": run.diverged,
         "stands": bool(abs(vx[-1]) < STANDING), "seconds": float(run.times[-1]), "length": run.length,
@@ -34,15 +35,17 @@ def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
         "cycle_ms": quantiles(1e3 * run.seconds)}
 
 
-def _impact(scenario: Scenario, run: Run) -> float | None:
-    """Returns the closing speed of a collision [m/s]; None without one."""
+def _impact(scenario: Scenario, run: Run) -> tuple[float | None, bool]:
+    """Returns the closing speed of a collision [m/s], None without one, and whether the vehicle was run into from behind."""
     if not run.collisions:
-        return None
-    world = scenario.world
+        return None, False
+    world, time = scenario.world, float(run.times[-1])
     met = next(k for k in range(len(world.obstacles)) if world.label(k) == run.collisions[0])
-    ox, oy = world.motion(float(run.times[-1]))[1][met]
-    vx, vy, yaw = (float(run.column(name)[-1]) for name in ("vx", "vy", "yaw"))
-    return math.hypot(vx * math.cos(yaw) - vy * math.sin(yaw) - ox, vx * math.sin(yaw) + vy * math.cos(yaw) - oy)
+    x, y, yaw, vx, vy = (float(run.column(name)[-1]) for name in ("x", "y", "yaw", "vx", "vy"))
+    axes = np.array([[math.cos(yaw), math.sin(yaw)], [-math.sin(yaw), math.cos(yaw)]])
+    closing = axes @ world.motion(time)[1][met] - (vx, vy)
+    ahead, aside = axes @ (world.centre(met, time) - (x, y))
+    return math.hypot(*closing), bool(-ahead > abs(aside) and closing[0] > abs(closing[1]))
 
 
 def quantiles(ms: np.ndarray) -> dict[str, float] | None:
@@ -61,11 +64,12 @@ def ending(run: Mapping[str, Any]) -> str:
     if run["collision"] and not run["cycles"]:
         return f"hit at the start: {run['collision']}"
     if run["collision"]:
-        return f"hit {run['collision']} at {run['impact']:.1f} m/s after {run['seconds']:.1f} s{marks}"
+        hit = "hit from behind by" if run.get("from_behind") else "hit"
+        return f"{hit} {run['collision']} at {run['impact']:.1f} m/s after {run['seconds']:.1f} s{marks}"
     if run["diverged"]:
         return f"diverged after {run['seconds']:.1f} s{marks}"
     if run["reached"] is not None:
-        where = "goal" if run["straight"] is not None else "end of the path"
+        where = "goal" if run["straight"] is not None or run.get("goal_states") else "end of the path"
         return f"{where} after {run['reached']:.2f} s{marks}"
     if run["stands"]:
         return f"stands, its goal out of reach{marks}" if run["straight"] is not None else f"stands before the end of its path{marks}"

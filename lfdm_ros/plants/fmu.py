@@ -15,16 +15,15 @@ from functools import reduce
 from operator import mul
 from pathlib import Path, PurePosixPath
 from typing import Any
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
+from lfdm_ros.documents import parse_xml
 from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.files import reason
 from lfdm_ros.units import unit_scale
 
 DESCRIPTION = "modelDescription.xml"
 MAX_DESCRIPTION, MAX_UNPACKED, MAX_FILES = 100_000_000, 2_000_000_000, 50_000  # bytes, bytes, files
-MAX_LEVELS = 100  # of elements within elements
 CAUSALITIES = ("input", "output", "parameter", "structuralParameter", "calculatedParameter", "local", "independent")
 # Types whose scalars can be read and set, as FMI 3.0 names them; those of FMI 2.0 are mapped to them.
 NUMERIC = ("Float64", "Float32", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Boolean")
@@ -185,7 +184,7 @@ def read_fmu(path: str | Path) -> Fmu:
         entries = {entry.filename: entry for entry in archive.infolist()}
         if DESCRIPTION not in entries:
             raise InputError(f"{path}: no {DESCRIPTION} in it, so it is no FMU")
-        root = parsed(content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), path)
+        root = parse_xml(content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), f"{path}: {DESCRIPTION}")
     parts = [PurePosixPath(name).parts for name in entries if not name.endswith("/")]
     platforms = tuple(sorted({part[1] for part in parts if len(part) > 2 and part[0] == "binaries"}))
     try:
@@ -234,37 +233,6 @@ def content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path
     if len(data) > largest:
         raise InputError(f"{path}: {quote(entry.filename)} unpacks to more than {largest} bytes")
     return data
-
-
-class _Refused(Exception):
-    """Raised within a handler of expat."""
-
-
-def parsed(data: bytes, path: Path, name: str = DESCRIPTION) -> Element:
-    """Parses XML without a document type, so that no entity is ever declared; tags are local names. Raises InputError: it is none."""
-    builder, parser, level = TreeBuilder(), expat.ParserCreate(namespace_separator=" "), 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal level
-        level += 1
-        if level > MAX_LEVELS:
-            raise _Refused(f"more than {MAX_LEVELS} levels")
-        builder.start(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
-
-    def end(tag: str) -> None:
-        nonlocal level
-        level -= 1
-        builder.end(tag.rpartition(" ")[2])
-
-    def refuse(*_: Any) -> None:
-        raise _Refused("a document type, which may declare entities; descriptions have none")
-
-    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
-    try:
-        parser.Parse(data, True)
-        return builder.close()
-    except (expat.ExpatError, _Refused, ValueError, LookupError) as error:
-        raise InputError(f"{path}: {name}: not readable XML: {quote(str(error))[1:-1]}") from None
 
 
 def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote, suggest
-from lfdm_ros.plants.fmu import MAX_DESCRIPTION, MAX_UNPACKED, Fmu, FmuLink, Scale, Variable, content, opened, parsed, read_fmu
+from lfdm_ros.plants.fmu import MAX_DESCRIPTION, MAX_UNPACKED, Fmu, FmuLink, Scale, Variable, content, opened, read_fmu
 
 STRUCTURE = "SystemStructure.ssd"
 _FMU = "application/x-fmu-sharedlibrary"
@@ -56,7 +56,7 @@ def read_ssp(path: str | Path) -> FmuSystem:
     path = Path(path)
     folder = tempfile.TemporaryDirectory(prefix="lfdm_ssp_")
     with opened(path, "an SSP") as archive:
-        root = parsed(_entry(archive, STRUCTURE, MAX_DESCRIPTION, path), path, STRUCTURE)
+        root = documents.parse_xml(_entry(archive, STRUCTURE, MAX_DESCRIPTION, path), f"{path}: {STRUCTURE}")
         where = f"{path}: {STRUCTURE}"
         system = root.find("System")
         if root.tag != "SystemStructureDescription" or system is None:
@@ -160,7 +160,8 @@ def _bound(system: Element, archive: zipfile.ZipFile, made: FmuSystem, where: st
             inline = binding.find("ParameterValues/ParameterSet")
             if source is None and inline is None:
                 continue
-            values = inline if source is None else parsed(_entry(archive, source, MAX_DESCRIPTION, made.path), made.path, source)
+            values = inline if source is None else documents.parse_xml(
+                _entry(archive, source, MAX_DESCRIPTION, made.path), f"{made.path}: {source}")
             prefix = binding.get("prefix", "") or (f"{part}." if part else "")
             for parameter in values.findall("Parameters/Parameter") if values is not None else []:
                 name = prefix + _attribute(parameter, "name", where)

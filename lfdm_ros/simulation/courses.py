@@ -14,7 +14,7 @@ import numpy as np
 
 from lfdm_ros.bounds import BOUNDS, require
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose
+from lfdm_ros.simulation.world import Circle, Goal, GoalState, Polygon, Pose
 
 # Base circle of a traffic cone of 500 mm, the least height that ISO 3888-2 allows [m].
 CONE_RADIUS = 0.15
@@ -41,6 +41,7 @@ class Course:
     goal: Goal | None = None
     path: np.ndarray | None = None
     corridor: np.ndarray | None = None
+    goal_states: tuple[GoalState, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from lfdm_ros import documents
 from lfdm_ros.bounds import BOUNDS, require, require_array
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.resources import find_config
+from lfdm_ros.simulation.commonroad import UNDER_WAY, read_commonroad
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.world import Circle, Goal, MotionStep, Polygon, Pose, World, require_steps
+from lfdm_ros.simulation.world import Circle, Goal, GoalState, MotionStep, Polygon, Pose, World, require_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,8 @@ class Scenario:
 
     The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or highest speed [m/s], in a world of obstacles. The
     corridor (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the
-    vehicle's centre.
+    vehicle's centre. goal_states: where one holds, the drive is done; without one it is at the end of its path.
+    under_way: time before the start for which the sensors have seen the world [s].
     """
 
     name: str
@@ -37,6 +39,13 @@ class Scenario:
     path: np.ndarray | None = None
     speed: float | None = None
     corridor: np.ndarray | None = None
+    goal_states: tuple[GoalState, ...] = ()
+    under_way: float = 0.0
+
+    def arrived(self, time: float, pose: np.ndarray, speed: float) -> bool:
+        """Decides by `goal_states` for a time [s], a pose x, y [m], yaw [rad] and a forward speed [m/s]."""
+        x, y, yaw = pose.tolist()
+        return any(goal.holds(time, x, y, yaw, speed) for goal in self.goal_states)
 
     @property
     def lane_edges(self) -> tuple[np.ndarray, ...]:
@@ -57,7 +66,8 @@ _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed"
 
 def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None, *,
                   seed_if_any: bool = False) -> Scenario:
-    """Reads a scenario by name or path. A file that is not YAML is a table of inputs; it starts at rest and ends with the last row.
+    """Reads a scenario by name or path: of this package (YAML), of CommonRoad (XML), or a table of inputs, which starts at rest and ends
+    with the last row.
 
     `seed` and `times`, the density of an obstacle field by that of its file, replace those of the scenario's course; with `seed_if_any`
     a course without a seed, or none, is no error.
@@ -69,7 +79,11 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     if path.suffix not in (".yaml", ".yml"):
         for key, value in (("seed", None if seed_if_any else seed), ("times", times)):
             if value is not None:
-                raise InputError(f"{path}: a table of inputs has no {key}; leave it out")
+                raise InputError(f"{path}: a scenario of CommonRoad or a table of inputs has no {key}; leave it out")
+        if path.suffix == ".xml":
+            read = read_commonroad(path)
+            return Scenario(path.stem, read.initial, None, read.duration, World(read.obstacles), None, read.path, read.speed, read.corridor,
+                            read.goal_states, UNDER_WAY)
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
     data = documents.mapping(documents.read_yaml(path, _MAX_CHARACTERS)[0], f"{path}", optional=_KEYS)
@@ -175,7 +189,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
     found: list[Circle | Polygon] = []
     for k, entry in enumerate(node):
         here = f"{where}[{k}]"
-        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "motion", "name", "kind"))
+        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "motion", "present", "name", "kind"))
         if ("circle" in values) == ("polygon" in values):
             raise InputError(f"{here}: give either circle or polygon")
         velocity = values.get("velocity", [0.0, 0.0])
@@ -184,6 +198,9 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
         words: dict[str, Any] = {key: documents.text(values[key], f"{here}: {key}") for key in ("name", "kind") if key in values}
         rest: dict[str, Any] = {"vx": vx, "vy": vy, "steps": _motion(values.get("motion", []), f"{here}: motion"), **words}
+        if "present" in values:
+            (span,) = _rows([values["present"]], ("from", "until"), f"{here}: present").tolist()
+            rest["present"] = tuple(span)
         if "circle" in values:
             here = f"{here}: circle"
             found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))

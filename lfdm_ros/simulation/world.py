@@ -6,9 +6,10 @@ not say which corner or edges to mend.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.numerics import dot, matmul
 from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
 from lfdm_ros.vehicles.body import Footprint
+
+FAR = 1e6  # [m] from its place stands an obstacle that is not present
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,26 @@ class Goal:
             raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
 
 
+@dataclass(frozen=True, eq=False)
+class GoalState:
+    """A place and time to arrive at: one of `areas`, corners (n, 2) [m] each, or anywhere without one, while time [s], forward speed [m/s]
+    and yaw [rad] lie within their limits."""
+
+    areas: tuple[np.ndarray, ...] = ()
+    time: tuple[float, float] = (-math.inf, math.inf)
+    speed: tuple[float, float] = (-math.inf, math.inf)
+    yaw: tuple[float, float] = (-math.inf, math.inf)
+
+    def holds(self, time: float, x: float, y: float, yaw: float, speed: float) -> bool:
+        """Decides for a place [m], yaw [rad] and speed [m/s] at a time [s]; half a millisecond before the limit of time is near enough."""
+        if not (self.time[0] - 5e-4 <= time <= self.time[1] + 5e-4 and self.speed[0] <= speed <= self.speed[1]):
+            return False
+        middle, half = 0.5 * (self.yaw[0] + self.yaw[1]), 0.5 * (self.yaw[1] - self.yaw[0])
+        if math.isfinite(half) and abs(math.remainder(yaw - middle, math.tau)) > half:
+            return False
+        return not self.areas or any(bool(contains(area, np.array([x, y]))) for area in self.areas)
+
+
 class MotionStep(NamedTuple):
     """Part of an obstacle's motion: from `time` [s] on until the next one, its velocity [m/s], and the angle [rad] by which its outline is
     turned about the mean of its corners, against time 0 (+ left)."""
@@ -59,8 +82,9 @@ class MotionStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Circle:
-    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, and `steps` that change the velocity.
-    Raises InputError for what is not finite, has no radius, is of no such kind, or steps whose times do not rise from above 0."""
+    """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, `steps` that change the velocity, and
+    the times [s] from and until which it is `present`. Raises InputError for what is not finite, has no radius, is of no such kind, steps
+    whose times do not rise from above 0, or one that is never present."""
 
     x: float
     y: float
@@ -70,10 +94,12 @@ class Circle:
     name: str = ""
     kind: str = ""
     steps: tuple[MotionStep, ...] = ()
+    present: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
         require_steps(self.steps)
+        _require_present(self.present)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -82,11 +108,11 @@ class Circle:
 @dataclass(frozen=True, eq=False)
 class Polygon:
     """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
-    `steps` that change velocity and heading; need not be convex.
+    `steps` that change velocity and heading; need not be convex. present: as of a circle.
 
     Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, or steps whose
-            times do not rise from above 0.
+        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, steps whose times
+            do not rise from above 0, or one that is never present.
     """
 
     vertices: np.ndarray
@@ -95,10 +121,12 @@ class Polygon:
     name: str = ""
     kind: str = ""
     steps: tuple[MotionStep, ...] = ()
+    present: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         _require_kind(self.kind)
         require_steps(self.steps)
+        _require_present(self.present)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -114,7 +142,7 @@ class Polygon:
 
 @dataclass(frozen=True)
 class World:
-    """Obstacles; each moves as its velocity and steps say, for all time, and passes through the others."""
+    """Obstacles; each moves as its velocity and steps say while it is present, and passes through the others."""
 
     obstacles: tuple[Circle | Polygon, ...] = ()
     _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 3): x, y at time 0, radius
@@ -156,8 +184,25 @@ class World:
 
     @property
     def fastest(self) -> float:
-        """Highest speed [m/s] of any obstacle at any time."""
+        """Highest speed [m/s] of any obstacle at any time; infinite where one appears after time 0."""
+        if any(o.present[0] > 0.0 for o in self.obstacles):
+            return math.inf
         return float(np.hypot(self._velocities[..., 0], self._velocities[..., 1]).max(initial=0.0))
+
+    def delayed(self, time: float) -> World:
+        """Returns the world whose motion comes later by a time [s]; before, its obstacles move as they do at first."""
+        if time == 0.0:
+            return self
+        later: list[Circle | Polygon] = []
+        for o in self.obstacles:
+            begin, end = o.present
+            back: dict[str, Any] = {"steps": tuple(step._replace(time=step.time + time) for step in o.steps),
+                    "present": (begin + time if begin > 0.0 else 0.0, end + time)}
+            if isinstance(o, Circle):
+                later.append(replace(o, x=o.x - time * o.vx, y=o.y - time * o.vy, **back))
+            else:
+                later.append(replace(o, vertices=o.vertices - time * np.array([o.vx, o.vy]), **back))
+        return World(tuple(later))
 
     def motion(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns shifts (n, 2) [m] since time 0, velocities (n, 2) [m/s] and the angles (n,) [rad] by which outlines are turned, at a time
@@ -173,6 +218,10 @@ class World:
             centres = self._centres[owners]
             points = centres + turn(points - centres, turned[owners])
         return np.asarray(points + shifts[owners])
+
+    def centre(self, index: int, time: float) -> np.ndarray:
+        """Returns the centre of a circle or the mean of a polygon's corners (2,) [m] at a time [s]."""
+        return np.asarray(self.place(self._centres[index][None], index, time)[0])
 
     def circles_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Centres (n, 2) at a time [s], and radii (n,) [m], of the circles."""
@@ -244,17 +293,37 @@ def turn(vectors: np.ndarray, angles: np.ndarray) -> np.ndarray:
 
 def _steps(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns `World._begins`, `_velocities`, `_offsets` and `_turned`."""
-    count, most = len(obstacles), max((len(o.steps) for o in obstacles), default=0)
+    motions = [_intervals(obstacle) for obstacle in obstacles]
+    count, most = len(obstacles), max((len(motion) - 1 for motion in motions), default=0)
     require("points", count * most, "number of obstacles times that of the steps of one")
     begins, turned = np.full((count, most), np.inf), np.zeros((count, most + 1))
     velocities, offsets = np.zeros((2, count, most + 1, 2))
-    for i, obstacle in enumerate(obstacles):
-        velocities[i, 0] = obstacle.vx, obstacle.vy
-        for k, step in enumerate(obstacle.steps):
-            begins[i, k], turned[i, k + 1] = step.time, step.turned
-            velocities[i, k + 1] = step.vx, step.vy
-            offsets[i, k + 1] = offsets[i, k] + step.time * (velocities[i, k] - velocities[i, k + 1])
+    for i, motion in enumerate(motions):
+        table = np.array(motion)
+        begins[i, :len(motion) - 1] = table[1:, 0]
+        velocities[i, :len(motion)], offsets[i, :len(motion)], turned[i, :len(motion)] = table[:, 1:3], table[:, 3:5], table[:, 5]
     return begins, velocities, offsets, turned
+
+
+def _intervals(obstacle: Circle | Polygon) -> list[tuple[float, ...]]:
+    """Returns rows of the time [s] from which on, the velocity [m/s], the shift at time 0 that it would come from [m], and the angle [rad];
+    while it is not present, an obstacle stands far away."""
+    rows: list[tuple[float, ...]] = [(-math.inf, obstacle.vx, obstacle.vy, 0.0, 0.0, 0.0)]
+    for time, vx, vy, angle in obstacle.steps:
+        _, ux, uy, x, y, _ = rows[-1]
+        rows.append((time, vx, vy, x + time * (ux - vx), y + time * (uy - vy), angle))
+    begin, end = obstacle.present
+    if begin > 0.0:
+        k = sum(row[0] <= begin for row in rows)
+        rows = [(-math.inf, 0.0, 0.0, FAR, 0.0, 0.0), (begin, *rows[k - 1][1:]), *rows[k:]]
+    if end < math.inf:
+        rows = [*(row for row in rows if row[0] < end), (end, 0.0, 0.0, FAR, 0.0, 0.0)]
+    return rows
+
+
+def _require_present(present: tuple[float, float]) -> None:
+    if not present[0] < present[1]:
+        raise InputError(f"present is {quote(list(present))}; give the time from which on and a later one until which it is there [s]")
 
 
 def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
@@ -270,6 +339,16 @@ def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
 
 
 # -- Geometry ---------------------------------------------------------------------------------------------------------------
+
+
+def contains(outline: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Marks points (..., 2) inside of an outline (n, 2) by the number of edges that a line to the far left of each crosses."""
+    start, end = outline, np.roll(outline, -1, axis=0)
+    x, y = points[..., 0, None], points[..., 1, None]
+    spans = (start[:, 1] > y) != (end[:, 1] > y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = start[:, 0] + (y - start[:, 1]) * (end[:, 0] - start[:, 0]) / (end[:, 1] - start[:, 1])
+    return np.asarray((spans & (at < x)).sum(axis=-1) % 2 == 1)
 
 
 def _box_distance(points: np.ndarray, half: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from matplotlib.path import Path as Outline
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Circle, Footprint, Goal, MotionStep, Polygon, Pose, World
-from lfdm_ros.simulation.world import convex_parts
+from lfdm_ros.simulation.world import contains, convex_parts
 
 VEHICLE = Footprint(front=2.5, rear=2.0, half_width=1.1)
 L_SHAPE = np.array([[0.0, 0.0], [6.0, 0.0], [6.0, 2.0], [2.0, 2.0], [2.0, 5.0], [0.0, 5.0]])
@@ -187,3 +187,34 @@ def test_what_changes_its_velocity_is_where_its_steps_add_up_to(time: float) -> 
 def test_times_of_motion_must_rise(steps: tuple[MotionStep, ...]) -> None:
     with pytest.raises(InputError, match="motion"):
         Circle(0.0, 0.0, 1.0, steps=steps)
+
+
+@pytest.mark.parametrize("time", [0.0, 0.9, 1.0, 2.5, 3.9, 4.0, 9.0])
+@pytest.mark.parametrize("delay", [0.0, 2.0])
+def test_an_obstacle_is_met_only_while_it_is_present(time: float, delay: float) -> None:
+    steps = (MotionStep(0.5, 2.0, 0.0), MotionStep(2.0, 0.0, 1.0, 0.3))
+    always = Polygon(np.array([(0, 0), (4, 0), (4, 2), (0, 2)]), 1.0, -1.0, steps=steps)
+    now_and_then = Polygon(always.vertices, 1.0, -1.0, steps=steps, present=(1.0, 4.0))
+    there, met = (World((o,)).delayed(delay).clearance(time + delay, 5.0, 6.0, 0.2, VEHICLE) for o in (always, now_and_then))
+    assert met == pytest.approx(there) if 1.0 <= time < 4.0 else met > 1e5
+
+
+def test_what_appears_may_come_at_any_speed() -> None:
+    """Contact is looked for where the fastest may be; what appears may be anywhere."""
+    assert World((Circle(0.0, 0.0, 1.0, 3.0, 4.0, present=(0.0, 2.0)),)).fastest == 5.0
+    assert World((Circle(0.0, 0.0, 1.0, present=(1.0, 2.0)),)).fastest == np.inf
+
+
+@pytest.mark.parametrize("present", [(2.0, 2.0), (3.0, 1.0), (float("nan"), 1.0)])
+def test_times_of_presence_must_rise(present: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="present is"):
+        Circle(0.0, 0.0, 1.0, present=present)
+
+
+def test_an_outline_contains_as_matplotlib_says() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        angles = np.sort(rng.uniform(0.0, 2.0 * np.pi, 7))
+        outline = rng.uniform(1.0, 4.0, (7, 1)) * np.column_stack([np.cos(angles), np.sin(angles)])
+        points = rng.uniform(-4.0, 4.0, (200, 2))
+        assert np.array_equal(contains(outline, points), Outline(outline).contains_points(points))

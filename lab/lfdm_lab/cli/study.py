@@ -36,6 +36,7 @@ EPILOG = """example:
   lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
   lfdm study radar --out crossed                                   (10 seeds at four speeds in the open and behind a van)
   lfdm study movers --seeds 10 --out moved                         (pedestrians, crossing cars, a cut-in; beside an emergency brake)
+  lfdm study movers --scenarios recorded/ --vehicle sedan          (a folder of CommonRoad's scenarios)
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
   lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
@@ -58,7 +59,7 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"), "radar": ("seeds", "vehicle", "json"),
-           "movers": ("seeds", "set", "json", "scenarios"),
+           "movers": (*_DRIVEN, "scenarios"),
            "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
 
 

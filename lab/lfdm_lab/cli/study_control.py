@@ -133,7 +133,7 @@ def _prepare_movers(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import movers
 
     settings = parse_settings(args.set)
-    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS))
+    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle)
     return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings))
 
 
@@ -302,13 +302,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
                         "(default 0 0.2 0.5 0.8)")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve; movers: "
-                        "pedestrian_van, crossing, cut_in and others; or some of them (default: all)")
+                        "pedestrian_van, crossing, cut_in and others; or some of them (default: all). movers also takes files, and folders "
+                        "of CommonRoad's")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
                         "sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, risk, friction: name or file "
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, movers, risk, friction: name or file "
                         "(default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, movers, "
                         "risk: a setting of all; repeat")

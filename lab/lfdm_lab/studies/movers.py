@@ -1,7 +1,8 @@
 """Study of the autonomy among things that move and things that are hidden, beside an automatic emergency brake on the same obstacles.
 
-Fourteen scenarios on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same scene and noise for all. The
-clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes fully then or later.
+Fourteen scenarios, or files, as CommonRoad's, on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same
+scene and noise for all. The clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes
+fully then or later.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
-from lfdm_ros.simulation import Goal, Scenario
+from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import curve
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
@@ -233,24 +235,38 @@ CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known t
 
 @dataclass(frozen=True)
 class Drive:
-    """One run: scenario and driver by name, the seed of scene and noise, and the autonomy's settings."""
+    """One run: scenario, by name or a file's path, driver by name, the seed of scene and noise, and the autonomy's settings."""
 
     scenario: str
     driver: str
     seed: int
     settings: Settings = field(default_factory=lambda: Settings(time_budget=0.0))
+    vehicle: str = VEHICLE
 
 
-def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS)) -> list[Drive]:
-    """Returns all drivers on seeds 1 to `seeds` of each scenario. Raises InputError: no such scenario."""
+def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE) -> list[Drive]:
+    """Returns all drivers on seeds 1 to `seeds` of each scenario, and autonomy and brake once on each file and on each of CommonRoad's in a
+    folder. Raises InputError: no such scenario, or an empty folder."""
+    named, files = list[str](), list[str]()
     for name in scenarios:
-        if name not in SCENARIOS:
-            raise InputError(f"there is no scenario '{name}'{suggest(name, SCENARIOS, 'choose from: ')}")
-    return [Drive(name, driver, seed, settings) for seed in range(1, seeds + 1) for name in scenarios for driver in DRIVERS]
+        found = sorted(map(str, FilePath(name).glob("*.xml"))) if FilePath(name).is_dir() else [name]
+        if not found:
+            raise InputError(f"{name}: no scenario of CommonRoad (*.xml) in this folder")
+        for each in found:
+            if FilePath(each).suffix:
+                files.append(each)
+            elif each in SCENARIOS:
+                named.append(each)
+            else:
+                raise InputError(f"there is no scenario '{each}'{suggest(each, SCENARIOS, 'give files or folders, or choose from: ')}")
+    return [Drive(name, driver, seed, settings, vehicle) for seed in range(1, seeds + 1) for name in named for driver in DRIVERS] + [
+        Drive(name, driver, 1, settings, vehicle) for name in files for driver in (AUTONOMY, BRAKE)]
 
 
 def scenario_of(name: str, seed: int) -> Scenario:
-    """Returns a scenario of a seed."""
+    """Returns a scenario of a seed, or that of a file."""
+    if FilePath(name).suffix:
+        return load_scenario(name)
     return SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)]))
 
 
@@ -404,25 +420,28 @@ def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) 
 def work(item: Drive) -> dict[str, Any]:
     """Drives; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing speed of the clairvoyant
     bound's collision [m/s]."""
-    vehicle, asked = load_vehicle(VEHICLE, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
-    plant = PlantSettings(model=CHASSIS, seed=item.seed)
+    vehicle, asked = load_vehicle(item.vehicle, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
+    plant = PlantSettings.of(vehicle, CHASSIS, seed=item.seed)
     settings = replace(item.settings, hidden_speed=HIDDEN.get(item.scenario, WALKING)) if item.driver == CAREFUL else item.settings
     driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, settings, plant.tyre)
     run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
     found = summarise_run(asked, run)
-    return {"scenario": item.scenario, "driver": item.driver, "seed": item.seed, **found, "failure": judged(item, found),
+    # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
+    place, _, number = asked.name.partition("-") if FilePath(item.scenario).suffix else (item.scenario, "", item.seed)
+    return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": judged(item, found),
             "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
 
 
 def judged(item: Drive, found: dict[str, Any]) -> str:
     """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
     why = failure(found)
-    return "" if why == "does not arrive" and found["stands"] and (item.driver == BRAKE or item.scenario in NO_WAY) else why
+    return "" if why == "does not arrive" and (item.driver == BRAKE or (found["stands"] and item.scenario in NO_WAY)) else why
 
 
 def key(item: Drive) -> str:
     """Hashes all that a result depends on."""
-    return cache_key({"item": asdict(item), "vehicle": load_vehicle(VEHICLE).identity}, CACHE_DEPENDENCIES)
+    return cache_key({"item": asdict(item), "vehicle": load_vehicle(item.vehicle).identity,
+                      "file": FilePath(item.scenario).read_text() if FilePath(item.scenario).suffix else ""}, CACHE_DEPENDENCIES)
 
 
 def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
@@ -433,9 +452,9 @@ def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
 
 
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, seeds on which it is
-    worse than the brake, and on which the clairvoyant bound hits something too; longer: the careful autonomy's time by the other's, median
-    of the seeds on which both arrive."""
+    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, or that are run
+    into from behind, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too; longer: the careful
+    autonomy's time by the other's, median of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
@@ -443,6 +462,7 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for driver in DRIVERS:
             row[driver] = {str(seed): run["failure"] for seed, run in sorted(of[driver].items()) if run["failure"]}
         row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == "does not arrive"]
+        row["from_behind"] = [seed for seed, run in of[AUTONOMY].items() if run.get("from_behind")]
         row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and worse(run, of[BRAKE][seed])]
         row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
         times = [of[CAREFUL][seed]["reached"] / run["reached"] for seed, run in of[AUTONOMY].items()
@@ -452,7 +472,8 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only stands": "stands", "emergency brake fails": BRAKE,
+COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing": "stands",
+           "of these run into from behind": "from_behind", "emergency brake fails": BRAKE,
            "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "careful fails": CAREFUL}
 
 

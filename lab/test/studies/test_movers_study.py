@@ -71,3 +71,29 @@ def test_a_run_is_worse_only_if_it_harms_more():
     stands, outside = ({"failure": why, "collision": "", "impact": 0.0} for why in ("does not arrive", "0.40 m outside"))
     assert movers.worse(hit, fine) and movers.worse(harder, hit) and movers.worse(outside, fine)
     assert not any(movers.worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
+
+
+def test_files_are_driven_once_and_told_apart_by_place(tmp_path):
+    """A car in front that stands, and one behind that does not: the autonomy stops and is run into, the brake too."""
+    file = tmp_path / "Town-12_1.yaml"
+    file.write_text("""
+initial: {speed: 8.0}
+speed: 8.0
+duration: 12.0
+path: [[0, 0], [90, 0]]
+corridor: [[0, 1.6, 1.6], [90, 1.6, 1.6]]
+obstacles:
+  - {name: wall, polygon: [[50, -5], [51, -5], [51, 5], [50, 5]]}
+  - {name: follower, polygon: [[-20, -1], [-16, -1], [-16, 1], [-20, 1]], velocity: [8.0, 0.0]}
+""")
+    items = movers.drives(3, Settings(time_budget=0.0), [str(file)], "sedan")
+    assert [item.driver for item in items] == [movers.AUTONOMY, movers.BRAKE] and {item.vehicle for item in items} == {"sedan"}
+    runs = [movers.work(item) for item in items]
+    (row,) = movers.summarise(runs)
+    assert row["scenario"] == "Town" and row["from_behind"] == ["12_1"] and row[movers.AUTONOMY] == {"12_1": "hit follower"}
+    assert row["stands"] == [] and movers.table([row])[1][0][0] == "Town"
+    before = movers.key(items[0])
+    file.write_text(file.read_text().replace("8.0, 0.0", "7.0, 0.0"))
+    assert movers.key(items[0]) != before
+    with pytest.raises(InputError, match="no scenario of CommonRoad"):
+        movers.drives(1, Settings(), [str(tmp_path)])
