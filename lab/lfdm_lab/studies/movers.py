@@ -385,7 +385,7 @@ def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
         for time, moved in zip(times, travelled(speed, slows, times, begin)):
             (x,), (y,), (yaw,), _ = path.at(np.array([moved]))
             near = world.clearances(time, x, y, yaw, vehicle.footprint)
-            if near.min() <= 0.0:
+            if near.min(initial=math.inf) <= 0.0:
                 met = int(near.argmin())
                 own = max(speed - slows * max(time - begin, 0.0), 0.0)
                 return math.hypot(*(own * np.array([math.cos(yaw), math.sin(yaw)]) - world.motion(time)[1][met])), float(time), met
