@@ -172,6 +172,21 @@ def segments_of(pids: Iterable[int]) -> set[str]:
     return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, _SHM) if name.endswith(_LOCK)}
 
 
+def segments_left(made: Iterable[str]) -> list[str]:
+    """Returns those of the segments that processes have made which are there and used by no process.
+
+    A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine. A file counts that is there
+    before all processes are looked at, which may take seconds, and the same one afterwards: another graph may make one of that name.
+    """
+    def there() -> dict[str, int]:
+        return {entry.name: entry.inode() for entry in os.scandir(_SHM)}
+
+    before = there()
+    in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, _SHM)}
+    after = there()
+    return sorted(name for name in set(made) - in_use if name in before and after.get(name) == before[name])
+
+
 # ---- the run -----------------------------------------------------------------------------------------------------------------
 
 
@@ -354,9 +369,7 @@ def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], p
     found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
                        for g in (*found.processes, found.total)
                        if g.too_much and min(found.wall_seconds, found.simulated_seconds) >= _JUDGED]
-    # A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine.
-    in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, _SHM)}
-    found.segments_left = sorted(name for name in segments - in_use if (_SHM / name).exists())
+    found.segments_left = segments_left(segments)
     if found.segments_left:
         found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
     if left := [name for pid, name in pids.items() if processes.resident(pid) and name in family(pid).values()]:

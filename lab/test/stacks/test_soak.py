@@ -10,7 +10,7 @@ import domains
 import numpy as np
 import pytest
 
-from lfdm_lab.stacks.soak import cost_of, family, growth_of, segments_of
+from lfdm_lab.stacks.soak import cost_of, family, growth_of, segments_left, segments_of
 from lfdm_ros.cli.main import main
 
 NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
@@ -99,6 +99,24 @@ nodes:
     (process,) = found["processes"]
     assert process["files"][2] > process["sockets"][2] > 2
     assert list(found["series"]) == ["lfdm cockpit"] and len(found["series"]["lfdm cockpit"][0]) == 4
+
+
+def test_a_port_that_another_graph_makes_meanwhile_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are looked at for seconds on a busy machine: one that ends then takes its port along, one that begins makes it anew."""
+    for name in ("left", "used", "anew", "gone"):
+        (tmp_path / name).touch()
+
+    def mapped(pid: int, folder: Path) -> set[str]:
+        (tmp_path / "later").touch()
+        (tmp_path / "gone").unlink(missing_ok=True)
+        (tmp_path / "fresh").touch()
+        (tmp_path / "fresh").rename(tmp_path / "anew")
+        return {"used"}
+
+    monkeypatch.setattr("lfdm_lab.stacks.soak._SHM", tmp_path)
+    monkeypatch.setattr("lfdm_lab.stacks.soak.processes.mapped", mapped)
+    monkeypatch.setattr("lfdm_lab.stacks.soak.psutil.pids", lambda: [1])
+    assert segments_left(["left", "used", "anew", "gone", "later", "never"]) == ["left"]
 
 
 def test_the_stack_has_all_nodes() -> None:
