@@ -45,7 +45,7 @@ _END = 60.0  # [s] for a stack to end
 _START = 180.0  # [s] for its clock to begin
 _AT_REST, _REST = 0.3, 2.0  # [m/s], and for so long [s of simulated time]
 _BUSY = "does not answer"  # a busy machine's doing; a node that stays silent is ended, and that is a failure
-_SHM = Path("/dev/shm")
+SHM = Path("/dev/shm")
 _LOCK = "_el"  # Fast DDS: whoever has made the segment NAME keeps NAME_el open, and those that only write into it do not
 
 
@@ -169,7 +169,7 @@ def _name(words: Sequence[str]) -> str:
 
 def segments_of(pids: Iterable[int]) -> set[str]:
     """Returns the segments of shared memory that processes have made for DDS, without those of others that they write into."""
-    return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, _SHM) if name.endswith(_LOCK)}
+    return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, SHM) if name.endswith(_LOCK)}
 
 
 def segments_left(made: Iterable[str]) -> list[str]:
@@ -179,10 +179,10 @@ def segments_left(made: Iterable[str]) -> list[str]:
     before all processes are looked at, which may take seconds, and the same one afterwards: another graph may make one of that name.
     """
     def there() -> dict[str, int]:
-        return {entry.name: entry.inode() for entry in os.scandir(_SHM)}
+        return {entry.name: entry.inode() for entry in os.scandir(SHM)}
 
     before = there()
-    in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, _SHM)}
+    in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, SHM)}
     after = there()
     return sorted(name for name in set(made) - in_use if name in before and after.get(name) == before[name])
 
@@ -235,7 +235,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     Raises:
         InputError: the stack does not start; says why.
     """
-    found, before = SoakResult(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
+    found, before = SoakResult(stack), set(os.listdir(SHM))  # what was killed earlier has left its own
     overrides = dict(overrides or {})
     if page:
         how, more = ["cockpit", stack, "--port", "0"], []
@@ -371,7 +371,7 @@ def _judge(found: SoakResult, log: str, samples: _Samples, segments: set[str], p
                        if g.too_much and min(found.wall_seconds, found.simulated_seconds) >= _JUDGED]
     found.segments_left = segments_left(segments)
     if found.segments_left:
-        found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
+        found.failures.append(f"{len(found.segments_left)} segments are left in {SHM}: {', '.join(found.segments_left[:5])}")
     if left := [name for pid, name in pids.items() if processes.resident(pid) and name in family(pid).values()]:
         found.failures.append(f"processes are left: {', '.join(left)}")
     errors = (line for line in log.splitlines() if line.startswith(("[ERROR]", "[FATAL]")))

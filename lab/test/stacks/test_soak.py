@@ -113,7 +113,7 @@ def test_a_port_that_another_graph_makes_meanwhile_is_not_left(tmp_path: Path, m
         (tmp_path / "fresh").rename(tmp_path / "anew")
         return {"used"}
 
-    monkeypatch.setattr("lfdm_lab.stacks.soak._SHM", tmp_path)
+    monkeypatch.setattr("lfdm_lab.stacks.soak.SHM", tmp_path)
     monkeypatch.setattr("lfdm_lab.stacks.soak.processes.mapped", mapped)
     monkeypatch.setattr("lfdm_lab.stacks.soak.psutil.pids", lambda: [1])
     assert segments_left(["left", "used", "anew", "gone", "later", "never"]) == ["left"]
