@@ -93,18 +93,6 @@ def test_it_brakes_in_the_lane_before_leaving_it_round_what_stands_there():
     assert decide(seen((7.0, 0.8, 0.9, 0.0, 0.0)), aside=-1.5) is None  # too near to stop before it
 
 
-@pytest.mark.parametrize("speed", [0.0, 8.0])
-def test_what_leaves_the_lane_late_is_not_begun_from_standing(speed):
-    """A plan made from standing leaves the lane the later the less the pedal is up: by the time that counts it was begun, and given up,
-    several times a second. One that is driven already may change before it does."""
-    brake, passes = LaneBrake(SETTINGS, STOPS, PLACE), seen((60.0, 4.0, 0.8, -7.0, 0.0))
-    late = np.clip(np.arange(41) * 0.1 - 2.6, 0.0, None)
-    states = np.array([moving(speed, x=speed * 0.1 * k + 4.0 * s, y=-1.5 * s) for k, s in enumerate(late)])
-    found = brake.decide(Plan(tuple(NAMES), np.arange(41) * 0.1, states, np.zeros((41, 3))), (0.0, 0.0), (0.0, 0.0), 0.0, moving(speed),
-                         passes, lane(), MARGIN)
-    assert found.reason == IN_LANE if speed == 0.0 else found is None
-
-
 def test_it_stops_beside_the_way_of_what_comes_where_there_is_room():
     comes = seen((80.0, 0.3, 0.9, -8.0, 0.0))
     beside = decide(comes, road=lane(1.75, 4.25))

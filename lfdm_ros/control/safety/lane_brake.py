@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import STANDING
 from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, SPACING
 from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops
 from lfdm_ros.control.settings import Settings
@@ -253,10 +252,8 @@ class LaneBrake:
                                       curvature / np.maximum(1.0 - curvature * aside, 0.2)])), aside, (left - aside, right + aside)
 
     def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
-        """Returns how much farther than now a plan's front goes out of the lane before long, from standing at all [m]: it pulls away late,
-        and would be begun and given up again and again."""
-        stands = plan.states[0, self._vx] < STANDING
-        soon = (plan.times >= ahead - 1e-9) & (stands | (plan.times < ahead + LEAVING_TIME))
+        """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
+        soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
         out = self._outside(lane, plan.states[soon][:, self._at])
         return float(out.max() - out[0])
 
