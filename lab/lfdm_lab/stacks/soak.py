@@ -175,7 +175,7 @@ def segments_of(pids: Iterable[int]) -> set[str]:
 def segments_left(made: Iterable[str]) -> list[str]:
     """Returns those of the segments that processes have made which are there and used by no process.
 
-    A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine. A file counts that is there
+    A port goes with the last process that uses it, also one of another graph: numbers are those of the machine. A file counts that is there
     before all processes are looked at, which may take seconds, and the same one afterwards: another graph may make one of that name.
     """
     def there() -> dict[str, int]:
