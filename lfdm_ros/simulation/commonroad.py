@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -49,26 +50,24 @@ class _Lane:
     beside: tuple[str | None, str | None]
     limit: float
 
-    @property
+    @cached_property
     def centre(self) -> np.ndarray:
         return 0.5 * (self.left + self.right)
 
-    @property
+    @cached_property
     def outline(self) -> np.ndarray:
         return np.concatenate([self.left, self.right[::-1]])
 
-    @property
+    @cached_property
     def length(self) -> float:
         return float(_stations(self.centre)[-1])
 
     def find(self, point: np.ndarray) -> tuple[float, float, float]:
         """Returns the nearest place of the centre line: its share of the length, its distance [m] and its heading [rad]."""
         line = self.centre
-        steps = np.diff(line, axis=0)
-        part = np.clip(((point - line[:-1]) * steps).sum(axis=1) / np.maximum((steps ** 2).sum(axis=1), 1e-12), 0.0, 1.0)
-        apart = np.hypot(*(line[:-1] + part[:, None] * steps - point).T)
+        part, apart = _project(point, line)
         k, s = int(np.argmin(apart)), _stations(line)
-        return float((s[k] + part[k] * (s[k + 1] - s[k])) / s[-1]), float(apart[k]), math.atan2(*steps[k][::-1])
+        return float((s[k] + part[k] * (s[k + 1] - s[k])) / s[-1]), float(apart[k]), math.atan2(*(line[k + 1] - line[k])[::-1])
 
 
 def read_commonroad(path: Path) -> Course:
@@ -442,12 +441,13 @@ def _resampled(line: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.column_stack([np.interp(share * s[-1], s, line[:, axis]) for axis in (0, 1)])
 
 
+def _project(point: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the place on each piece of a line (n, 2) that is nearest to a point, as share of the piece, and its distance (n - 1,) [m]."""
+    steps = np.diff(line, axis=0)
+    part = np.clip(((point - line[:-1]) * steps).sum(axis=1) / np.maximum((steps ** 2).sum(axis=1), 1e-12), 0.0, 1.0)
+    return part, np.hypot(*(line[:-1] + part[:, None] * steps - point).T)
+
+
 def _distances(points: np.ndarray, line: np.ndarray) -> np.ndarray:
     """Computes distances (n,) of points (n, 2) from a line (m, 2) [m]."""
-    begins, steps = line[:-1], np.diff(line, axis=0)
-    squares = np.maximum((steps ** 2).sum(axis=1), 1e-12)
-    found = np.empty(len(points))
-    for k, point in enumerate(points):
-        part = np.clip(((point - begins) * steps).sum(axis=1) / squares, 0.0, 1.0)
-        found[k] = np.hypot(*(begins + part[:, None] * steps - point).T).min()
-    return found
+    return np.array([_project(point, line)[1].min() for point in points])

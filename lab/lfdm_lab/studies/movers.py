@@ -244,6 +244,10 @@ class Drive:
     vehicle: str = VEHICLE
 
 
+def _is_file(scenario: str) -> bool:
+    return bool(FilePath(scenario).suffix)
+
+
 def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE) -> list[Drive]:
     """Returns all drivers on seeds 1 to `seeds` of each scenario, and autonomy and brake once on each file and on each of CommonRoad's in a
     folder. Raises InputError: no such scenario, or an empty folder."""
@@ -253,7 +257,7 @@ def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCEN
         if not found:
             raise InputError(f"{name}: no scenario of CommonRoad (*.xml) in this folder")
         for each in found:
-            if FilePath(each).suffix:
+            if _is_file(each):
                 files.append(each)
             elif each in SCENARIOS:
                 named.append(each)
@@ -265,7 +269,7 @@ def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCEN
 
 def scenario_of(name: str, seed: int) -> Scenario:
     """Returns a scenario of a seed, or that of a file."""
-    if FilePath(name).suffix:
+    if _is_file(name):
         return load_scenario(name)
     return SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)]))
 
@@ -427,7 +431,7 @@ def work(item: Drive) -> dict[str, Any]:
     run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
     found = summarise_run(asked, run)
     # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
-    place, _, number = asked.name.partition("-") if FilePath(item.scenario).suffix else (item.scenario, "", item.seed)
+    place, _, number = asked.name.partition("-") if _is_file(item.scenario) else (item.scenario, "", item.seed)
     return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": judged(item, found),
             "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
 
@@ -441,7 +445,7 @@ def judged(item: Drive, found: dict[str, Any]) -> str:
 def key(item: Drive) -> str:
     """Hashes all that a result depends on."""
     return cache_key({"item": asdict(item), "vehicle": load_vehicle(item.vehicle).identity,
-                      "file": FilePath(item.scenario).read_text() if FilePath(item.scenario).suffix else ""}, CACHE_DEPENDENCIES)
+                      "file": FilePath(item.scenario).read_text() if _is_file(item.scenario) else ""}, CACHE_DEPENDENCIES)
 
 
 def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
