@@ -14,15 +14,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.resources import find_config
 from lfdm_ros.units import to_si
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 MAX_LENGTH = 1_000_000
 MAX_DEPTH = 50
@@ -186,9 +187,13 @@ class _Refused(Exception):
     """Raised within a handler of expat."""
 
 
-def parse_xml(data: bytes, where: str) -> Element:
+def parse_xml(data: bytes, where: str) -> "Element":
     """Parses XML without a document type, so that no entity is ever declared; tags are local names. Raises InputError: it is none, or has
     more than MAX_LEVELS levels; `where` leads the message."""
+    # Here, since every command reads YAML and few read XML.
+    from xml.etree.ElementTree import TreeBuilder
+    from xml.parsers import expat
+
     builder, parser, level = TreeBuilder(), expat.ParserCreate(namespace_separator=" "), 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +23,9 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.files import reason
 from lfdm_ros.simulation.courses import Course
 from lfdm_ros.simulation.world import Circle, GoalState, MotionStep, Polygon, Pose, contains, turn
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 MAX_BYTES = 100_000_000
 SPACING = 2.0  # [m] of the way's points
