@@ -1,8 +1,11 @@
-"""Linear algebra of small matrices that is the same to the bit on every processor, and the confidence interval of a proportion.
+"""Linear algebra of small matrices that is the same to the bit on every processor, arcs, and the confidence interval of a proportion.
 
 Products and solutions of BLAS and LAPACK depend on the kernels chosen for a processor; a closed loop amplifies the last bit. Here every sum
 has one order.
 """
+
+import math
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +36,13 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     for i in reversed(range(n)):
         x[i] = (x[i] - (matrix[i, i + 1:, None] * x[i + 1:]).sum(axis=0)) / matrix[i, i]
     return x
+
+
+def arc(length: Any, turn: Any) -> tuple[Any, Any]:
+    """Returns how far ahead and to the left [m] an arc ends, from its `length` [m] and the angle by which it turns to the left [rad]:
+    numbers or arrays. For numba, too."""
+    chord = length * np.sinc(turn / math.tau)
+    return chord * np.cos(0.5 * turn), chord * np.sin(0.5 * turn)
 
 
 def binomial_interval(count: int, runs: int) -> tuple[float, float]:

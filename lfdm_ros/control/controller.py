@@ -249,12 +249,21 @@ class Controller:
     def _manoeuvre(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
         """Returns a cycle of a manoeuvre; None: drive by the plan."""
         manoeuvring, pose, station = self._manoeuvring, self._pose(x), self.planner.stages.station
-        if task.goal is None or task.done or task.route is None:
+        goal, route, obstacles, was = task.goal, task.route, self._relevant.obstacles, manoeuvring.active
+        if task.done:
             return None
-        was = manoeuvring.active
-        move = manoeuvring.step(now, pose, task.goal, task.route, self._relevant.obstacles, self._command)
+        if goal is None:
+            past = self._navigator.past(task, now, pose, obstacles, was, manoeuvring.needs_route)
+            if past is None:
+                manoeuvring.drive_on()
+                return None
+            goal, route, obstacles = past
+        if route is None:
+            return None
+        move = manoeuvring.step(now, pose, goal, route, obstacles, self._command)
         if move is None and not was:
             return None
+        task.leave_way()
         # What was planned before leads into what blocks the way.
         self._replanner.begin()
         self._fallback.drop()
@@ -262,7 +271,7 @@ class Controller:
             return None
         self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=task.route.blocked,
+            (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=route.blocked,
             solver=self.planner.solver.name, age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
             remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 
@@ -285,25 +294,28 @@ class Controller:
     def poll(self, now: float) -> None:
         """Searches the route to the goal, or looks for what hides traffic beside the path, where that is due. Meant for the time after a
         command has gone out; a cycle without a route searches by itself."""
-        task = self._task
-        hides = task is not None and task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
-        if task is None or self._measured is None or not (hides or task.goal) or now - task.routed < self.settings.route_period - 1e-9:
+        task, period = self._task, self.settings.route_period - 1e-9
+        if task is None or self._measured is None or now - self._measured.time > self.settings.state_timeout:
             return
-        if now - self._measured.time <= self.settings.state_timeout:
-            x = self._prediction.at(self._measured, now)[0]
-            try:
-                if hides:
-                    pose = self._pose(x)
-                    self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
-                                              self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
-                else:
-                    self._see(now, x)
-                    if self._manoeuvring.needs_route or task.route is None:
-                        self._find(task, now, x)
-                    else:
-                        task.routed = now
-            except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
+        hides = task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
+        sees = (task.goal is not None or task.corridor is not None) and now - self._manoeuvring.map.looked >= period
+        routes = (hides or task.goal is not None) and now - task.routed >= period
+        if not (sees or routes):
+            return
+        x = self._prediction.at(self._measured, now)[0]
+        pose = self._pose(x)
+        if sees:
+            self._see(now, pose)
+        try:
+            if routes and hides:
+                self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
+                                          self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
+            elif routes and (self._manoeuvring.needs_route or task.route is None):
+                self._find(task, now, x)
+            elif routes:
                 task.routed = now
+        except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
+            task.routed = now
 
     def _reference(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
         """Returns the reference of the plan now, and how often the route has changed."""
@@ -322,9 +334,9 @@ class Controller:
         return self._navigator.find(task, now, pose, lambda: self._manoeuvring.recall(now, self._relevant.obstacles.at(now)),
                                     lambda: self._guard.visible_length(self._fallback.good, now, pose, self._relevant.obstacles))
 
-    def _see(self, now: float, x: np.ndarray) -> None:
+    def _see(self, now: float, pose: PlanarState) -> None:
         """Notes on the map of manoeuvres what is in view."""
-        seen, pose = self._relevant.seen, self._pose(x)
+        seen = self._relevant.seen
         if now - seen.time < SIGHT_AGE:
             self._manoeuvring.map.look(now, pose, self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
+from lfdm_ros.numerics import arc
 from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
 from lfdm_ros.perception.pose_jumps import find_jump
@@ -28,7 +29,8 @@ class Obstacles:
     excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
     [m/s] at which things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
     were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad], None: all round;
-    halts: when each brakes, inf for never, and how long until it stands (n, 2) [s], None: none does; None of the others: not known.
+    halts: when each brakes, inf for never, and how long until it stands (n, 2) [s], None: none does; turns: rates at which the velocities
+    turn to the left (n,) [rad/s], None: none does; None of the others: not known.
     """
 
     centres: np.ndarray
@@ -41,12 +43,17 @@ class Obstacles:
     new: np.ndarray | None = None
     sector: tuple[float, float] | None = None
     halts: np.ndarray | None = None
+    turns: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
-        """Returns them at `time` [s], at constant velocity."""
+        """Returns them at `time` [s], at constant speed and turn rate."""
         if not len(self.radii):
             return self
-        return replace(self, centres=self.centres + (time - self.time) * self.velocities, time=time)
+        later, velocities = time - self.time, self.velocities
+        if self.turns is not None:
+            c, s, (vx, vy) = np.cos(later * self.turns), np.sin(later * self.turns), velocities.T
+            velocities = np.column_stack([c * vx - s * vy, s * vx + c * vy])
+        return replace(self, centres=self.centres + self.shifts(np.array([later]))[0], velocities=velocities, time=time)
 
     @property
     def moving(self) -> np.ndarray:
@@ -55,14 +62,18 @@ class Obstacles:
 
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Selects some of them by a mask (n,)."""
-        more = (None if part is None else part[chosen] for part in (self.deviations, self.excess, self.suspected, self.new))
-        return replace(Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, *more), sector=self.sector,
-                       halts=None if self.halts is None else self.halts[chosen])
+        arrays = {f.name: part[chosen] for f in fields(self) if isinstance(part := getattr(self, f.name), np.ndarray)}
+        return replace(self, **arrays)
 
     @property
     def brakes(self) -> np.ndarray:
         """`halts` of all (n, 2), also where none does."""
         return np.tile([math.inf, 1.0], (len(self.radii), 1)) if self.halts is None else self.halts
+
+    @property
+    def turn_rates(self) -> np.ndarray:
+        """`turns` of all (n,), also where none does."""
+        return np.zeros(len(self.radii)) if self.turns is None else self.turns
 
     @property
     def goes_on(self) -> np.ndarray:
@@ -76,7 +87,11 @@ class Obstacles:
             begins, lasts = self.halts.T
             braked = np.clip(travel - begins, 0.0, lasts)
             travel = np.minimum(travel, begins) + braked - 0.5 * braked * braked / lasts
-        return np.asarray(travel[..., None] * self.velocities)
+        if self.turns is None:
+            return np.asarray(travel[..., None] * self.velocities)
+        ahead, aside = arc(travel, travel * self.turns)
+        left = np.column_stack([-self.velocities[:, 1], self.velocities[:, 0]])
+        return np.asarray(ahead[..., None] * self.velocities + aside[..., None] * left)
 
     def halting(self, which: np.ndarray, begins: np.ndarray, braking: float) -> Obstacles:
         """Returns them with those of a mask (n,) once more for each of `begins` (k,) [s], from when it brakes [m/s^2] until it stands."""
@@ -84,8 +99,8 @@ class Obstacles:
         lasts = np.maximum(np.hypot(*self.velocities[chosen].T) / braking, 1e-3)
         rows = np.concatenate([np.arange(len(self.radii)), np.tile(chosen, len(begins))])
         halts = np.column_stack([np.repeat(begins, len(chosen)), np.tile(lasts, len(begins))])
-        return replace(Obstacles(self.centres[rows], self.radii[rows], self.velocities[rows], self.time),
-                       halts=np.concatenate([self.brakes, halts]))
+        return Obstacles(self.centres[rows], self.radii[rows], self.velocities[rows], self.time,
+                         halts=np.concatenate([self.brakes, halts]), turns=None if self.turns is None else self.turns[rows])
 
     @property
     def may_move(self) -> np.ndarray:
@@ -98,9 +113,13 @@ class Obstacles:
         return np.zeros(len(self.radii), bool) if self.new is None else self.new
 
     def with_standing(self, centres: np.ndarray, radii: np.ndarray) -> Obstacles:
-        """Returns them with further standing circles, centres (m, 2) and radii (m,) [m]; of the rest only place, size and velocity."""
+        """Returns them with further standing circles, centres (m, 2) and radii (m,) [m]; of the rest only place, size and motion."""
+        return self._and(centres, radii, self.velocities)
+
+    def _and(self, centres: np.ndarray, radii: np.ndarray, velocities: np.ndarray) -> Obstacles:
+        turns = None if self.turns is None else np.concatenate([self.turns, np.zeros(len(radii))])
         return Obstacles(np.concatenate([self.centres, centres]), np.concatenate([self.radii, radii]),
-                         np.concatenate([self.velocities, np.zeros((len(radii), 2))]), self.time)
+                         np.concatenate([velocities, np.zeros((len(radii), 2))]), self.time, turns=turns)
 
     def hypotheses(self, halting: float, room: float) -> Obstacles:
         """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,
@@ -108,9 +127,7 @@ class Obstacles:
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
         speed, new = np.hypot(*goes_on.T), self.hardly_seen
         halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))
-        return Obstacles(np.concatenate([self.centres, self.centres[halts]]),
-                         np.concatenate([self.radii, self.radii[halts] + room * new[halts]]),
-                         np.concatenate([goes_on, np.zeros((len(halts), 2))]), self.time)
+        return self._and(self.centres[halts], self.radii[halts] + room * new[halts], goes_on)
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)

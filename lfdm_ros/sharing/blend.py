@@ -45,7 +45,7 @@ def opposite(first: Plan, second: Plan, now: float, horizon: float, obstacles: O
 
 def _seen_from(obstacles: Obstacles, now: float, times: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Returns the places (m, 3) at `times` (m,) from `now` on, relative to each obstacle (n, m, 2)."""
-    moved = obstacles.velocities[:, None, :] * ((now - obstacles.time) + times)[None, :, None]
+    moved = obstacles.shifts((now - obstacles.time) + times).swapaxes(0, 1)
     return np.asarray(at[None, :, :2] - obstacles.centres[:, None, :] - moved)
 
 

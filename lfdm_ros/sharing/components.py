@@ -178,16 +178,15 @@ def clearances(trajectory: Plan, now: float, horizon: float, obstacles: Obstacle
     if not len(ahead) or not len(obstacles.radii):
         return ahead, gaps
     x, y, yaw = at.T
-    late = (now - obstacles.time) + ahead[:, None]
+    late = (now - obstacles.time) + ahead
     reach = outline.front + outline.rear + 2.0 * outline.half_width + float(np.hypot(x - x[0], y - y[0]).max())
     away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
-    travelled = np.hypot(obstacles.velocities[:, 0], obstacles.velocities[:, 1]) * float(late[-1, 0])
+    travelled = np.hypot(obstacles.velocities[:, 0], obstacles.velocities[:, 1]) * float(late[-1])
     near = obstacles.where(away < reach + travelled + 5.0)
     if not len(near.radii):
         return ahead, gaps
-    dx = near.centres[:, 0] + late * near.velocities[:, 0] - x[:, None]
-    dy = near.centres[:, 1] + late * near.velocities[:, 1] - y[:, None]
-    return ahead, (outline_distance(outline, dx, dy, yaw[:, None]) - near.radii).min(axis=1)
+    apart = near.centres + near.shifts(late) - at[:, None, :2]
+    return ahead, (outline_distance(outline, apart[..., 0], apart[..., 1], yaw[:, None]) - near.radii).min(axis=1)
 
 
 NEEDED = tuple(f.name for f in roll_chassis.PARAMETERS if "damping" not in f.name and "inertia" not in f.name)

@@ -494,7 +494,7 @@ class RiskRollouts:
         if n:
             s, moving = self.settings, obstacles.moving
             elapsed = begin - obstacles.time + t
-            centres = obstacles.centres - origin + elapsed[:, None, None] * obstacles.velocities
+            centres = obstacles.centres - origin + obstacles.shifts(elapsed)
             sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
                                                                                          np.where(moving, s.obstacle_speed_sd, 0.0))
             drift = np.maximum(elapsed, 0.0)[:, None] * speed_sd

@@ -127,13 +127,19 @@ class _Scene:
         """Returns the task."""
         route, goal = self._route()
         areas = goal.areas if goal else ()
-        duration = goal.time[1] if goal and math.isfinite(goal.time[1]) else DURATION
+        duration = goal.time[1] + self._step if goal and math.isfinite(goal.time[1]) else DURATION  # goals of one instant count
         route = self._extended(route, duration)
         path, way = self._path(route, areas)
+        limit = self._lanes[route[0]].limit
+        speed = self._speed(0.5 * sum(goal.time) if goal else math.nan, way, limit)
+        if goal and way is not None and goal.speed[0] <= 0.0 and speed < min(self._pose.speed, limit):
+            # With the traffic, and a stop at the goal, where there is time to spare.
+            speed = min(self._pose.speed, limit)
+            s, end = _stations(path), self._pose_station(path) + max(way, 1.0)
+            path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
         rows = [sorted(row, key=self._row(row[0]).index) for row in _rows(route, self._lanes)]
         edges = [np.concatenate([getattr(self._lanes[row[side]], name) for row in rows]) for side, name in ((0, "left"), (-1, "right"))]
         corridor = np.column_stack([_stations(path), *(_distances(path, edge) for edge in edges)])
-        speed = self._speed(0.5 * sum(goal.time) if goal else math.nan, way, self._lanes[route[0]].limit)
         return Course(self._pose, speed, duration, self._obstacles, path=path, corridor=corridor, goal_states=tuple(self._goals))
 
     def _goal(self, goal: Element, where: str) -> GoalState:
@@ -250,7 +256,11 @@ class _Scene:
         s = _stations(points)
         inside = np.any([contains(area, points) for area in areas], axis=0)
         middle = float(s[inside].mean()) if inside.any() else s[np.argmin(np.hypot(*(points - areas[0].mean(axis=0)).T))]
-        return points, middle - float(s[np.argmin(np.hypot(*(points - here).T))])
+        return points, middle - self._pose_station(points)
+
+    def _pose_station(self, points: np.ndarray) -> float:
+        """Returns how far along a way (n, 2) the vehicle begins [m]."""
+        return float(_stations(points)[np.argmin(np.hypot(*(points - [self._pose.x, self._pose.y]).T))])
 
     def _row(self, lane: str) -> list[str]:
         """Returns the lanes of one direction side by side, from left to right."""

@@ -176,12 +176,38 @@ def test_what_comes_follows_the_lane_unless_it_clearly_leaves_it():
                      (30.0, -3.0, 0.3, 0.2, 1.4), (30.0, 3.0, 0.5, 0.0, 0.0),
                      (30.0, 3.5, 0.9, 8.0, -0.4))
     deviations = np.array([[0.1, 10.0], [0.1, 10.0], [0.1, 0.6], [0.1, 0.1], [0.1, 0.1], [0.1, 0.0], [0.1, 0.1]])
-    followed = along_lane(replace(obstacles, deviations=deviations), PATH)
+    followed = along_lane(replace(obstacles, deviations=deviations), lane())
     assert followed.velocities == pytest.approx(np.array([[-8.0, 0.0], [-8.0, 1.0], [-8.0, 0.0], *obstacles.velocities[3:]]))
-    assert along_lane(obstacles, PATH) is obstacles  # nobody knows how well
-    s = np.linspace(0.0, 60.0, 121)
-    bend = Path(np.column_stack([40.0 * np.sin(s / 40.0), 40.0 * (1.0 - np.cos(s / 40.0))]))
-    (x,), (y,), (course,), _ = bend.at(np.array([30.0]))
-    along = seen((x, y, 0.9, -8.0 * np.cos(course) + 0.3 * np.sin(course), -8.0 * np.sin(course) - 0.3 * np.cos(course)))
-    followed = along_lane(replace(along, deviations=np.array([[0.1, 1.0]])), bend)
-    assert followed.velocities[0] == pytest.approx([-8.0 * np.cos(course), -8.0 * np.sin(course)], abs=0.02)
+    assert followed.turns == pytest.approx(np.zeros(7), abs=1e-9)
+    assert along_lane(obstacles, lane()) is obstacles  # nobody knows how well
+
+
+def on_arc(radius, angle, speed, noise=0.0):
+    """A car on a circle about (0, 40) whose velocity is turned by `noise` [rad]: place, radius, velocity."""
+    heading = angle + (math.pi if speed < 0.0 else 0.0) + noise
+    return (radius * math.sin(angle), 40.0 - radius * math.cos(angle), 0.9, abs(speed) * math.cos(heading), abs(speed) * math.sin(heading))
+
+
+@pytest.mark.parametrize(("radius", "speed", "noise"), [(36.5, -8.0, 0.03), (40.0, -8.0, -0.05), (36.5, 8.0, 0.0), (43.5, 12.0, 0.0),
+                                                        (43.5, 8.0, 0.05)])
+def test_what_drives_along_a_bend_turns_with_it(radius, speed, noise):
+    """Oracle: the circle. The same way, with a velocity as late as the tracker's, too."""
+    s = np.linspace(-20.0, 60.0, 161)
+    path = Path(np.column_stack([40.0 * np.sin(s / 40.0), 40.0 * (1.0 - np.cos(s / 40.0))]))
+    bend = Reference(path, np.full(len(path.s), 10.0), 10.0, np.array([[0.0, 1.75, 1.75], [80.0, 1.75, 1.75]]))
+    angle = 0.9 if speed < 0.0 else 0.0
+    car = replace(seen(on_arc(radius, angle, speed, noise)), deviations=np.array([[0.1, 0.3]]))
+    followed = along_lane(car, bend)
+    for later in (1.0, 2.0, 2.5):
+        expected = on_arc(radius, angle + speed * later / radius, speed)[:2]
+        assert np.hypot(*(followed.at(later).centres[0] - expected)) < 0.25, later
+        assert later == 1.0 or np.hypot(*(car.at(later).centres[0] - expected)) > 1.0
+
+
+def test_cars_beside_do_not_change_lanes_with_the_path():
+    s = np.linspace(0.0, 200.0, 401)
+    aside = 3.5 * np.clip((s - 40.0) / 60.0, 0.0, 1.0) ** 2 * (3.0 - 2.0 * np.clip((s - 40.0) / 60.0, 0.0, 1.0))
+    path = Path(np.column_stack([s, aside]))
+    change = Reference(path, np.full(len(path.s), 12.0), 12.0, np.column_stack([s, 5.25 - aside, 1.75 + aside]))
+    cars = replace(seen((45.0, 3.5, 0.9, 12.0, 0.0), (60.0, 0.0, 0.9, 12.0, 0.0)), deviations=np.full((2, 2), 0.1))
+    assert along_lane(cars, change).at(3.0).centres == pytest.approx(np.array([[81.0, 3.5], [96.0, 0.0]]), abs=0.2)

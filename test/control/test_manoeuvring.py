@@ -389,6 +389,18 @@ def test_places_where_the_plan_alone_stands_for_ever(name):
     assert run.reached < 90.0 and not run.collisions and run.least_clearance > 0.05
 
 
+def test_cones_in_the_lane_that_the_plan_alone_stands_before_for_ever():
+    """It comes too near to the cones to pass them. Within the lane, the vehicle's front and rear ends too."""
+    cones = [Circle(53.0 + 3.0 * k, -1.75 + 0.28 * k, 0.15) for k in range(7)] + [Circle(71.0 + 4.0 * k, -0.07, 0.15) for k in range(6)]
+    barrier = Polygon([(75.0, -1.6), (89.0, -1.6), (89.0, -0.37), (75.0, -0.37)])
+    path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
+    corridor = np.array([[0.0, 3.5, 1.75], [140.0, 3.5, 1.75]])
+    scenario = Scenario("roadworks", Start(65.4, 1.07, -0.06), None, 60.0, World((*cones, barrier)), None, path, 9.0, corridor)
+    run, cycles = driven(scenario, 1.5 * math.pi)
+    assert math.isfinite(run.reached) and not run.collisions and run.outside < 0.1
+    assert any(c.outcome is CycleOutcome.MANOEUVRING for c in cycles)
+
+
 @pytest.mark.parametrize("name", ["serpentine", "parking_bay"])
 def test_scenarios_of_the_package_with_a_blind_sector(name):
     run, cycles = driven(load_scenario(name), 1.5 * math.pi, Controller(HMMWV, Settings(time_budget=0.0), LIMITS))

@@ -195,13 +195,15 @@ def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
     half, pose = numbers.obstacles.shape[1] // 2, np.array([t.place[name] for name in ("x", "y", "yaw")])
     for count in (0, 1, 3, 12):
         t.z[:] = rng.normal(0.0, 20.0, t.z.shape)
-        seen = Obstacles(rng.normal(0.0, 40.0, (count, 2)), rng.random(count), rng.normal(0.0, 1.0, (count, 2)), 0.5)
+        seen = Obstacles(rng.normal(0.0, 40.0, (count, 2)), rng.random(count), rng.normal(0.0, 1.0, (count, 2)), 0.5,
+                         turns=rng.normal(0.0, 0.3, count))
         numbers.avoid(seen, 2.0)
         found = np.empty(numbers.obstacles.shape)
-        avoid(t.z, pose, t.grid, np.column_stack([seen.centres, seen.velocities, seen.radii]), 1.5, found)
+        places = np.array([seen.at(2.0 + ahead).centres for ahead in t.grid])
+        avoid(t.z, pose, places, seen.radii, found)
         np.testing.assert_allclose(numbers.obstacles, found, rtol=0.0, atol=1e-12)
         for k, (x, y, yaw) in enumerate(t.z[:, pose].tolist()):
-            at = seen.centres + (1.5 + t.grid[k]) * seen.velocities
+            at = places[k]
             away = np.hypot(*(at - [x, y]).T) - seen.radii
             left = math.cos(yaw) * (at[:, 1] - y) - math.sin(yaw) * (at[:, 0] - x) > 0.0
             for first, side in ((0, left), (half, ~left)):

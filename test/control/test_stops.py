@@ -1,6 +1,7 @@
 """Stops that go with plans: how far they reach, how they are driven, and that no plan is driven without one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -199,6 +200,8 @@ def test_a_stop_is_judged_as_arrays_say():
         velocities = rng.normal(0.0, 3.0, (count, 2)) * (rng.random((count, 1)) < 0.3)
         obstacles = Obstacles(np.column_stack([rng.uniform(-5.0, 60.0, count), rng.uniform(-12.0, 12.0, count)]),
                               rng.uniform(0.3, 2.0, count), velocities, 0.25)
+        if case % 4 > 1:
+            obstacles = replace(obstacles, turns=np.random.default_rng(case).normal(0.0, 0.5, count))
         if case % 2:
             obstacles = obstacles.halting(obstacles.moving, np.array([0.0, 0.8]), 5.0)
         curve, start, margin = bend(rng.uniform(-4.0, 4.0), max(speed, 3.0)), moving(speed, y=rng.normal()), rng.uniform(0.0, 0.5)
@@ -213,7 +216,8 @@ def test_a_stop_is_judged_as_arrays_say():
         assert stop.clearance == pytest.approx(away.min(), abs=1e-12)
         assert (stop.free, stop.blind, stop.speed) == (free, blind, speeds[hit.argmax()] if hit.any() else 0.0)
         rows = np.column_stack([times, poses, speeds])
-        braking.judge(rows, len(rows), np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes]),
+        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes, obstacles.turn_rates])
+        braking.judge(rows, len(rows), circles,
                       (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
                       SETTINGS.obstacle_growth, case % 3 > 0, result)
         assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]

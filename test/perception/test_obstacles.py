@@ -324,6 +324,25 @@ def test_what_may_halt_is_where_its_speeds_add_up_to(braking):
         np.testing.assert_allclose(np.hypot(*may.shifts(np.array([time]))[0].T), expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("braking", [0.0, 2.0])
+def test_what_turns_is_where_its_velocities_add_up_to(braking):
+    o = Obstacles(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), np.ones(3), np.array([[3.0, -4.0], [-2.0, 1.0], [4.0, 0.0]]), 1.0,
+                  turns=np.array([0.8, -1.7, 0.0]))
+    if braking:
+        o = o.halting(np.ones(3, bool), np.array([0.3]), braking).where(np.arange(6) > 2)
+    step, speed, turned, place = 1e-3, np.hypot(*o.velocities.T), np.arctan2(*o.velocities.T[::-1]), np.zeros((3, 2))
+    for k in range(2000):
+        now = np.maximum(speed - braking * max((k + 0.5) * step - 0.3, 0.0), 0.0)
+        place += step * now[:, None] * np.column_stack([np.cos(turned), np.sin(turned)])
+        turned = turned + o.turns * step * now / speed  # by the bend of its way
+    np.testing.assert_allclose(o.shifts(np.array([2.0]))[0], place, atol=0.02)
+    if not braking:
+        later = o.at(3.0)
+        np.testing.assert_allclose(later.centres, o.centres + place, atol=0.02)
+        np.testing.assert_allclose(np.arctan2(*later.velocities.T[::-1]), np.arctan2(np.sin(turned), np.cos(turned)), atol=1e-9)
+        np.testing.assert_allclose(o.at(2.2).at(3.0).centres, later.centres, atol=1e-12)
+
+
 def test_nothing_static_ever_moves_in_40_passes():
     shown = 0
     for seed in range(40):

@@ -120,7 +120,7 @@ def test_the_goal_is_reached_where_commonroad_says_so(write):
 def test_the_way_changes_lanes_within_them(write):
     scenario = load_scenario(write())
     path = Path(scenario.path)
-    assert scenario.initial.speed == 10.0 and scenario.duration == pytest.approx(12.5)
+    assert scenario.initial.speed == 10.0 and scenario.duration == pytest.approx(12.6)
     ends = path.at(np.array([path.project(np.array([x]), np.array([y]))[0][0] for x, y in ((2.0, 0.1), (100.0, 3.5))]))
     assert np.allclose(ends[:2], [[2.0, 100.0], [0.0, 3.5]], atol=0.05)
     # On the goal's lane, whose middle turns about (100, 40) at 36.5 m.
@@ -152,10 +152,23 @@ def test_signs_of_2020a_limit_the_speed(write):
 
 def test_without_a_place_the_lane_is_followed_until_the_time(write):
     scenario = load_scenario(write(goal="<goalState>" + interval("time", 25, 35) + "</goalState>"))
-    assert abs(scenario.path[:, 1]).max() < 12.0 and scenario.speed == 10.0 and scenario.duration == pytest.approx(3.0)
+    assert abs(scenario.path[:, 1]).max() < 12.0 and scenario.speed == 10.0 and scenario.duration == pytest.approx(3.1)
     assert not scenario.arrived(1.9, np.zeros(3), 0.0) and scenario.arrived(2.0, np.zeros(3), 0.0)
     free = load_scenario(write(goal=""))
     assert not free.goal_states and free.duration == 30.0
+
+
+def test_with_time_to_spare_it_drives_with_the_traffic_and_stops_at_the_goal(write):
+    late = GOAL.replace(interval("time", 95, 130), interval("time", 300, 300)).replace(interval("velocity", 5.0, 14.0), "")
+    scenario = load_scenario(write(goal=late))
+    assert scenario.speed == 10.0 and np.hypot(*(scenario.path[-1] - (110.4, 5.2))) < 1.0
+    slow = load_scenario(write(goal=late.replace("</goalState>", interval("velocity", 2.0, 5.0) + "</goalState>")))
+    assert slow.speed < 5.0 and len(slow.path) > len(scenario.path)
+
+
+def test_a_goal_of_one_instant_can_be_reached(write):
+    file = write(goal="<goalState><time><exact>15</exact></time></goalState>", obstacles="")
+    assert main(["drive", str(file), "--json"]) == 0
 
 
 REFUSED = {

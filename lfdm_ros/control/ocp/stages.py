@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp.terms import BoundContext, PlannedVehicle, ProblemLayout
@@ -38,8 +38,8 @@ class StageParameters:
         first = names.index("obstacle_x_0") if layout.obstacles else len(names)
         self.obstacles = self.c[:, first:].reshape(count, layout.obstacles, 3)
         self._slots, self._pose = np.empty((count, layout.obstacles, 3)), np.array([trajectory.place[name] for name in ("x", "y", "yaw")])
-        self._avoid = native("lfdm_ros.control.ocp.stages_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, REAL, POINTER,
-                             INTEGER), INTEGER, ("lfdm_ros.control.ocp.stages",))
+        self._avoid = native("lfdm_ros.control.ocp.stages_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, POINTER, INTEGER),
+                             INTEGER, ("lfdm_ros.control.ocp.stages",))
         self.lower, self.upper = np.full((2, count, len(layout.constraints)), np.inf)
         self.lower *= -1.0
         self._bounds_of = [(i, constraint.bounds) for i, constraint in enumerate(layout.constraints)]
@@ -115,42 +115,40 @@ class StageParameters:
         if not slots:
             return
         o = NOTHING if obstacles is None or not len(obstacles.radii) else obstacles
-        circles = np.column_stack([o.centres, o.velocities, o.radii])
-        self._avoid(*addresses(t.z, *t.z.shape, self._pose, t.grid, circles, len(circles), time - o.time if len(circles) else 0.0,
-                               self._slots, slots))
+        later = t.grid + (time - o.time) if len(o.radii) else t.grid
+        centres, radii = np.ascontiguousarray(o.centres + o.shifts(later)), np.ascontiguousarray(o.radii)
+        self._avoid(*addresses(t.z, *t.z.shape, self._pose, centres, radii, len(radii), self._slots, slots))
         self.obstacles[:] = self._slots
 
 
 FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
 
 
-def avoid(z: Any, place: Any, grid: Any, circles: Any, later: float, found: Any) -> None:
+def avoid(z: Any, place: Any, centres: Any, radii: Any, found: Any) -> None:
     """Finds the obstacles nearest to each stage, half of the slots on its left and half on its right, nearest first.
 
     Args:
-        z: states (N+1, nz); place: of x, y, yaw in them (3,); grid: times of the stages (N+1,) [s].
-        circles: (m, 5) x, y [m], velocities [m/s], radius [m], as they were `later` [s] before the first stage.
+        z: states (N+1, nz); place: of x, y, yaw in them (3,).
+        centres: of the obstacles at the time of each stage (N+1, m, 2) [m]; radii (m,) [m].
         found: written, (N+1, slots, 3): x, y, radius [m]; FAR_AWAY where there is none.
     """
     half = found.shape[1] // 2
     for k in range(len(z)):
-        x, y, yaw, ahead = z[k, place[0]], z[k, place[1]], z[k, place[2]], later + grid[k]
+        x, y, yaw = z[k, place[0]], z[k, place[1]], z[k, place[2]]
         c, s = math.cos(yaw), math.sin(yaw)
         for side in range(2):
             least, taken = -math.inf, -1  # distance and number of the circle that was taken last
             for slot in range(half * side, half * side + half):
                 best, distance = -1, FAR_AWAY
-                for j in range(len(circles)):
-                    dx, dy = circles[j, 0] + ahead * circles[j, 2] - x, circles[j, 1] + ahead * circles[j, 3] - y
+                for j in range(len(radii)):
+                    dx, dy = centres[k, j, 0] - x, centres[k, j, 1] - y
                     if (c * dy - s * dx > 0.0) == (side == 0):
-                        away = math.sqrt(dx * dx + dy * dy) - circles[j, 4]
+                        away = math.sqrt(dx * dx + dy * dy) - radii[j]
                         if away < distance and (away > least or (away == least and j > taken)):
                             best, distance = j, away
                 found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = x + FAR_AWAY, y, 0.0
                 if best >= 0:
-                    found[k, slot, 0] = x + (circles[best, 0] + ahead * circles[best, 2] - x)
-                    found[k, slot, 1] = y + (circles[best, 1] + ahead * circles[best, 3] - y)
-                    found[k, slot, 2] = circles[best, 4]
+                    found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = centres[k, best, 0], centres[k, best, 1], radii[best]
                     least, taken = distance, best
                 else:
                     least = math.inf

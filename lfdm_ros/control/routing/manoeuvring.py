@@ -171,6 +171,10 @@ class Manoeuvring:
         self._begun, self._level = False, 0  # a search, and its place in MARGINS
         self.why_not = ""  # why a vehicle before a blocked way stands; empty: it looks for one, or the way is not blocked
 
+    def drive_on(self) -> None:
+        """Notes that nothing keeps the vehicle from driving on by its plan."""
+        self._crept_since, self._stood_since, self._due_since, self._planned_stand = math.inf, math.inf, math.inf, math.inf
+
     def explained(self, reason: str) -> str:
         """Returns a reason with that for standing added."""
         return "; ".join(filter(None, (reason, self.why_not)))

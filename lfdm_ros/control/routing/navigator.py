@@ -70,6 +70,7 @@ REJOIN_DISTANCE = 30.0  # [m] further along the path, and as far again as the pa
 REJOINED_LIMITS = 2.0, 0.5  # [m], [rad] from the path: there that way ends
 CREEPING, CREEPING_PATIENCE = 0.5, 0.5  # of the speed, [s]: who is slower for longer before something in the lane looks for a way round it
 BLOCKING_DISTANCE = 20.0  # [m] before the front end in which that stands
+TRAFFIC_DISTANCE, TRAFFIC_PATIENCE = 40.0, 15.0  # [m], [s] where something moved so near it waits so long before it reverses
 EDGE_SPACING = 1.0  # [m] between two of the row of obstacles that stands for an edge
 MIN_GOAL_SPEED = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 
@@ -95,6 +96,9 @@ class Assignment:
     detour: bool = False  # that way leads round what blocks the lane
     crept_since: float = math.inf  # when the vehicle became so slow that one may be needed
     meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
+    moved: float = -math.inf  # when something moved near the vehicle
+    past: Goal | None = None  # a place on the path behind what stands in the lane, and where that is along it [m]
+    past_station: float = -math.inf
     done: bool = False
 
     @staticmethod
@@ -119,6 +123,11 @@ class Assignment:
     def lane(self) -> Reference | None:
         """The path with its corridor, while the vehicle is on it or on a detour within; None on the way to a goal, or back to the path."""
         return None if self.goal is not None or (self.joining is not None and not self.detour) else self.reference
+
+    def leave_way(self) -> None:
+        """Gives up a way back to the path, or a detour."""
+        if self.joining is not None:
+            self.joining, self.detour, self.route_version = None, False, self.route_version + 1
 
     def anew(self) -> Assignment:
         """Returns the same task, at its beginning."""
@@ -243,6 +252,36 @@ class Navigator:
                                  slowing=s.path_braking)
         return task.joining
 
+    def past(self, task: Assignment, now: float, pose: PlanarState, known: Obstacles, manoeuvres: bool, routes: bool,
+             ) -> tuple[Goal, Route, Obstacles] | None:
+        """Returns a place on the path behind what stands in the lane, the route there, and the obstacles with the edges of the lane; None
+        where the vehicle drives on, or there is no lane.
+
+        Args:
+            manoeuvres: it is on a way with changes of direction; routes: the lattice's way there is needed then.
+        """
+        if task.corridor is None or task.reference is None:
+            return None
+        moving = known.moving
+        if moving.any() and (np.hypot(*(known.centres[moving] - [pose.x, pose.y]).T) < TRAFFIC_DISTANCE).any():
+            task.moved = now
+        if not manoeuvres and now - task.moved < TRAFFIC_PATIENCE:
+            return None
+        if not manoeuvres and not (abs(pose.vx) < STANDING and self._is_lane_blocked(task, pose, known)):
+            return None
+        path = task.reference.path
+        (task.station,), _ = path.project(np.array([pose.x]), np.array([pose.y]))
+        if task.past is None or task.station > task.past_station - GOAL_APPROACH:
+            task.past_station = task.station + REJOIN_DISTANCE
+            (x,), (y,), *_ = path.at(np.array([task.past_station]))
+            task.past = Goal(float(x), float(y))
+        if manoeuvres and routes and now - task.routed >= self._settings.route_period - 1e-9:
+            self._look(task, pose, (task.past.x, task.past.y), self._between_edges(task, known))
+            task.routed = now
+        # Much nearer than the lattice's ways those with changes of direction lead along obstacles.
+        edges = self._between_edges(task, known, 0.5 * self._settings.stop_margin, 0.5 * EDGE_SPACING)
+        return task.past, (task.route if manoeuvres else None) or Route(path, False, math.inf), edges
+
     def _is_lane_blocked(self, task: Assignment, pose: PlanarState, known: Obstacles) -> bool:
         """Checks that something stands in the lane before the vehicle, which creeps: the path's own line is not free."""
         assert task.reference is not None
@@ -254,13 +293,15 @@ class Navigator:
         near = (s > here) & (s < here + self._outline.front + BLOCKING_DISTANCE)
         return bool((near & (np.abs(aside) < still.radii + half)).any())
 
-    def _between_edges(self, task: Assignment, known: Obstacles) -> Obstacles:
-        """Returns obstacles, and the edges of the corridor near the vehicle as a row of them."""
+    def _between_edges(self, task: Assignment, known: Obstacles, margin: float | None = None, spacing: float = EDGE_SPACING) -> Obstacles:
+        """Returns obstacles, and the edges of the corridor near the vehicle as a row of them, for ways that keep a margin [m], None: that
+        of the settings."""
         assert task.reference is not None
-        s = task.station + np.arange(-EDGE_SPACING, REJOIN_DISTANCE + GOAL_APPROACH, EDGE_SPACING)
+        s = task.station + np.arange(-GOAL_APPROACH, REJOIN_DISTANCE + GOAL_APPROACH, spacing)
         x, y, yaw, _ = task.reference.path.at(s)
         # As far out as lets the vehicle's side come to the edge.
-        radius, more = 0.5 * EDGE_SPACING, 0.5 * EDGE_SPACING + self._settings.obstacle_margin
+        radius = 0.5 * EDGE_SPACING
+        more = radius + (self._settings.obstacle_margin if margin is None else margin)
         left, right = (room + more for room in task.reference.room_at(s))
         edges = np.concatenate([np.column_stack([x - e * np.sin(yaw), y + e * np.cos(yaw)]) for e in (left, -right)])
         return known.with_standing(edges, np.full(len(edges), radius))

@@ -180,31 +180,52 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-# Traffic that comes at more than a speed [m/s], with so large a share of it along the lane (the last), follows the lane. Its velocity
-# across counts from another one on [m/s], as cars that change lanes have about 1; more does not count within so many standard
-# deviations, where these are known: below a speed [m/s].
-DRIVES, CHANGES_LANES, SIGNIFICANT, UNKNOWN, ALONG = 3.0, 0.5, 3.0, 5.0, 0.9
+# Traffic at more than a speed [m/s], with so large a share of it along the lane and no more across it [m/s], follows the lane, no farther
+# from its middle [m]: over so long a time [s] by an arc. Of oncoming traffic a velocity across counts from another one on [m/s], as cars
+# that change lanes have about 1; more does not count within so many standard deviations, where these are known: below a speed [m/s]. In a
+# bend a measured velocity is late by so much [s].
+DRIVES, ALONG, MAX_ACROSS, LANES, LANE_TIME = 3.0, 0.9, 1.5, 15.0, 4.0
+CHANGES_LANES, SIGNIFICANT, UNKNOWN, VELOCITY_LAG = 0.5, 3.0, 5.0, 0.3
 STEP_IN = 0.5  # [m] outside of a corridor, from where one step leads into it
 CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 
 
-def along_lane(obstacles: Obstacles, path: Path) -> Obstacles:
-    """Returns them; what comes along the path, and whose velocity across it is no more than noise, follows it. From afar, where few beams
-    meet its sides, it would otherwise leave the lane, or come into it, in the seconds until it is here. Traffic that goes the same way
-    keeps its velocity: it may be about to change lanes."""
+def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
+    """Returns them; traffic along the lane of a reference with a corridor turns as the lane does. Oncoming traffic follows it even where
+    its velocity says otherwise by no more than noise: from afar few beams meet its sides. Traffic that goes the same way keeps its
+    velocity across the lane: it may be about to change lanes."""
     drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
     if obstacles.deviations is None or not len(drives):
         return obstacles
-    course, velocity = path.at(path.project(*obstacles.centres[drives].T)[0])[2], obstacles.velocities[drives]
-    along = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course)
-    across = velocity[:, 1] * np.cos(course) - velocity[:, 0] * np.sin(course)
+    path, velocity = reference.path, obstacles.velocities[drives]
+    s, e = path.project(*obstacles.centres[drives].T)
+    course, speed = path.at(s)[2], np.hypot(*velocity.T)
+    comes = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course) < 0.0
+    # The lane's arc through three places on the way: here, after half of the time, and at its end.
+    stations = s + np.array([0.0, 0.5, 1.0])[:, None] * LANE_TIME * np.where(comes, -speed, speed)
+    x, y, course, _ = path.at(stations)
+    # Where the path changes lanes, both edges of its corridor move towards one side of it; where lanes begin or end, one does.
+    left, right = (room - room[0] for room in reference.room_at(stations))
+    aside = e + np.where(left * right < 0.0, np.sign(left) * np.minimum(np.abs(left), np.abs(right)), 0.0)
+    dx, dy = np.diff([x - aside * np.sin(course), y + aside * np.cos(course)], axis=1)
+    first, second = np.unwrap(np.arctan2(dy, dx), axis=0)
+    bend = second - first  # of one half, whose chord the first heading is that of
+    turns = bend * speed / np.maximum(0.5 * np.hypot(dx, dy).sum(axis=0) / np.sinc(0.5 * bend / math.pi), 0.1)
+    heading = first - 0.5 * bend
+    along = velocity[:, 0] * np.cos(heading) + velocity[:, 1] * np.sin(heading)
+    across = velocity[:, 1] * np.cos(heading) - velocity[:, 0] * np.sin(heading)
+    late = VELOCITY_LAG * np.abs(turns) * speed
+    across -= np.clip(across, -late, late)
     deviation = obstacles.deviations[drives, 1]
-    noise = SIGNIFICANT * np.where(deviation < UNKNOWN, deviation, 0.0)
-    comes = along < -ALONG * np.hypot(*velocity.T)
-    follows = comes & ((np.abs(across) < CHANGES_LANES) | (np.abs(across) < noise))
-    velocities = obstacles.velocities.copy()
-    velocities[drives[follows]] = np.column_stack([along * np.cos(course), along * np.sin(course)])[follows]
-    return replace(obstacles, velocities=velocities)
+    noise = np.maximum(CHANGES_LANES, SIGNIFICANT * np.where(deviation < UNKNOWN, deviation, 0.0))
+    across[comes & (np.abs(across) < noise)] = 0.0
+    follows = (along > ALONG * speed) & (np.abs(across) < np.where(comes, CHANGES_LANES, MAX_ACROSS)) & (np.abs(e) < LANES)
+    along, across, heading = along[follows], across[follows], heading[follows]
+    velocities, turning = obstacles.velocities.copy(), obstacles.turn_rates.copy()
+    velocities[drives[follows]] = np.column_stack([along * np.cos(heading) - across * np.sin(heading),
+                                                   along * np.sin(heading) + across * np.cos(heading)])
+    turning[drives[follows]] = turns[follows]
+    return replace(obstacles, velocities=velocities, turns=turning)
 
 
 # Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by
@@ -259,7 +280,7 @@ class RelevantObstacles:
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return
-        seen = along_lane(seen, reference.path)
+        seen = along_lane(seen, reference)
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         in_way = np.flatnonzero(seen.moving & (np.abs(e) - seen.radii < self.half_width))
         if len(in_way):

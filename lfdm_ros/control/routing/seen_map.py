@@ -129,8 +129,7 @@ class SeenMap:
         if not len(moving.radii):
             return
         assert self._corner is not None
-        later = now - moving.time + np.linspace(0.0, NEAR_TIME, 5)[:, None, None]
-        centres = (moving.centres + later * moving.velocities).reshape(-1, 2)
+        centres = (moving.centres + moving.shifts(now - moving.time + np.linspace(0.0, NEAR_TIME, 5))).reshape(-1, 2)
         reach = np.tile(moving.radii, 5) + NEAR_DISTANCE
         span = self._corner[:, None] + self._cell * np.arange(SEEN_CELLS)
         for (x, y), r in zip(centres.tolist(), reach.tolist()):

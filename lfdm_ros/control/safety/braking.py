@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from lfdm_ros.numerics import arc
+
 MAX_LATERAL_SHARE = 0.9  # most of the circle that counts laterally: on tyres with more grip than assumed, it must not brake less
 # [m/s^2] left for the brakes in any bend: more, while the tyres give all they have laterally, turns the vehicle round
 MIN_BRAKING = 1.0
@@ -199,7 +201,8 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
 
     Args:
         rows: (n, 5), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
-        circles: (m, 7) x, y [m], velocities [m/s], radius [m], when it brakes, inf for never, and how long until it stands [s].
+        circles: (m, 8) x, y [m], velocities [m/s], radius [m], when it brakes, inf for never, how long until it stands [s], and the rate
+            at which the velocity turns to the left [rad/s].
         outline: front, rear, half width [m]; lidar: its place x, y [m] on the vehicle.
         margin: to keep [m]; growth: of the margin from moving ones with time [m/s]; sight: occluded places count.
         result: written, (4,): least distance [m]; 1 where all margins are kept, else 0; the speed of the first contact, 0 for none, and
@@ -232,7 +235,10 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
                 travel = min(time + now, circles[j, 5])
                 braked = min(time + now - travel, circles[j, 6])
                 travel += braked - 0.5 * braked * braked / circles[j, 6]
-                dx, dy = dx + travel * vx, dy + travel * vy
+                ahead, aside = travel, 0.0
+                if circles[j, 7] != 0.0:
+                    ahead, aside = arc(travel, travel * circles[j, 7])
+                dx, dy = dx + ahead * vx - aside * vy, dy + ahead * vy + aside * vx
             qx, qy = abs(c * dx + t * dy - middle) - long, abs(c * dy - t * dx) - half
             beside, behind = max(qx, 0.0), max(qy, 0.0)
             away = math.sqrt(beside * beside + behind * behind) + min(max(qx, qy), 0.0) - radius

@@ -10,8 +10,9 @@ from numba.extending import register_jitable
 from lfdm_ros.compiler.numba_support import call_advance
 from lfdm_ros.control.safety import braking
 from lfdm_ros.control.safety.braking import MAX_TICKS, BrakingModel, Pedals
+from lfdm_ros.numerics import arc
 
-for function in (braking.needed, braking.occludes, braking.blind_speed):
+for function in (arc, braking.needed, braking.occludes, braking.blind_speed):
     register_jitable(error_model="numpy")(function)  # which `judge` calls by their names
 _braking, _law, _drive = (njit(function, error_model="numpy") for function in (braking.braking, braking.law, braking.drive))
 _nearest, _judge, _lay = (njit(function, error_model="numpy") for function in (braking.nearest, braking.judge, braking.lay))
@@ -36,7 +37,7 @@ def drive(address, q, numbers, curve, length, command, first, limits, places, st
     driven = _drive(_law, _braking, advance, model, v, pedals, table, _nearest(table, x[at[0]], x[at[1]]),
                    carray(command, (2,), dtype=np.float64), carray(first, (3,), dtype=np.float64), limit[0], limit[1],
                    at, x, carray(before, (3,), dtype=np.float64), carray(after, (3,), dtype=np.float64), written)
-    _judge(written, driven, carray(circles, (count, 7), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
+    _judge(written, driven, carray(circles, (count, 8), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
           carray(result, (4,), dtype=np.float64))
     return driven
 

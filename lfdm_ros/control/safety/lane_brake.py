@@ -19,6 +19,7 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, SPACING
 from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.numerics import arc
 from lfdm_ros.perception.obstacles import Obstacles
 
 IN_LANE = "braking in the lane before something that moves"
@@ -212,22 +213,24 @@ class LaneBrake:
             further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
             # Things that drive ahead the same way have left that place when the vehicle is there.
             ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
-        # Over so long a time the margin does not grow.
-        grown = self._settings.obstacle_growth * later[:, None]
-        for end, meets in ends:
-            distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast) + grown
+        for end, meets in ends:  # over so long a time the margin does not grow
+            distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast, 0.0)
             if ((distance <= margin) & (later[:, None] <= until) & meets).any():
                 return replace(stop, free=False)
         return stop
 
     def _meets(self, curve: Curve, obstacles: Obstacles, margin: float) -> np.ndarray:
         """Marks what moves on a way that comes to the curve (n,): there it may halt."""
-        velocities, places = obstacles.velocities, curve.places[:, :2]
-        square = np.maximum((velocities * velocities).sum(axis=1), 1e-9)
-        between = places[:, None] - obstacles.centres  # (k, n, 2)
-        last = HALTING_BEGINS[-1] + np.sqrt(square) / (2.0 * HALTING)
-        time = np.clip((between * velocities).sum(axis=2) / square, 0.0, last)
-        aside = np.hypot(*np.moveaxis(between - time[..., None] * velocities, 2, 0)).min(axis=0) - obstacles.radii
+        turns, speed = obstacles.turn_rates, np.maximum(np.hypot(*obstacles.velocities.T), 1e-5)
+        vx, vy = obstacles.velocities.T / speed
+        between = curve.places[:, None, :2] - obstacles.centres  # (k, n, 2)
+        ahead, left = between[..., 0] * vx + between[..., 1] * vy, between[..., 1] * vx - between[..., 0] * vy
+        # When it is nearest, on the straight line or on the arc about (0, speed / turn).
+        straight = turns == 0.0
+        nearest = np.where(straight, ahead / speed, np.arctan2(turns * ahead, speed - turns * left) / np.where(straight, 1.0, turns))
+        time = np.clip(nearest, 0.0, HALTING_BEGINS[-1] + speed / (2.0 * HALTING))
+        there = arc(speed * time, turns * time)
+        aside = np.hypot(ahead - there[0], left - there[1]).min(axis=0) - obstacles.radii
         return np.asarray(obstacles.moving & (aside < self._stops.outline.half_width + margin + 0.5 * SPACING))
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:

@@ -178,7 +178,7 @@ class Stops:
         self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
         arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 4, INTEGER, POINTER]
         self._drive = native("lfdm_ros.control.safety.braking_native", tuple(arguments), INTEGER,
-                             ("lfdm_ros.control.safety.braking",), "drive")
+                             ("lfdm_ros.control.safety.braking", "lfdm_ros.numerics"), "drive")
         self.braked, rates, o = braking_model_of(vehicle, settings.stop_brake), self._rates, self.outline
         self._numbers = np.array([*self.braked, rates.steering, rates.up, rates.down, settings.largest_brake, settings.largest_throttle,
                                   o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
@@ -209,7 +209,8 @@ class Stops:
             first: steering and pedal of a period before it begins; None: it begins now.
             margin: to keep [m]; max_braking: deceleration to rely on [m/s^2]; sight: places behind obstacles do not count as free.
         """
-        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes])
+        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes,
+                                   obstacles.turn_rates])
         later = time - obstacles.time if len(circles) else 0.0
         _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, max_braking, trust, circles, later, margin, sight)
         return Stop(curve, clearance, free > 0.0 and blind <= MAX_BLIND_SPEED, speed, blind, trust)
@@ -217,7 +218,7 @@ class Stops:
     def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
                max_braking: float = math.inf, trust: GripMargin = CONSERVATIVE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `evaluate`."""
-        rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 7)))
+        rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 8)))
         return rows[:, 0], rows[:, 1:4], rows[:, 4]
 
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, max_braking: float,
@@ -258,20 +259,23 @@ class Stops:
         c, t, mount = math.cos(yaw), math.sin(yaw), self._lidar
         return np.array([x + mount.x * c - mount.y * t, y + mount.x * t + mount.y * c])
 
-    def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
-        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
-        s, n = self._settings, len(times)
+    def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles, growth: float | None = None) -> np.ndarray:
+        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle: (n, m), inf from
+        those that are far, of those that move less what they may come nearer by, `growth` [m/s], by default that of the settings."""
+        n, growth = len(times), self._settings.obstacle_growth if growth is None else growth
         x, y, yaw = poses.T
         far = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
         moving = obstacles.moving
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
         near = (far < length + self.outline.front + self.outline.rear) | moving
         found = obstacles.where(near)
-        if not len(found.radii):
-            return np.full((n, 1), math.inf)
+        distance = np.full((n, max(len(near), 1)), math.inf)
+        if not near.any():
+            return distance
         away = found.centres + found.shifts((time - obstacles.time) + times) - poses[:, None, :2]
-        distance = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
-        return distance - found.radii - s.obstacle_growth * moving[near] * times[:, None]
+        clear = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
+        distance[:, near] = clear - found.radii - growth * moving[near] * times[:, None]
+        return distance
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
