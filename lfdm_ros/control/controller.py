@@ -298,7 +298,7 @@ class Controller:
         if task is None or self._measured is None or now - self._measured.time > self.settings.state_timeout:
             return
         hides = task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
-        sees = (task.goal is not None or task.corridor is not None) and now - self._manoeuvring.map.looked >= period
+        sees = (task.goal is not None or task.corridor is not None) and self._relevant.seen.time - self._manoeuvring.map.looked >= period
         routes = (hides or task.goal is not None) and now - task.routed >= period
         if not (sees or routes):
             return

@@ -262,6 +262,8 @@ class Navigator:
         """
         if task.corridor is None or task.reference is None:
             return None
+        if not manoeuvres and task.joining is None:
+            task.route = None  # of a manoeuvre that is over
         moving = known.moving
         if moving.any() and (np.hypot(*(known.centres[moving] - [pose.x, pose.y]).T) < TRAFFIC_DISTANCE).any():
             task.moved = now

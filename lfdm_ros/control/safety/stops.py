@@ -260,8 +260,8 @@ class Stops:
         return np.array([x + mount.x * c - mount.y * t, y + mount.x * t + mount.y * c])
 
     def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles, growth: float | None = None) -> np.ndarray:
-        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle: (n, m), inf from
-        those that are far, of those that move less what they may come nearer by, `growth` [m/s], by default that of the settings."""
+        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m); of those
+        that move less what they may come nearer by, `growth` [m/s], by default that of the settings."""
         n, growth = len(times), self._settings.obstacle_growth if growth is None else growth
         x, y, yaw = poses.T
         far = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
@@ -269,13 +269,11 @@ class Stops:
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
         near = (far < length + self.outline.front + self.outline.rear) | moving
         found = obstacles.where(near)
-        distance = np.full((n, max(len(near), 1)), math.inf)
-        if not near.any():
-            return distance
+        if not len(found.radii):
+            return np.full((n, 1), math.inf)
         away = found.centres + found.shifts((time - obstacles.time) + times) - poses[:, None, :2]
-        clear = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
-        distance[:, near] = clear - found.radii - growth * moving[near] * times[:, None]
-        return distance
+        distance = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
+        return distance - found.radii - growth * moving[near] * times[:, None]
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
