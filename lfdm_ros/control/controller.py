@@ -263,8 +263,8 @@ class Controller:
         move = manoeuvring.step(now, pose, goal, route, obstacles, self._command)
         if move is None and not was:
             return None
-        task.leave_way()
         # What was planned before leads into what blocks the way.
+        task.leave_way()
         self._replanner.begin()
         self._fallback.drop()
         if move is None:
@@ -304,15 +304,17 @@ class Controller:
             return
         x = self._prediction.at(self._measured, now)[0]
         pose = self._pose(x)
-        if sees:
-            self._see(now, pose)
         try:
-            if routes and hides:
+            if sees:
+                self._see(now, pose)
+            if not routes:
+                return
+            if hides:
                 self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
                                           self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
-            elif routes and (self._manoeuvring.needs_route or task.route is None):
+            elif self._manoeuvring.needs_route or task.route is None:
                 self._find(task, now, x)
-            elif routes:
+            else:
                 task.routed = now
         except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
             task.routed = now

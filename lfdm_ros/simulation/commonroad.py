@@ -131,10 +131,10 @@ class _Scene:
         route = self._extended(route, duration)
         path, way = self._path(route, areas)
         limit = self._lanes[route[0]].limit
-        speed = self._speed(0.5 * sum(goal.time) if goal else math.nan, way, limit)
-        if goal and way is not None and goal.speed[0] <= 0.0 and speed < min(self._pose.speed, limit):
+        speed, flow = self._speed(0.5 * sum(goal.time) if goal else math.nan, way, limit), min(self._pose.speed, limit)
+        if goal and way is not None and goal.speed[0] <= 0.0 and speed < flow:
             # With the traffic, and a stop at the goal, where there is time to spare.
-            speed = min(self._pose.speed, limit)
+            speed = flow
             s, end = _stations(path), self._pose_station(path) + max(way, 1.0)
             path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
         rows = [sorted(row, key=self._row(row[0]).index) for row in _rows(route, self._lanes)]

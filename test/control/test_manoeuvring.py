@@ -390,7 +390,7 @@ def test_places_where_the_plan_alone_stands_for_ever(name):
 
 
 def test_cones_in_the_lane_that_the_plan_alone_stands_before_for_ever():
-    """It comes too near to the cones to pass them. Within the lane, the vehicle's front and rear ends too."""
+    """It is too near to the cones to pass them from there."""
     cones = [Circle(53.0 + 3.0 * k, -1.75 + 0.28 * k, 0.15) for k in range(7)] + [Circle(71.0 + 4.0 * k, -0.07, 0.15) for k in range(6)]
     barrier = Polygon([(75.0, -1.6), (89.0, -1.6), (89.0, -0.37), (75.0, -0.37)])
     path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])

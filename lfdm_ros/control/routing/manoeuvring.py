@@ -164,8 +164,8 @@ class Manoeuvring:
         self._way: Path | None = None
         self._tries, self._nearest, self._returns = 0, math.inf, 0
         self._driven, self._least_length = 0.0, 0.0
-        self._crept_since, self._stood_since, self._due_since, self._open_since = math.inf, math.inf, math.inf, math.inf
-        self._planned_stand = math.inf
+        self.drive_on()
+        self._open_since = math.inf
         self._time, self._press, self._failed, self._recalls_until = -math.inf, 0.0, -math.inf, -math.inf
         self._start_room = math.inf  # at the start of the leg, to what stands [m]
         self._begun, self._level = False, 0  # a search, and its place in MARGINS

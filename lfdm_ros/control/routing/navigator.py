@@ -262,15 +262,14 @@ class Navigator:
         """
         if task.corridor is None or task.reference is None:
             return None
-        if not manoeuvres and task.joining is None:
-            task.route = None  # of a manoeuvre that is over
-        moving = known.moving
-        if moving.any() and (np.hypot(*(known.centres[moving] - [pose.x, pose.y]).T) < TRAFFIC_DISTANCE).any():
+        near = np.hypot(*(known.centres - [pose.x, pose.y]).T) < TRAFFIC_DISTANCE
+        if (near & known.moving).any():
             task.moved = now
-        if not manoeuvres and now - task.moved < TRAFFIC_PATIENCE:
-            return None
-        if not manoeuvres and not (abs(pose.vx) < STANDING and self._is_lane_blocked(task, pose, known)):
-            return None
+        if not manoeuvres:
+            if task.joining is None:
+                task.route = None  # of a manoeuvre that is over
+            if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= STANDING or not self._is_lane_blocked(task, pose, known):
+                return None
         path = task.reference.path
         (task.station,), _ = path.project(np.array([pose.x]), np.array([pose.y]))
         if task.past is None or task.station > task.past_station - GOAL_APPROACH:
