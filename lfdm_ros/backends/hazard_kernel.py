@@ -26,8 +26,9 @@ from lfdm_ros.models.spinning import SLOW
 
 FAR = 1e6  # [m], [N], [s]: nothing was met, nothing lifted
 # What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. steady: the least
-# speed across [m/s] that was missing to a spin. A time is that of the first sample at which it happened, FAR if it did not.
-RESULTS = ("clearance", "room", "least_load", "steady", "hit_at", "left_at", "lifted_at", "spun_at", "finite")
+# speed across [m/s] that was missing to a spin. A time is that of the first sample at which it happened, FAR if it did not. hit_speed:
+# vx [m/s] then, 0 without a hit.
+RESULTS = ("clearance", "room", "least_load", "steady", "hit_at", "left_at", "lifted_at", "spun_at", "hit_speed", "finite")
 # Columns of what stands for one sample: a circle with the standard deviations of its place, and of how far it may have gone by then; an
 # edge by its middle, half of it, its unit normal, and 1 if it is a border of the corridor, 0 if it is a wall.
 CIRCLE = ("x", "y", "radius", "sd", "drift")
@@ -48,7 +49,7 @@ class HazardKernel:
 
     run(p (NP, N), x0 (NX, N), wanted (K, 2, N), gains (3, N), delays (N,) int64, lag (H,), reference (K, 10), numbers (10,), circles
         (M, 5), first_circle (K + 1,) int64, normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64,
-        substeps, results (9, N), first, end)
+        substeps, results (10, N), first, end)
     follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1, at
     the rates in `numbers`. How far it is beside the reference of sample k, turned from it and turning against it, times the gains of the
     reference and of its own, corrects the steering from sample k + delay on, shared out by `lag`; delays, at least 1, are alike in each
@@ -187,7 +188,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
     outside = TABLES[real] if threads else ()
     code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64") | dict.fromkeys(outside, "ptr"), real=real, lanes=lanes,
                 threads=threads)
-    value = code.value
+    value, moves = code.value, now[[field.name for field in model.states].index("vx")]
     # What is shared between a loop and what surrounds it is computed outside of it.
     code.jump(needed, [*ends, *constant, *(i for i in needed if of_sample[i])])
 
@@ -223,16 +224,21 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
         for i in range(DRIVEN):
             code.store(of_block("%wanted", i), inputs, i, value)
         for name, i in places.items():
-            code.store(splat(0.0 if name == "finite" else FAR), kept, i, value)
+            code.store(splat(0.0 if name in ("finite", "hit_speed") else FAR), kept, i, value)
 
         with code.loop("0", "%samples") as sample:
             time = code.repeated(code.new(f"fmul {real} {span}, {code.new(f'uitofp i64 {sample} to {real}')}"), value)
 
-            def note(measure: str, least: str, since: str) -> None:
-                """Keeps a measure if it is less than all before, and the first time at which it is not above 0."""
+            def note(measure: str, least: str, since: str, speed: str = "") -> None:
+                """Keeps a measure if it is less than all before, and the first time at which it is not above 0, with the speed then."""
                 at, place = (code.load(kept, places[name], value) for name in (since, least))
                 code.store(_smaller(code, measure, place), kept, places[least], value)
                 over = code.new(f"fcmp ole {value} {measure}, {splat(0.0)}")
+                if speed:
+                    begins = code.new(f"and {code.vector('i1', lanes)} {over}, {code.new(f'fcmp olt {value} {time}, {at}')}")
+                    before = code.load(kept, places[speed], value)
+                    code.store(code.new(f"select {code.vector('i1', lanes)} {begins}, {value} {code.get(moves)}, {value} {before}"), kept,
+                               places[speed], value)
                 first = code.new(f"select {code.vector('i1', lanes)} {over}, {value} {_smaller(code, time, at)}, {value} {at}")
                 code.store(first, kept, places[since], value)
 
@@ -274,13 +280,13 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                 for i, node in enumerate(normals):
                     code.bind(node, of_block("%normals", code.integer("add", numbers_of, i)))
                 code.emit(i for i in needed if of_circle[i])
-                note(code.get(from_circle), "clearance", "hit_at")
+                note(code.get(from_circle), "clearance", "hit_at", "hit_speed")
             begin, finish, some = each("%first_edge")
             with code.when(some), code.loop(begin, finish) as row:
                 for i, node in enumerate(edge):
                     code.bind(node, same("%edges", code.integer("add", code.integer("mul", row, len(EDGE)), i)))
                 code.emit(i for i in needed if of_edge[i])
-                note(code.get(from_wall), "clearance", "hit_at")
+                note(code.get(from_wall), "clearance", "hit_at", "hit_speed")
                 note(code.get(from_border), "room", "left_at")
 
             with code.when(last):

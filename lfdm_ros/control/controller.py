@@ -33,6 +33,8 @@ from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 
 SOLVER_SHARE = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
+ROUNDED, TICK = 1e-3, 1e-6  # share of full lock, [s]
+SAME_STEERING = 0.1  # share of full lock by which a command may differ that steers along a stop's curve
 SIGHT_AGE = 0.5  # [s] older detections do not show that a place is free
 
 
@@ -84,6 +86,7 @@ class Controller:
         """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
         self._measured: Measured | None = None
         self._command = (0.0, 0.0)  # steering, pedal
+        self._steered = -math.inf, 0.0  # when a command went to the vehicle in place of that one, and its steering
         self._reverse = False  # the selector
         self._relevant.clear()
         self._prediction.clear()
@@ -215,6 +218,7 @@ class Controller:
         level, reason, command = self._fallback.level(outcome, new, late, CycleContext(
             ahead, x, self._measured.values, self._command, self._relevant.obstacles, task.goal is not None,
             task.lane, began + (s.time_budget or math.inf)), s)
+        plan = self._fallback.good if level.planned else self._guard.stopping(self._fallback.good, x, self._command, ahead)
         pose, station = self._pose(x), self.planner.stages.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
@@ -223,7 +227,7 @@ class Controller:
             cold_start=cold, done=task.done, blocked=blocked, solver=self.planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
-            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._fallback.good,
+            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=plan,
             route=None if task.reference is None else task.reference.path,
             remaining=self._navigator.remaining(task, pose, station)))
 
@@ -231,8 +235,17 @@ class Controller:
         """Records the command that went to the vehicle at `now` [s] in place of the last cycle's: shared; predictions go on from there.
 
         Plans begin with the controller's own last command: one that began with what was sent could leave it by no more than a period's
-        rates allow, and the operator's share, however small, would draw the shared command away by it cycle after cycle.
+        rates allow, and the operator's share, however small, would draw the shared command away by it cycle after cycle. Only where the
+        steering comes towards that command as fast as it can, plans begin with what it is. The curve of a stop that is not steered along is
+        laid anew from where the vehicle is.
         """
+        own, (time, before) = self._command[0], self._steered
+        self._steered = now, steering
+        if abs(steering - own) > SAME_STEERING:
+            self._guard.forget()
+        turn = self._rates.steering * max(now - time, TICK)
+        if abs(min(max(own, before - turn), before + turn) - steering) < ROUNDED:
+            self._command = steering, self._command[1]
         self._reverse = reverse
         self._prediction.sent(now, steering, pedal, reverse)
 

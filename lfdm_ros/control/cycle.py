@@ -44,7 +44,7 @@ class Cycle:
     is blocked or no stop is left. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
     wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
     violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: bridged by prediction [s].
-    plan: the one in force. route: the way to a goal, or the path.
+    plan: the one in force, of a BRAKING cycle that of its stop. route: the way to a goal, or the path.
     """
 
     command: tuple[float, float, float]

@@ -403,8 +403,9 @@ class ObstacleTracker:
         chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
         shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
-        # Of what moves the filter says how well place and velocity are known.
-        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
+        # Of what moves the filter says how well place and velocity are known; that of a circle of a frame is its body's.
+        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(tracks[:, _bodies(
+            tracks)[chosen]], 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
                                     _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(suspected), _frozen(_new(shown)),
@@ -476,6 +477,14 @@ def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
     """Returns rows (16, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
     speed = np.full_like(position, st.speed_sd ** 2)
     return np.einsum("ij,jn->ijn", np.eye(4), np.array([position, position, speed, speed])).reshape(16, -1)
+
+
+def _bodies(t: np.ndarray) -> np.ndarray:
+    """Returns the index of the track with the filter of each of the tracks t (_ROWS, n), itself where there is no other (n,)."""
+    of, bodies = np.arange(t.shape[1]), np.flatnonzero(t[_T.BODY] > 0.0)
+    parts, found = np.nonzero((t[_T.THING][:, None] == t[_T.THING, bodies]) & (t[_T.BODY] == 0.0)[:, None])
+    of[parts] = bodies[found]
+    return of
 
 
 def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:

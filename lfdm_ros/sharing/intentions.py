@@ -127,11 +127,13 @@ class OperatorView:
 
 @dataclass(frozen=True)
 class IntentionKind:
-    """A prediction of the operator by name: predict(view) gives the intention; the first sample is replaced by what acts already."""
+    """A prediction of the operator by name: predict(view) gives the intention; the first sample is replaced by what acts already. relieved:
+    autonomy takes over where that harms less."""
 
     name: str
     description: str
     predict: Callable[[OperatorView], Intention]
+    relieved: bool = False
 
 
 def hold(view: OperatorView) -> Intention:
@@ -193,9 +195,9 @@ PREDICTED = IntentionKind("predicted", "along the path as was learned of this op
                           "answers what was seen",
                          partial(react, corrected_by=OPERATOR, answering=True))
 TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
-                         partial(react, corrected_by=AUTONOMY, answering=False))
-FIRST_TO_CORRECT = IntentionKind("first_to_correct", "predicted or takeover, by which of the two comes first",
-                          partial(react, corrected_by=FIRST, answering=True))
+                         partial(react, corrected_by=AUTONOMY, answering=False), relieved=True)
+FIRST_TO_CORRECT = IntentionKind("first_to_correct", "predicted or takeover, by which of the two comes first or harms less",
+                                 partial(react, corrected_by=FIRST, answering=True), relieved=True)
 INTENTIONS: plugins.Door[IntentionKind] = plugins.Door(
     "intention", "lfdm_ros.intentions", IntentionKind, "predict", HELD, PATH, REACTING, PREDICTED, TAKEOVER, FIRST_TO_CORRECT)
 # Names of the former release.

@@ -1,5 +1,8 @@
 """Risk: the probability that the vehicle fails within the next seconds, by what the operator does and by what the autonomy plans.
 
+A plan is looked at anew in each cycle: where it fails, a stop along it counts in its place, for the operator from when autonomy has taken
+over, as far as that harms less.
+
 Monte Carlo over all that is not known: the vehicle's parameters by draws of the calibrated posterior, the friction of the road by what is
 known of it, the state and the obstacles by their uncertainty, the operator by the noise of a hand. Both intentions are followed with the
 same random numbers (common random numbers), and with the same ones in each decision: their difference is sharper than either, and does not
@@ -10,17 +13,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lfdm_ros.backends import casadi_model, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, GAINS, NORMALS, NUMBERS, REFERENCE, RESULTS
+from lfdm_ros.control.command_limits import CommandLimits
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Prediction
 from lfdm_ros.control.routing.path import Path, outside
+from lfdm_ros.control.safety.braking import braking
+from lfdm_ros.control.safety.stops import NOMINAL, braking_model_of, peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.models.spinning import SPIN
@@ -33,8 +39,10 @@ from lfdm_ros.sharing.intentions import (
     FORMER_INTENTIONS,
     GAIN_LOG_SD,
     INTENTIONS,
+    TAKEOVER,
     DrawnSteering,
     Intention,
+    IntentionKind,
     OperatorView,
     PredictedOperator,
 )
@@ -42,6 +50,7 @@ from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TE
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
+OPERATOR, AUTONOMY = "operator", "autonomy"
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 BLOCK = 32  # runs of which the operator's delay is alike: the most that a kernel has side by side
@@ -53,6 +62,8 @@ FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
 BEYOND = 0.3  # [m] a vehicle already outside counts as leaving again after this much further excursion
+IMPACT = 1.0  # [m/s] by which a hit has to be slower to be a better one
+STOPPING = ("x", "y", "yaw", "vx")  # states of the plan of a stop
 EVERY, SAG = 0.5, 0.02  # [m] spacing of its points, and largest error of its straight pieces
 
 
@@ -80,9 +91,12 @@ class RiskSettings(Declared):
     # reaction of a driver that steers continuously, not the second of a surprised one.
     reaction: float = setting(REACTION, "s", "after which an operator of whom too little was learned corrects, from picture to hands; the "
                                              "link's delay, twice the age of the command, is added", 0.0, 10.0, live=True)
-    # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
-    takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
+    # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side; and
+    # 0.15 to spare, since the last moment is known by a model.
+    takeover: float = setting(0.65, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
                               live=True)
+    stop_brake: float = setting(CommandLimits.stop_brake, "1", "largest brake of autonomy's stop, as the controller's", 0.01, 1.0,
+                                live=True)
     preview: float = setting(0.8, "s", "preview of a driver that follows a plan or path", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
@@ -121,8 +135,8 @@ class Frequency:
 @dataclass(frozen=True, eq=False)
 class Outlook:
     """Outcome of one intention: `collision`; `lift` of a wheel and `spin` before any; `leaving` of the corridor; `failure`: any of them, or
-    a state that no model follows any more. failed, severe: (n,) by run; leaving alone is not severe; first: median time of the failures
-    [s], NaN without."""
+    a state that no model follows any more. failed, severe, hit_speed [m/s], 0 without a hit: (n,) by run; leaving alone is not severe;
+    first: median time of the failures [s], NaN without."""
 
     collision: Frequency
     lift: Frequency
@@ -131,11 +145,19 @@ class Outlook:
     failure: Frequency
     failed: np.ndarray
     severe: np.ndarray
+    hit_speed: np.ndarray
     first: float
 
     def spares(self, other: Outlook) -> np.ndarray:
-        """Returns in which runs (n,) this one does better in the same world: it does not fail, or not severely, and the other does."""
-        return np.asarray((other.failed & ~self.failed) | (other.severe & ~self.severe))
+        """Returns in which runs (n,) this one does better in the same world: it does not fail, or not severely, and the other does, or it
+        hits something more slowly."""
+        slower = (self.hit_speed > 0.0) & (other.hit_speed > self.hit_speed + IMPACT)
+        return np.asarray((other.failed & ~self.failed) | (other.severe & ~self.severe) | slower)
+
+    @property
+    def harm(self) -> float:
+        """Mean speed of the hits over all runs [m/s]; a run that fails otherwise counts as one at IMPACT."""
+        return float(np.where(self.failed & (self.hit_speed == 0.0), IMPACT, self.hit_speed).mean())
 
     def by_name(self) -> dict[str, Frequency]:
         return {name: getattr(self, name) for name in FAILURES}
@@ -161,7 +183,7 @@ class Risk:
     def probabilities(self) -> dict[str, Frequency]:
         """All of them by name."""
         found: dict[str, Frequency] = {}
-        for who, outlook in (("operator", self.operator), ("autonomy", self.autonomy)):
+        for who, outlook in ((OPERATOR, self.operator), (AUTONOMY, self.autonomy)):
             if outlook is not None:
                 found |= {f"{who} {name}": p for name, p in outlook.by_name().items()}
         return found
@@ -221,6 +243,7 @@ class RiskRollouts:
         prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
         self._parameters, self._prediction = parameters, prediction
         self._vehicle, self._draws = vehicle, draws
+        self._braked, self._peak = braking_model_of(vehicle, 1.0), peak_of(self.model, vehicle)
         outline = vehicle.footprint
         self._footprint = outline
         self._steering, self._predicted_operator = PreviewSteering(vehicle), PredictedOperator(vehicle)
@@ -240,12 +263,14 @@ class RiskRollouts:
         origin = self._origin(x)
         intentions = {}
         if situation.operator is not None:
-            intentions["operator"] = self.operator(situation, x, acting, begin)
+            intentions[OPERATOR] = self.operator(situation, x, acting, begin)
         if situation.plan is not None:
-            intentions["autonomy"] = self.planned(situation, origin, acting, begin)
-        outlooks = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
-        found = dict(zip(intentions, outlooks))
-        operator, autonomy = found.get("operator"), found.get("autonomy")
+            intentions[AUTONOMY] = self.planned(situation, origin, acting, begin)
+        found = dict(zip(intentions, self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor,
+                                                 situation.walls)))
+        if situation.plan is not None:
+            found = self._with_ways_out(found, intentions, x, acting, begin, situation)
+        operator, autonomy = found.get(OPERATOR), found.get(AUTONOMY)
         averted = harmed = alike = Frequency(0, self._first)
         if operator is not None and autonomy is not None:
             n, spared, lost = len(operator.failed), autonomy.spares(operator), operator.spares(autonomy)
@@ -254,6 +279,45 @@ class RiskRollouts:
         elif operator is not None:
             averted = operator.failure
         return Risk(operator, autonomy, averted, harmed, alike, float(self.times[-1]), time.perf_counter() - began)
+
+    def _with_ways_out(self, found: dict[str, Outlook], intentions: Mapping[str, Intention], x: np.ndarray, acting: tuple[float, float],
+                       begin: float, situation: Situation) -> dict[str, Outlook]:
+        """Returns the outlooks where autonomy stops along its plan, at once or when it has relieved the operator, as far as that is
+        better: it looks at its plan anew in each cycle, and goes on before what is uncertain only while there is a stop."""
+        plan, command, s = situation.plan, situation.autonomy, self.settings
+        assert plan is not None
+        if command is not None and command.reverse:
+            return found
+        unclear = {name for name, outlook in found.items() if outlook.failure.interval[1] >= s.clear}
+        ways: list[tuple[str, Intention]] = []
+        if AUTONOMY in unclear:
+            ways.append((AUTONOMY, self.planned(replace(situation, plan=self._stop(plan, x, begin, 0.0)), self._origin(x), acting, begin)))
+        if OPERATOR in unclear and INTENTIONS[s.intention].relieved:
+            later = replace(situation, plan=self._stop(plan, x, begin, s.takeover))
+            # Of one who corrects first, too: autonomy takes over where that is not enough.
+            plans = (later,) if math.isfinite(intentions[OPERATOR].steady) else (situation, later)
+            ways += [(OPERATOR, self.operator(of, x, acting, begin, TAKEOVER)) for of in plans]
+        if ways:
+            outlooks = self.follow([way for _, way in ways], x, situation.obstacles, begin, situation.corridor, situation.walls,
+                                   len(found[AUTONOMY].failed))
+            for (name, _), outlook in zip(ways, outlooks):
+                if outlook.harm < found[name].harm:
+                    found[name] = outlook
+        return found
+
+    def _stop(self, plan: Plan, x: np.ndarray, begin: float, after: float) -> Plan:
+        """Returns the plan of a stop along the places of a plan, as hard as the tyres hold, from `after` [s] after `begin` [s] on."""
+        px, py, yaw = (plan.states[:, plan.names.index(name)] for name in ("x", "y", "yaw"))
+        along = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(px), np.diff(py)))])
+        t, v, full = self.times, max(float(x[self._place["vx"]]), 0.0), self._braked.full_brake
+        circle = NOMINAL.circle * float(self._peak(*(x[self._place[name]] for name in ("x", "y", "yaw")))[0])
+        hardest = min(braking(self._braked, 0.0, circle), self.settings.stop_brake * full)
+        braked = np.clip(t - after, 0.0, v / hardest)
+        s = np.interp(begin, plan.times, along) + v * np.minimum(t, after) + v * braked - 0.5 * hardest * braked**2
+        beyond, (steering, course) = np.maximum(s - along[-1], 0.0), (np.interp(s, along, values) for values in (plan.inputs[:, 0], yaw))
+        return Plan(STOPPING, begin + t, np.column_stack([
+            np.interp(s, along, px) + beyond * np.cos(course), np.interp(s, along, py) + beyond * np.sin(course), course,
+            v - hardest * braked]), np.column_stack([steering, np.zeros(len(t)), np.where(t >= after, hardest / full, 0.0)]))
 
     def _state(self, situation: Situation) -> tuple[np.ndarray, tuple[float, float], float]:
         """Returns the state (nx,), steering and pedal when a command that is sent now begins to act, and that time [s]."""
@@ -279,8 +343,10 @@ class RiskRollouts:
 
     # -- Intentions ---------------------------------------------------------------------------------------------------------------
 
-    def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
-        """Predicts the operator from the state x (nx,) at `begin` [s] on, when steering and pedal are what is `acting`."""
+    def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float], begin: float,
+                 kind: IntentionKind | None = None) -> Intention:
+        """Predicts the operator from the state x (nx,) at `begin` [s] on, when steering and pedal are what is `acting`; kind: default
+        that of the settings."""
         s, command = self.settings, situation.operator
         assert command is not None
 
@@ -294,7 +360,7 @@ class RiskRollouts:
         view = OperatorView(situation, command, s, self.times, hold, lambda path: self._along(path, x, command),
                             lambda plan: self._planned(plan, self._origin(x), begin), answer,
                             lambda path: self._driven(path, x, situation, begin))
-        intention = INTENTIONS[s.intention].predict(view)
+        intention = (kind or INTENTIONS[s.intention]).predict(view)
         intention.wanted[0] = acting
         if intention.drawn is not None:
             intention.drawn.steering[0] = acting[0]
@@ -389,12 +455,13 @@ class RiskRollouts:
     # -- The batch ----------------------------------------------------------------------------------------------------------------
 
     def follow(self, intentions: Sequence[Intention], x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None = None,
-               walls: np.ndarray | None = None) -> list[Outlook]:
+               walls: np.ndarray | None = None, runs: int | None = None) -> list[Outlook]:
         """Follows intentions from the state x (nx,) at `begin` [s], as many runs of each as it takes until all answers are clear.
 
         Args:
             obstacles: at their own time.
             walls: (E, 4) starts and ends of edges [m].
+            runs: of each, in place of that.
         """
         if not intentions:
             return []
@@ -404,7 +471,7 @@ class RiskRollouts:
         results: np.ndarray = np.empty((len(intentions), len(RESULTS), self.rollouts), self._dtype)
         done = 0
         outlooks: list[Outlook] = []
-        for end in (self._first, self.rollouts):
+        for end in (self._first, self.rollouts) if runs is None else (runs,):
             if end > done:
                 self._run(followed, start, met, results, done, end)
                 done = end
@@ -441,7 +508,7 @@ class RiskRollouts:
 
     def _run(self, followed: Sequence[tuple[np.ndarray, ...]], start: np.ndarray, met: tuple[np.ndarray, ...],
              results: np.ndarray, first: int, end: int) -> None:
-        """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: a thread that has to wait for a core
+        """Fills results (intentions, 10, n) of the runs first ... end - 1, all intentions at once: a thread that has to wait for a core
         waits once, and the other threads take the rest meanwhile."""
         blocks, kinds = (end - first) // self._lanes, len(self._fleets)
         pieces = max(min(blocks, self._fleets[0].kernel.pieces) // kinds, 1) * kinds  # as many of each fleet
@@ -579,7 +646,7 @@ def unsteady(noise: np.ndarray, settings: RiskSettings) -> np.ndarray:
 
 
 def _outlook(results: np.ndarray, until: float) -> Outlook:
-    """Returns the outlook of runs (9, n) until a time [s]."""
+    """Returns the outlook of runs (10, n) until a time [s]."""
     row = dict(zip(RESULTS, results))
     n, end = results.shape[1], min(until, 0.5 * FAR)
     lost = row["finite"] < 0.5
@@ -589,4 +656,5 @@ def _outlook(results: np.ndarray, until: float) -> Outlook:
     failed = severe | left
     first = np.minimum.reduce([row[at] for at in ("hit_at", "left_at", "lifted_at", "spun_at")])[failed & ~lost]
     collision, lift, spin, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, spun, left, failed))
-    return Outlook(collision, lift, spin, leaving, failure, failed, severe, float(np.median(first)) if len(first) else math.nan)
+    speed = np.where(hit, np.abs(row["hit_speed"]), 0.0)
+    return Outlook(collision, lift, spin, leaving, failure, failed, severe, speed, float(np.median(first)) if len(first) else math.nan)

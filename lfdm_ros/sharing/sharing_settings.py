@@ -32,6 +32,9 @@ class SharingSettings(CommandLimits):
     middle: float = setting(0.5, "1", "threat at which they share evenly; of the law sigmoid", 0.01, 0.99, live=True)
     steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
     hysteresis: float = setting(0.15, "1", "drop of the threat required before k decreases", 0.0, 1.0, live=True)
+    # Autonomy that drives lowers the threat; until the operator has seen that and answered, the calm says nothing of the operator.
+    hold: float = setting(0.3, "s", "where autonomy has the larger share, k falls once the threat has been lower for so long, and "
+                                    "for twice what the operator's link takes there and back", 0.0, 10.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
     # Not faster than a reaction, `risk.reaction`, so that the operator is able to take over.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)

@@ -58,10 +58,16 @@ class Runs:
 
     def poses(self):
         """The same by the batch of trajectories (N, K, 3)."""
+        return self.trajectories("x", "y", "yaw")
+
+    def column(self, name):
+        return self.trajectories(name)[..., 0]
+
+    def trajectories(self, *channels):
         steering, pedal = self.wanted.transpose(1, 2, 0)
         inputs = np.stack([steering, np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)], axis=-1)
         rollout = BatchRollout(model=self.model, vehicle=self.vehicle, dt=STEP, times=TIMES, inputs=inputs, parameters=(),
-                               channels=("x", "y", "yaw"))
+                               channels=channels)
         return rollout.trajectories(np.zeros((COUNT, 0)), self.start)
 
 
@@ -102,6 +108,8 @@ def test_least_clearance_and_first_hit_are_those_of_trajectories(model, real, to
     assert 3 < hit.any(axis=1).sum() < COUNT - 3  # the comparison has both
     np.testing.assert_allclose(found["hit_at"][sure], np.where(hit.any(axis=1), TIMES[hit.argmax(axis=1)], FAR)[sure], rtol=1e-6)
     assert (found["room"] == FAR).all() and (found["finite"] == 1.0).all()
+    speeds = runs.column("vx")[np.arange(COUNT), hit.argmax(axis=1)]
+    np.testing.assert_allclose(found["hit_speed"][sure], np.where(hit.any(axis=1), speeds, 0.0)[sure], rtol=1e-9 if real == "double" else 1e-4)
 
 
 @pytest.mark.parametrize("border", [False, True])

@@ -130,6 +130,22 @@ def test_another_with_a_small_share_does_not_draw_the_command_away(controller):
     assert own[1] < 0.2 and sent < 0.3
 
 
+def test_plans_begin_with_a_steering_that_follows_as_fast_as_it_can(controller):
+    """From full lock the wheels need a second to where the controller wants them, and plans begin with where they are; where another steers,
+    they begin with the controller's own."""
+    rate = HMMWV.actuators.steering_rate * PERIOD
+    for follows in (True, False):
+        controller.reset()
+        controller.follow(STRAIGHT, 5.0)
+        sent = 0.8
+        for k in range(10):
+            own = controller.cycle(k * PERIOD, state(k * PERIOD, x=5.0 * k * PERIOD, vx=5.0)).command[0]
+            sent = max(sent - rate, own) if follows else 0.8
+            controller.applied(k * PERIOD, sent, 0.0)
+        plan = controller.cycle(10 * PERIOD, state(10 * PERIOD, x=50.0 * PERIOD, vx=5.0)).plan
+        assert (abs(plan.inputs[0, 0] - sent) < 1e-6) == follows
+
+
 def check(cycle, before, settings):
     """A command is finite, in range, not of both pedals, and no further from the last one than the rates allow; the rung is named."""
     steering, throttle, brake = cycle.command

@@ -168,7 +168,7 @@ def test_the_machine_code_of_a_stop_is_its_text():
     vehicle = HMMWV.replace(friction_scale=CONSERVATIVE.grip * HMMWV.parameters["friction_scale"])
     model, rates, rng = vehicle.model(SETTINGS.model), RateLimits.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
     pedals = Pedals(rates.steering, rates.up, rates.down, SETTINGS.largest_brake, SETTINGS.largest_throttle)
-    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.MAX_TICKS, 5))
+    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.MAX_TICKS, 7))
     advance = advance_kernel(model)(state, vehicle.vector(model), before, after)
     peak = GRAVITY * HMMWV.parameters["friction_max"] * HMMWV.parameters["friction_scale"]
     lengths = set()
@@ -185,9 +185,21 @@ def test_the_machine_code_of_a_stop_is_its_text():
             np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held]), curve.nearest(start[PLACE["x"]], start[PLACE["y"]]),
             command, (SETTINGS.period, *first) if first else (0.0, 0.0, 0.0), -5.0 / STOPS.braked.full_brake, 0.07,
             [PLACE[name] for name in ("x", "y", "yaw", "vx", "ay")], state, before, after, rows)
-        np.testing.assert_array_equal(np.column_stack([times, poses, speeds]), rows[:count])
+        np.testing.assert_array_equal(np.column_stack([times, poses, speeds]), rows[:count, :5])
         lengths.add(count)
     assert len(lengths) > 10  # they were different stops
+
+
+def test_the_plan_of_a_stop_is_its_motion():
+    """With the inputs that make it, until the vehicle has stood for a second."""
+    start, curve = moving(12.0, y=0.4), bend(3.0, 12.0)
+    times, poses, speeds = STOPS.driven(curve, start, (0.1, 0.2), None, 5.0)
+    plan = STOPS.planned(curve, start, (0.1, 0.2), 7.0, 5.0, CONSERVATIVE)
+    np.testing.assert_array_equal(plan.states[:-1], np.column_stack([poses, speeds]))
+    np.testing.assert_array_equal(plan.times[:-1], 7.0 + times)
+    assert plan.names == ("x", "y", "yaw", "vx") and plan.times[-1] == plan.times[-2] + 1.0 and plan.states[-1, 3] == 0.0
+    assert plan.inputs[0].tolist() == [0.1, 0.2, 0.0] and plan.inputs[-1, 2] == pytest.approx(5.0 / STOPS.braked.full_brake)
+    assert (np.abs(np.diff(plan.inputs[:, 0])) <= HMMWV.actuators.steering_rate * np.diff(plan.times) + 1e-9).all()
 
 
 def test_a_stop_is_judged_as_arrays_say():
@@ -337,6 +349,9 @@ def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
         cycle = controller.cycle(0.02 * k, Measured(0.02 * k, values))
         rungs.append(cycle.outcome)
         assert (cycle.outcome is CycleOutcome.BRAKING) == (cycle.reason == NO_STOP)
+        if cycle.outcome is CycleOutcome.BRAKING:  # the plan is that of the stop
+            assert cycle.plan.names == ("x", "y", "yaw", "vx") and cycle.plan.states[-1, 3] == 0.0
+            assert cycle.plan.states[-1, 0] + HMMWV.footprint.front < 69.0
         simulator.advance(before, np.array(cycle.command), 2)
         before = np.array(cycle.command)
     assert rungs[0] is CycleOutcome.SOLVED and CycleOutcome.BRAKING in rungs

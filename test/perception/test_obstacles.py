@@ -229,6 +229,13 @@ def test_deviations_are_as_large_as_errors_are():
     assert np.mean(np.abs(scaled) < 2.0) > 0.8 and np.sqrt(np.mean(np.square(scaled))) > 0.1
 
 
+def test_the_circles_of_a_long_thing_are_known_as_well_as_it_is():
+    """All of a car that crosses move as it does, and no circle of it as uncertainly as what is seen first."""
+    car = Polygon([(20.0, -9.0), (21.8, -9.0), (21.8, -4.6), (20.0, -4.6)], vx=0.0, vy=3.0)
+    seen = drive([car], forward(5.0), 20)[-1]
+    assert seen.moving.sum() > 2 and seen.deviations[seen.moving, 1].max() < 2.0
+
+
 def test_how_large_a_thing_was_seen_is_told_from_how_large_it_is_made():
     """Cones at 12 to 29 m, at places between the beams as they come: covered, but in the mean not larger than they are."""
     random, size, cover, error, spread = np.random.default_rng(3), [], [], [], []

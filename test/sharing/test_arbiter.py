@@ -44,7 +44,7 @@ class Drive:
     def __init__(self, threat=0.0, vx=10.0, start=100.0, **changes):
         self.threat = Threatened(threat)
         self.arbiter = AuthorityArbiter(HMMWV, SharingSettings(**changes), (self.threat,))
-        self.now, self.x, self.vx = start, 0.0, vx
+        self.now, self.x, self.vx, self.age = start, 0.0, vx, 0.0
         self.on = {"operator": True, "autonomy": True, "state": True}
         self.operator, self.autonomy = (0.1, 0.2, 0.0), (-0.1, 0.0, 0.1)
         self.decisions = []
@@ -57,7 +57,7 @@ class Drive:
             if self.on["state"]:
                 s.on_state(self.now, {"x": self.x, "y": 0.0, "yaw": 0.0, "vx": self.vx, "vy": 0.0, "yaw_rate": 0.0}, self.now)
             if self.on["operator"]:
-                s.on_operator_command(self.now, self.operator, self.now)
+                s.on_operator_command(self.now - self.age, self.operator, self.now)
             if self.on["autonomy"]:
                 s.on_autonomy_command(self.now, self.autonomy, self.now)
             self.decisions.append(s.decide(self.now))
@@ -281,6 +281,20 @@ def test_k_follows_the_threat_at_its_rates():
     assert drive.decisions[-1].command.steering == pytest.approx(0.5 * 0.1 - 0.5 * 0.1, abs=1e-9)
     drive.threat.autonomy = 1.0  # autonomy's way is worse
     assert drive.run(2.0).k == 0.0
+
+
+@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.2, 1.1)])
+def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(age, holds):
+    """For the time of the setting and twice that of the link there and back; a share below one half follows the threat down at once."""
+    drive = Drive(0.4, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
+    drive.age = age
+    assert drive.run(0.5).k == pytest.approx(1.0 / 3.0)
+    drive.threat.threat = 0.0
+    assert drive.run(0.2).k == 0.0
+    drive.threat.threat = 0.9
+    assert drive.run(0.5).k == 1.0
+    drive.threat.threat = 0.0
+    assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])

@@ -21,7 +21,7 @@ from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.fleet import friction_draws, tyre_models
-from lfdm_ros.sharing.intentions import Intention
+from lfdm_ros.sharing.intentions import FIRST_TO_CORRECT, Intention
 from lfdm_ros.sharing.risk import Frequency, RiskRollouts, RiskSettings, straightened
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.sharing.threat import assess
@@ -311,11 +311,22 @@ def test_averted_is_what_only_the_operator_fails_in(made):
     assert around.operator.collision.value > 0.95 and around.autonomy.collision.value < 0.02
     assert around.averted.count == int((around.operator.failed & ~around.autonomy.failed).sum()) > 950
     assert around.harmed.count < 20 and around.alike.count < 20
-    into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=post))
+    into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=circles((3.8, -0.5, 0.5))))
     assert into.averted.value < 0.05 and into.alike.value > 0.9
     nobody = rollouts.assess(replace(situation(plan=straight_plan(3.5), obstacles=post), operator=None))
     assert nobody.operator is None and nobody.averted.count == 0 and set(nobody.probabilities) == {
         "autonomy collision", "autonomy lift", "autonomy spin", "autonomy leaving"}
+
+
+def test_autonomy_stops_along_a_plan_that_fails(made):
+    """A plan is looked at anew in each cycle: where a stop along it is free now, the autonomy that follows it does not fail; where only its
+    stop is free, and not one that begins after it has taken over, that is averted; and a slower hit is a better one."""
+    rollouts, plan = made(replace(KNOWN, clear=0.0, intention=FIRST_TO_CORRECT.name, takeover=0.3)), straight_plan(0.0)
+    far, near, close = (rollouts.assess(situation(plan=plan, obstacles=circles((x, 0.0, 1.0)))) for x in (34.0, 27.0, 14.0))
+    assert far.autonomy.failure.value < 0.02 and far.operator.failure.value < 0.02
+    assert near.autonomy.failure.value < 0.02 and near.operator.collision.value > 0.9 and near.averted.value > 0.9
+    assert close.autonomy.collision.value > 0.98 and close.averted.value > 0.9 and close.alike.value < 0.05
+    assert 5.0 < np.median(close.autonomy.hit_speed) < np.median(close.operator.hit_speed) - 1.0
 
 
 def test_intentions_of_the_operator(made):
@@ -369,8 +380,8 @@ def test_what_the_operator_has_seen_he_will_answer(made):
     assert len({made(replace(KNOWN, intention=i)).assess(plan).operator.collision.value for i in ("reacting", "predicted")}) == 1
 
 
-def test_an_operator_is_corrected_by_whoever_comes_first(made):
-    """By himself where his link is fast, by autonomy where it is slow; by himself too where there is no autonomy."""
+def test_an_operator_is_corrected_by_whoever_comes_first_or_harms_less(made):
+    """By autonomy where the link is slow, or where the operator's correction is not enough; by himself where there is no autonomy."""
     posts = circles(*((float(x), y, 0.2) for x in range(16, 46, 3) for y in (-1.6, 1.6)))
     shaky = replace(KNOWN, remnant=0.03, rollouts=256, clear=0.0, reaction=0.3, takeover=0.6)
 
@@ -381,7 +392,7 @@ def test_an_operator_is_corrected_by_whoever_comes_first(made):
 
     plan = straight_plan()
     assert hits("predicted", 0.0, plan) != hits("takeover", 0.0, plan) and hits("predicted", 0.4, plan) != hits("takeover", 0.4, plan)
-    assert hits("first_to_correct", 0.0, plan) == hits("predicted", 0.0, plan)
+    assert hits("first_to_correct", 0.0, plan) == min(hits("predicted", 0.0, plan), hits("takeover", 0.0, plan))
     assert hits("first_to_correct", 0.4, plan) == hits("takeover", 0.4, plan)
     assert hits("first_to_correct", 0.4, None) == hits("predicted", 0.4, None)
 
@@ -478,7 +489,7 @@ def test_as_a_component_of_the_threat():
     named = {p.name: p for p in said.probabilities}
     assert named["operator collision"].lower > 0.9 > 0.1 > named["autonomy collision"].upper
     assert "operator collision" in said.reason and said.horizon == 3.0 and said.rollouts in (256, 1024)
-    into = assess((component,), situation(plan=straight_plan(0.0), obstacles=post))
+    into = assess((component,), situation(plan=straight_plan(0.0), obstacles=circles((3.8, -0.5, 0.5))))
     # Handing over averts nothing: who drives goes on.
     assert math.isnan(into.relative) and "whoever drives" in into.assessments["risk"].reason
     component.prepare(HMMWV)

@@ -106,10 +106,10 @@ def _prepare_sharing(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import sharing
 
     seeds, latencies = _seeds(args), args.latencies or list(sharing.LATENCIES)
-    scenarios = args.scenarios or list(sharing.SCENARIOS)
+    scenarios = [each for name in args.scenarios or sharing.SCENARIOS for each in (sharing.MOVERS if name == "movers" else [name])]
     items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
     if args.ablation:
-        among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
+        among = [name for name in scenarios if sharing.KNOWN[name].seeded]
         least = min((x for x in latencies if x), default=0.0)
         items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
     return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
@@ -301,9 +301,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
     parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
                         "(default 0 0.2 0.5 0.8)")
-    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve; movers: "
-                        "pedestrian_van, crossing, cut_in and others; or some of them (default: all). movers also takes files, and folders "
-                        "of CommonRoad's")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve "
+                        "(default), movers for all that the study movers has, or some of them; movers: pedestrian_van, crossing, cut_in "
+                        "and others (default: all), files, and folders of CommonRoad's")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "

@@ -481,12 +481,14 @@ COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing":
            "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "careful fails": CAREFUL}
 
 
+def counted(seeds: Sequence[Any]) -> str:
+    """Returns how many seeds, and in brackets which."""
+    return f"{len(seeds)} ({', '.join(map(str, seeds))})" if seeds else "0"
+
+
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     """Returns one line for each scenario and one for all."""
-    def cell(seeds: Sequence[Any]) -> str:
-        return f"{len(seeds)} ({', '.join(map(str, seeds))})" if seeds else "0"
-
-    lines = [[row["scenario"], str(row["runs"]), *(cell([*row[column]]) for column in COLUMNS.values()),
+    lines = [[row["scenario"], str(row["runs"]), *(counted([*row[column]]) for column in COLUMNS.values()),
               "-" if row["longer"] is None else f"{row['longer']:.2f}"] for row in rows]
     total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(row[column]) for row in rows)) for column in COLUMNS.values()), ""]
     return ["scenario", "runs", *COLUMNS, "its time by the autonomy's"], [*lines, total]

@@ -124,24 +124,31 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
         return None
-    figure = Figure(figsize=(3.5 * len(scenarios), 5.0), layout="constrained")
-    axes = figure.subplots(2, len(scenarios), squeeze=False, sharex=True, sharey="row")
-    for i, scenario in enumerate(scenarios):
+    across = min(len(scenarios), 5)
+    bands = -(-len(scenarios) // across)
+    figure = Figure(figsize=(3.5 * across, 5.0 * bands), layout="constrained")
+    axes = figure.subplots(2 * bands, across, squeeze=False, sharex=True, sharey=True)
+    panels = [(axes[2 * band, i], axes[2 * band + 1, i]) for band in range(bands) for i in range(across)]
+    for upper, lower in panels[len(scenarios):]:
+        upper.set_axis_off()
+        lower.set_axis_off()
+    for scenario, (upper, lower) in zip(scenarios, panels):
         for control, colour in (("operator", "tab:orange"), ("autonomy", "0.5"), ("shared", "tab:blue")):
             some = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
             if not some:
                 continue
             at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in some)))
             ends = np.array([r["failures_95"] for r in some]).T
-            axes[0, i].errorbar(at, share, np.abs(ends - share), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=control)
+            upper.errorbar(at, share, np.abs(ends - share), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=control)
             if control == "shared":
-                axes[1, i].plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
-        axes[0, i].set_title(scenario.replace("_", " "), fontsize=10)
-        axes[0, i].set_ylim(-0.03, 1.03)
-        axes[1, i].set_ylim(-0.03, 1.03)
-        axes[1, i].set_xlabel("latency of the link [ms]")
-    axes[0, 0].set_ylabel("share of runs that failed")
-    axes[1, 0].set_ylabel("mean k")
+                lower.plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
+        upper.set_title(scenario.replace("_", " "), fontsize=10)
+        upper.set_ylim(-0.03, 1.03)
+        lower.set_xlabel("latency of the link [ms]")
+        upper.set_ylabel("share of runs that failed")
+        lower.set_ylabel("mean k")
+        upper.label_outer()
+        lower.label_outer()
     axes[0, 0].legend(fontsize=8)
     return figure
 

@@ -1,8 +1,8 @@
 """Comparison of an operator behind a link, the autonomy, and both together, on the same seeds.
 
-Each run drives a scenario on the chassis of 18 degrees of freedom. The operator is simulated (`teleop.Operator`): published results with
-people can stand beside those found here, but are not the same. The same seed is the same operator, the same field and the same noise for
-all controls.
+Each run drives a scenario on the chassis of 18 degrees of freedom, also those among things that move (`movers`). The operator is
+simulated (`teleop.Operator`): published results with people can stand beside those found here, but are not the same. The same seed is the
+same operator, the same field and the same noise for all controls.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from lfdm_lab.studies import STUDIES
-from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVE_DEPENDENCIES
+from lfdm_lab.studies import STUDIES, movers
 from lfdm_lab.studies.driving import Trial as Figured
-from lfdm_lab.studies.driving import failure, figures
+from lfdm_lab.studies.driving import figures
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
@@ -40,7 +39,7 @@ from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
-CACHE_DEPENDENCIES = (*DRIVE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/sharing")
+CACHE_DEPENDENCIES = (*movers.CACHE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
@@ -49,8 +48,8 @@ PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
 
 @dataclass(frozen=True)
 class Setting:
-    """Scenario of a drive, density of its field, changes of the vehicle that the autonomy knows of and no operator feels, and settings of
-    the controller."""
+    """Scenario of a drive, by the name of a file or among things that move, density of its field, changes of the vehicle that the autonomy
+    knows of and no operator feels, and settings of the controller."""
 
     scenario: str
     seeded: bool = False
@@ -58,12 +57,23 @@ class Setting:
     changes: tuple[str, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def moves(self) -> bool:
+        return self.scenario in movers.SCENARIOS
+
+    def load(self, seed: int) -> Scenario:
+        """Returns the scenario of a seed."""
+        return movers.scenario_of(self.scenario, seed) if self.moves else load_scenario(
+            self.scenario, seed if self.seeded else None, self.density)
+
 
 SCENARIOS = {
     "lane_change": Setting("iso_3888_1"),
     "obstacle_field": Setting("obstacle_field_40", seeded=True, density=2.0),
     "slippery_curve": Setting("curve", changes=("friction_scale=0.45",), controller={"path_lateral_acceleration": 2.0}),
 }
+MOVERS = {name: Setting(name, seeded=True, changes=movers.CHANGES.get(name, ())) for name in movers.SCENARIOS}
+KNOWN = SCENARIOS | MOVERS
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
            controls: Sequence[str] = CONTROLS) -> list[SharingRun]:
     """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once. Raises
     InputError: no such scenario or control, or a latency that is none."""
-    for name, known in (*((s, SCENARIOS) for s in scenarios), *((c, CONTROLS) for c in controls)):
+    for name, known in (*((s, KNOWN) for s in scenarios), *((c, CONTROLS) for c in controls)):
         if name not in known:
             raise InputError(f"there is no '{name}'{suggest(name, known, 'choose from: ')}")
     for latency in latencies:
@@ -121,9 +131,10 @@ def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[SharingR
 
 def key(item: SharingRun) -> str:
     """Hashes all that a result depends on."""
-    setting = SCENARIOS[item.scenario]
+    setting = KNOWN[item.scenario]
     return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
-                   "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, CACHE_DEPENDENCIES)
+                   "scenario": "" if setting.moves else find_config("scenarios", setting.scenario).read_text(encoding="utf-8")},
+                  CACHE_DEPENDENCIES)
 
 
 def work(item: SharingRun) -> dict[str, Any]:
@@ -134,9 +145,9 @@ def work(item: SharingRun) -> dict[str, Any]:
 
 def driven(item: SharingRun, notes: Notes) -> tuple[Scenario, Run, Driver]:
     """Drives; returns the scenario, the run, and the driver."""
-    setting = SCENARIOS[item.scenario]
+    setting = KNOWN[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
-    scenario = load_scenario(setting.scenario, item.seed if setting.seeded else None, setting.density)
+    scenario = setting.load(item.seed)
     driver = make_driver(item, vehicle, notes)
     return scenario, drive(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), patience=PATIENCE), driver
 
@@ -161,7 +172,7 @@ class Notes:
 
 def make_driver(item: SharingRun, vehicle: Vehicle, notes: Notes) -> Driver:
     """Makes the driver. Raises InputError for threats or changes that there are not."""
-    settings = Settings(time_budget=0.0, **SCENARIOS[item.scenario].controller)
+    settings = Settings(time_budget=0.0, **KNOWN[item.scenario].controller)
     operator: Driver | None = None
     if item.control in (OPERATOR, SHARED):
         link = NetworkLinkSettings(delay=0.5 * item.latency)
@@ -198,7 +209,7 @@ class Blinded(Controller):
 
 def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
     """Returns the result as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, or the vehicle's [1/s]."""
-    setting = SCENARIOS[item.scenario]
+    setting = KNOWN[item.scenario]
     trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
     found = figures(trial, scenario, run)
     for name in ("cycle_us", "controller", "compensate", "delay", "cycle_ms"):
@@ -206,7 +217,9 @@ def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, n
     period = driver.settings.period
     steering = np.array(notes.steering) if notes.times else run.commands[:, 0]
     return {**found, "scenario": item.scenario, "control": item.control, "latency_s": item.latency, "seed": item.seed,
-            "threats": list(item.threats), "changes": list(item.changes), "mode": item.mode, "blind": item.blind, "failure": failure(found),
+            "threats": list(item.threats), "changes": list(item.changes), "mode": item.mode, "blind": item.blind,
+            "failure": movers.judged(movers.Drive(item.scenario, item.control, item.seed), found),
+            "k_crossings": int(np.count_nonzero(np.diff(np.array(notes.k) > 0.5))),
             "mean_k": float(np.mean(notes.k)) if notes.k else float(item.control == AUTONOMY),
             "steering_effort": float(np.sqrt(np.mean(np.square(np.diff(steering) / period)))) if len(steering) > 1 else 0.0,
             "risk_ms_p50": float(np.median(notes.risk_ms)) if notes.risk_ms else None}
@@ -218,9 +231,13 @@ def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, n
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns one row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their
     95 % interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: interference where nothing asks for it.
+    stands: of the failures those that only do not arrive; worse: seeds on which the shared run ends worse than the better of operator and
+    autonomy alone; k_crossings: how often k passes 1/2 in a run, the mean and the most.
     against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is this one,
     how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
     fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
+    alone = {(run["control"], run["scenario"], run["latency_s"] if run["control"] == OPERATOR else None, run["seed"]): ends(run)
+             for run in runs if run["control"] != SHARED and not run["blind"]}
     by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
@@ -239,6 +256,10 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "changes": list(changes),
             "mode": mode, "blind": blind, "episodes": n, "failures": failed, "failures_95": binomial_interval(failed, n),
             "collisions": sum(bool(run["collision"]) for run in some), "lifts": sum(run["lifted"] > 0.0 for run in some),
+            "stands": sum(ends(run) == LATE for run in some), "worse": sorted(
+                run["seed"] for run in some if control == SHARED and ends(run) > min(
+                    alone.get((OPERATOR, scenario, latency, run["seed"]), HARM), alone.get((AUTONOMY, scenario, None, run["seed"]), HARM))),
+            "k_crossings": [float(np.mean([run["k_crossings"] for run in some])), max(run["k_crossings"] for run in some)],
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,
             "mean_speed": float(np.mean([run["mean_speed"] for run in some])), "mean_k": float(np.mean([run["mean_k"] for run in some])),
@@ -246,6 +267,14 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "steering_effort": float(np.mean([run["steering_effort"] for run in some])),
             "against_risk": [worse, better, float(binomtest(worse, worse + better).pvalue) if worse + better else 1.0] if pairs else None})
     return rows
+
+
+LATE, HARM = 1, 2
+
+
+def ends(run: Mapping[str, Any]) -> int:
+    """Returns how a run ends: 0 well, LATE or standing, or with HARM."""
+    return 0 if not run["failure"] else LATE if run["failure"] == "does not arrive" else HARM
 
 
 def variant(run: Mapping[str, Any]) -> str:
@@ -264,7 +293,7 @@ def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     names = ("risk", *ABLATION)
     cells = {(row["scenario"], row["latency_s"]) for row in rows if variant(row) in ABLATION}
     shown = [row for row in rows if (row["scenario"], row["latency_s"]) in cells and variant(row)]
-    ordered = sorted(shown, key=lambda r: (list(SCENARIOS).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
+    ordered = sorted(shown, key=lambda r: (list(KNOWN).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", variant(row), str(row["episodes"]), _failures(row), str(row["collisions"]),
                     _number(row["mean_speed"], 1), _number(row["mean_k"], 2), _number(row["k_where_fine"], 2), _against(row)]
                    for row in ordered]
@@ -287,8 +316,9 @@ def _number(value: float, digits: int) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Returns heads and rows."""
-    heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "collisions", "lifts", "path error [m]", "time [s]",
-             "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
+    heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "of these only stand",
+             "worse than the better of both alone (seeds)", "k through 1/2: mean, most", "collisions", "lifts", "path error [m]",
+             "time [s]", "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
 
     def name(row: Mapping[str, Any]) -> str:
         parts = [row["control"]] + ([row["mode"]] if row["mode"] != BLEND else []) + (["blind"] if row["blind"] else [])
@@ -296,9 +326,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
             parts.append("+".join(row["threats"]))
         return " ".join([*parts, *row["changes"]])
 
-    ordered = sorted(rows, key=lambda r: (list(SCENARIOS).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
+    ordered = sorted(rows, key=lambda r: (list(KNOWN).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", name(row), str(row["episodes"]),
-                    _failures(row), str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
+                    _failures(row), str(row["stands"]), movers.counted(row["worse"]) if row["control"] == SHARED else "-",
+                    f"{row['k_crossings'][0]:.1f}, {row['k_crossings'][1]}" if row["control"] == SHARED else "-",
+                    str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
                     _number(row["time_s"], 1), _number(row["mean_speed"], 1), _number(row["steering_effort"], 2),
                     _number(row["mean_k"], 2), _number(row["k_where_fine"], 2)] for row in ordered]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_lab.studies import pictures
+from lfdm_lab.studies import movers, pictures
 from lfdm_lab.studies import sharing as study
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
@@ -47,6 +47,17 @@ def test_a_run_repeats_to_the_bit(short):
         assert (first["risk_ms_p50"] is None) == (item.control == "operator")
 
 
+def test_among_things_that_move(monkeypatch):
+    """The scene of a seed is that of the study of movers; where there is no way, to stand is to arrive."""
+    speeds = [s.speed for s in (study.KNOWN["crossing"].load(3), movers.scenario_of("crossing", 3), study.KNOWN["crossing"].load(4))]
+    assert speeds[0] == speeds[1] != speeds[2]
+    whole = movers.scenario_of
+    monkeypatch.setattr(movers, "scenario_of", lambda *arguments: replace(whole(*arguments), duration=1.0))
+    found = study.work(study.SharingRun("slippery_wall", "operator", 0.2, 3))
+    assert found["scenario"] == "slippery_wall" and found["seconds"] >= 0.9 and found["k_crossings"] == 0
+    assert found["failure"] == ("" if found["stands"] else "does not arrive")
+
+
 def test_an_operator_of_whom_little_was_seen_is_left_to_drive():
     """In a lane change without latency, which is over before enough is learned: mostly, and nothing is hit."""
     found = study.work(study.SharingRun("lane_change", "shared", 0.0, 1))
@@ -69,7 +80,7 @@ def result(control, latency, failure="", **more):
     return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "changes": [], "mode": "blend",
             "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
-            "mean_speed": 14.0, "mean_k": 0.3, "steering_effort": 0.1, **more}
+            "mean_speed": 14.0, "k_crossings": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
 
 
 def test_table_and_verdict():
@@ -83,6 +94,10 @@ def test_table_and_verdict():
     assert study.helps(rows)
     worse = study.summarise([result("shared", 0.5, "hit cone") for _ in range(5)])
     assert not study.helps([r for r in rows if r["control"] != "shared"] + worse)
+    # Seed 4 ends worse than the better of both, once the autonomy alone is known to arrive there; a run that only stands is late.
+    assert rows[2]["worse"] == [] and study.summarise([*runs, result("autonomy", 0.0, seed=4)])[2]["worse"] == [4]
+    late = study.summarise([result("operator", 0.5, "hit cone"), result("shared", 0.5, "does not arrive")])
+    assert late[1]["worse"] == [] and late[1]["stands"] == 1 and late[1]["k_crossings"] == [2.0, 2]
     text = markdown_table(study.table(rows))
     assert "4 (28% to 99%)" in text and "| shared" in text
     figure = pictures.draw_sharing(rows)

@@ -89,7 +89,7 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
         curve: places (n, 5): x, y [m], course [rad], curvature [1/m], what tyres hold there [m/s^2]; near: the number of the nearest one.
         command: steering and pedal in force (2,); first: seconds, steering and pedal before the law begins (3,), seconds 0 for none.
         weakest: pedal, it brakes no harder; longest: step of the model [s]; places: of x, y, yaw, vx, ay in the state (5,).
-        rows: written, (MAX_TICKS, 5): time [s], x, y [m], yaw [rad], speed [m/s].
+        rows: written, (MAX_TICKS, 7): time [s], x, y [m], yaw [rad], speed [m/s], steering and pedal in force.
 
     Returns the number of rows.
     """
@@ -98,6 +98,7 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
     steering, pedal = command[0], command[1]
     before[0], before[1], before[2] = steering, max(pedal, 0.0), max(-pedal, 0.0)
     rows[0, 0], rows[0, 1], rows[0, 2], rows[0, 3], rows[0, 4] = 0.0, state[px], state[py], state[pyaw], state[pvx]
+    rows[0, 5], rows[0, 6] = steering, pedal
     now, count, i, lingers = 0.0, 1, near, max(pedal, 0.0)
     while count < MAX_TICKS:
         if count == 1 and first[0] > 0.0:
@@ -127,7 +128,7 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
         before[0], before[1], before[2] = after[0], after[1], after[2]
         now += step
         rows[count, 0], rows[count, 1], rows[count, 2], rows[count, 3] = now, state[px], state[py], state[pyaw]
-        rows[count, 4] = state[pvx]
+        rows[count, 4], rows[count, 5], rows[count, 6] = state[pvx], steering, pedal
         count += 1
         if not sound:
             break
@@ -200,7 +201,7 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
     """Judges a stop.
 
     Args:
-        rows: (n, 5), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
+        rows: (n, 7), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
         circles: (m, 8) x, y [m], velocities [m/s], radius [m], when it brakes, inf for never, how long until it stands [s], and the rate
             at which the velocity turns to the left [rad/s].
         outline: front, rear, half width [m]; lidar: its place x, y [m] on the vehicle.

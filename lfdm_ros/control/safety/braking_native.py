@@ -33,7 +33,7 @@ def drive(address, q, numbers, curve, length, command, first, limits, places, st
     limit = carray(limits, (5,), dtype=np.float64)
     x, at = carray(state, (states,), dtype=np.float64), carray(places, (5,), dtype=np.int64)
     model = address, state, q, before, after
-    table, written = carray(curve, (length, 5), dtype=np.float64), carray(rows, (MAX_TICKS, 5), dtype=np.float64)
+    table, written = carray(curve, (length, 5), dtype=np.float64), carray(rows, (MAX_TICKS, 7), dtype=np.float64)
     driven = _drive(_law, _braking, advance, model, v, pedals, table, _nearest(table, x[at[0]], x[at[1]]),
                    carray(command, (2,), dtype=np.float64), carray(first, (3,), dtype=np.float64), limit[0], limit[1],
                    at, x, carray(before, (3,), dtype=np.float64), carray(after, (3,), dtype=np.float64), written)

@@ -9,7 +9,7 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.safety.braking import STANDSTILL_SPEED
 from lfdm_ros.control.safety.lane_brake import DrivenLane, LaneBrake
-from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
+from lfdm_ros.control.safety.stops import CONSERVATIVE, NOMINAL, Curve, GripMargin, Stops, curve_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
@@ -39,8 +39,12 @@ class Guard:
 
     def forget(self) -> None:
         """Forgets the curve of the last stop."""
-        self._curve: Curve | None = None
+        self._keep(None)
         self._lane_brake.forget()
+
+    def _keep(self, curve: Curve | None, max_braking: float = math.inf, trust: GripMargin = CONSERVATIVE) -> None:
+        """Keeps the curve of a stop, its deceleration at most [m/s^2], and the grip relied on."""
+        self._curve, self._max_braking, self._trust = curve, max_braking, trust
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
                obstacles: Obstacles, sight: bool, lane: DrivenLane | None,
@@ -67,7 +71,7 @@ class Guard:
                 self._lane_brake.concerns(obstacles, x) or self._lane_brake.leaves(plan, ahead, x, obstacles, lane)):
             braked = self._lane_brake.decide(plan, command, in_force, ahead, x, obstacles, lane, least)
             if braked is not None:
-                self._curve = braked.curve
+                self._keep(braked.curve, braked.max_braking, NOMINAL)
                 return False, braked.reason, braked.command
         # Before moving off, check the full path ahead.
         if vx >= STANDSTILL_SPEED or stops.passes(plan, at, ahead, obstacles, margin):
@@ -76,7 +80,7 @@ class Guard:
             if not stop.free and (moving := obstacles.moving).any() and stops.clearance(plan, at, ahead, obstacles) > margin:
                 stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles.where(~moving), margin, s.sight_braking, sight)
             if stop.free:
-                self._curve = curve
+                self._keep(curve)
                 return True, "", command if walls is not None or stop.clearance > least + SPEEDUP_MARGIN * vx else eased
         kept = curve if self._curve is None else self._curve
         last = stops.evaluate(kept, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
@@ -84,7 +88,7 @@ class Guard:
             last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * least, until)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
                 return True, PASSING, eased
-        self._curve = last.curve
+        self._keep(last.curve, trust=last.trust)
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
 
     def held(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
@@ -106,6 +110,14 @@ class Guard:
         if plan is None or x is None or not np.isfinite(x).all():
             return 0.0, -self._settings.stop_brake
         return self.stops.command(self._curve or self._leads(plan), x)
+
+    def stopping(self, plan: Plan | None, x: np.ndarray, in_force: tuple[float, float], time: float) -> Plan | None:
+        """Returns the plan of the stop that `stop` or `decide` commands, from the state x (nx,) at `time` [s] and the steering and pedal in
+        force on; None without any curve."""
+        curve = self._curve or (None if plan is None else self._leads(plan))
+        if curve is None or not np.isfinite(x).all():
+            return None
+        return self.stops.planned(curve, x, in_force, time, self._max_braking, self._trust)
 
     def visible_length(self, plan: Plan | None, now: float, pose: PlanarState, obstacles: Obstacles) -> float:
         """Returns the length along a plan whose places are in sight of the sensor, at most its range [m]."""

@@ -58,11 +58,12 @@ class DrivenLane(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LaneStop:
-    """Braking that is due: why, steering and pedal, and the curve along which the vehicle stops."""
+    """Braking that is due: why, steering and pedal, the curve along which the vehicle stops, and the most deceleration [m/s^2]."""
 
     reason: str
     command: tuple[float, float]
     curve: Curve
+    max_braking: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +189,7 @@ class LaneBrake:
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
         steering, pedal = self._stops.command(curve, x, NOMINAL)
-        return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve)
+        return LaneStop(reason, (steering, max(pedal, -max_braking / self._stops.braked.full_brake)), curve, max_braking)
 
     def _stop(self, now: _Moment, curve: Curve, first: tuple[float, float] | None = None, reserve: float = 0.0,
               max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reach: float = 0.0) -> Stop:

@@ -72,6 +72,8 @@ def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
 MAX_STEP = 0.07  # [s] longest step of the model, or what it takes at most
 MAX_BLIND_SPEED = 1.0  # [m/s] fastest at occluded places
 LATERAL_SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
+PLANNED = ("x", "y", "yaw", "vx")  # states of the plan of a stop, which ends with so long a stand [s]
+STANDS = 1.0
 SHIFT_TIME_AND_LENGTH = 1.6, 6.0  # time [s] and least distance [m] in which it is
 
 
@@ -221,6 +223,16 @@ class Stops:
         rows, _ = self._driven(curve, x, command, first, max_braking, trust, np.empty((0, 8)))
         return rows[:, 0], rows[:, 1:4], rows[:, 4]
 
+    def planned(self, curve: Curve, x: np.ndarray, command: tuple[float, float], time: float, max_braking: float,
+                trust: GripMargin) -> Plan:
+        """Returns the plan of a stop that begins at `time` [s], until the vehicle has stood for a moment: x, y, yaw and vx. Arguments as in
+        `evaluate`."""
+        rows, _ = self._driven(curve, x, command, None, max_braking, trust, np.empty((0, 8)))
+        stands = rows[-1:] * [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0] + [STANDS, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        rows = np.concatenate([rows, stands])
+        steering, pedal = rows[:, 5:].T
+        return Plan(PLANNED, time + rows[:, 0], rows[:, 1:5], np.column_stack([steering, np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)]))
+
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, max_braking: float,
                 trust: GripMargin, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
                 ) -> tuple[np.ndarray, list[float]]:
@@ -230,7 +242,7 @@ class Stops:
         state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)
         begin = np.array([self._settings.period, *first] if first is not None else [0.0, 0.0, 0.0])
         limits = np.array([-max_braking / self.braked.full_brake, self._step, later, margin, sight])
-        inputs, rows, result = np.empty((2, 3)), np.empty((MAX_TICKS, 5)), np.empty(4)
+        inputs, rows, result = np.empty((2, 3)), np.empty((MAX_TICKS, 7)), np.empty(4)
         count = self._drive(self._advance, *(a.ctypes.data for a in (self._constants[trust], self._numbers, table)), len(table),
                             *(a.ctypes.data for a in (in_force, begin, limits, self._places, state)), len(state),
                             *(a.ctypes.data for a in (inputs[0], inputs[1], rows, circles)), len(circles), result.ctypes.data)
