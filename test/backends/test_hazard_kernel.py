@@ -109,7 +109,7 @@ def test_least_clearance_and_first_hit_are_those_of_trajectories(model, real, to
     np.testing.assert_allclose(found["hit_at"][sure], np.where(hit.any(axis=1), TIMES[hit.argmax(axis=1)], FAR)[sure], rtol=1e-6)
     assert (found["room"] == FAR).all() and (found["finite"] == 1.0).all()
     speeds = runs.column("vx")[np.arange(COUNT), hit.argmax(axis=1)]
-    np.testing.assert_allclose(found["hit_speed"][sure], np.where(hit.any(axis=1), speeds, 0.0)[sure], rtol=1e-9 if real == "double" else 1e-4)
+    np.testing.assert_allclose(found["hit_speed"][sure], np.where(hit.any(axis=1), speeds, 0.0)[sure], rtol=tolerance)
 
 
 @pytest.mark.parametrize("border", [False, True])

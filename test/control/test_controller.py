@@ -131,8 +131,8 @@ def test_another_with_a_small_share_does_not_draw_the_command_away(controller):
 
 
 def test_plans_begin_with_a_steering_that_follows_as_fast_as_it_can(controller):
-    """From full lock the wheels need a second to where the controller wants them, and plans begin with where they are; where another steers,
-    they begin with the controller's own."""
+    """From full lock the wheels need a second to where the controller has them, and plans begin with where they are; where another
+    steers, they begin with the controller's own."""
     rate = HMMWV.actuators.steering_rate * PERIOD
     for follows in (True, False):
         controller.reset()

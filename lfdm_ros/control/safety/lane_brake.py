@@ -17,7 +17,7 @@ import numpy as np
 
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.safety.braking import APPROACH_TOLERANCE, SPACING
-from lfdm_ros.control.safety.stops import LATERAL_SHIFTS, NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops
+from lfdm_ros.control.safety.stops import NOMINAL, SHIFT_TIME_AND_LENGTH, Curve, Stop, Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.numerics import arc
 from lfdm_ros.perception.obstacles import Obstacles
@@ -39,6 +39,8 @@ NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed and [m]: farther away what onl
 RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
 # A plan leaves the lane where its front is so much farther out than now [m]; how far ahead that counts [s].
 LEAVING, LEAVING_TIME = 0.15, 2.5
+# [m] to the left of the lane's middle: places beside the way; and how far the nearest is at least.
+PLACES, LEAST_SHIFT = (-3.5, -3.0, -2.5, -2.0, -1.5, -1.0, 0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5), 0.3
 # A stop has to be free for so long, where the vehicle was before, until it gives up its place beside the way [s].
 GOING_BACK = 0.5
 # Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
@@ -171,8 +173,10 @@ class LaneBrake:
         if place is None and self._stop(unbraked, curve).free:
             return self._along(IN_LANE, curve, x)
         last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
-        ways = [curve.shifted(side, 0.0, length) for side in LATERAL_SHIFTS
-                if side and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+        # Places from the middle of the lane: chosen anew and anew from where the vehicle is then, they would lie farther and farther out.
+        sides = sorted((at - from_middle for at in PLACES), key=abs)
+        ways = [curve.shifted(side, 0.0, length) for side in sides
+                if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
         # Out of the corridor only before what comes, which braking does not keep away.
         heading = float(x[self._at[2]])
         comes = bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
