@@ -35,10 +35,12 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.fleet import Fleet, tyre_models
 from lfdm_ros.sharing.intentions import (
+    AUTONOMY,
     FIRST_TO_CORRECT,
     FORMER_INTENTIONS,
     GAIN_LOG_SD,
     INTENTIONS,
+    OPERATOR,
     TAKEOVER,
     DrawnSteering,
     Intention,
@@ -50,7 +52,6 @@ from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TE
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
-OPERATOR, AUTONOMY = "operator", "autonomy"
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 BLOCK = 32  # runs of which the operator's delay is alike: the most that a kernel has side by side
