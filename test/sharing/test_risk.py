@@ -318,15 +318,22 @@ def test_averted_is_what_only_the_operator_fails_in(made):
         "autonomy collision", "autonomy lift", "autonomy spin", "autonomy leaving"}
 
 
-def test_autonomy_stops_along_a_plan_that_fails(made):
+def test_autonomy_stops_along_a_plan_that_may_fail(made):
     """A plan is looked at anew in each cycle: where a stop along it is free now, the autonomy that follows it does not fail; where only its
     stop is free, and not one that begins after it has taken over, that is averted; and a slower hit is a better one."""
-    rollouts, plan = made(replace(KNOWN, clear=0.0, intention=FIRST_TO_CORRECT.name, takeover=0.3)), straight_plan(0.0)
-    far, near, close = (rollouts.assess(situation(plan=plan, obstacles=circles((x, 0.0, 1.0)))) for x in (34.0, 27.0, 14.0))
+    rollouts = made(replace(KNOWN, clear=0.0, obstacle_sd=0.5, intention=FIRST_TO_CORRECT.name, takeover=0.3))
+    far, near, close = (rollouts.assess(situation(plan=straight_plan(), obstacles=circles((x, 2.4, 1.0)))) for x in (34.0, 28.0, 20.0))
     assert far.autonomy.failure.value < 0.02 and far.operator.failure.value < 0.02
-    assert near.autonomy.failure.value < 0.02 and near.operator.collision.value > 0.9 and near.averted.value > 0.9
-    assert close.autonomy.collision.value > 0.98 and close.averted.value > 0.9 and close.alike.value < 0.05
-    assert 5.0 < np.median(close.autonomy.hit_speed) < np.median(close.operator.hit_speed) - 1.0
+    assert near.autonomy.failure.value < 0.02 and near.operator.collision.value > 0.1 and near.averted.value > 0.1
+    assert close.autonomy.collision.value > 0.2 and close.averted.value > 0.2 and close.alike.value < 0.05
+    assert 5.0 < close.autonomy.hit_speed.max() < close.operator.hit_speed.max() - 1.0
+
+
+def test_an_autonomy_that_drives_into_something_does_not_see_it(made):
+    """Far ahead there is room to stop, but it does not mean to."""
+    rollouts = made(replace(KNOWN, clear=0.0, intention=FIRST_TO_CORRECT.name, takeover=0.3))
+    blind = rollouts.assess(situation(plan=straight_plan(), obstacles=circles((34.0, 0.0, 1.0))))
+    assert blind.autonomy.collision.value > 0.98 and blind.averted.value < 0.02 and blind.alike.value > 0.98
 
 
 def test_intentions_of_the_operator(made):

@@ -61,7 +61,13 @@ def test_among_things_that_move(monkeypatch):
 def test_an_operator_of_whom_little_was_seen_is_left_to_drive():
     """In a lane change without latency, which is over before enough is learned: mostly, and nothing is hit."""
     found = study.work(study.SharingRun("lane_change", "shared", 0.0, 1))
-    assert found["mean_k"] < 0.25 and not found["failure"]
+    assert found["mean_k"] < 0.4 and not found["failure"]
+
+
+def test_an_operator_without_latency_sees_for_a_blind_autonomy():
+    """Alone it hits something in this field; together with one who sees, it does not get the vehicle."""
+    found = study.work(study.SharingRun("obstacle_field", "shared", 0.0, 1, blind=True))
+    assert not found["failure"] and found["mean_k"] < 0.2
 
 
 def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
