@@ -63,7 +63,7 @@ FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
 BEYOND = 0.3  # [m] a vehicle already outside counts as leaving again after this much further excursion
-# Autonomy that sees what its plan fails by has another plan, or brakes in so many seconds: share of failures up to which it may not know.
+# Autonomy that sees what its plan fails by has another plan, or brakes in so many seconds: share of hits up to which it may not know.
 DUE, DOUBTFUL = 0.2, 0.5
 IMPACT = 1.0  # [m/s] by which a hit has to be slower to be a better one
 STOPPING = ("x", "y", "yaw", "vx")  # states of the plan of a stop
@@ -287,10 +287,10 @@ class RiskRollouts:
                        begin: float, situation: Situation) -> dict[str, Outlook]:
         """Returns the outlooks where autonomy stops along its plan, at once or when it has relieved the operator, as far as that is
         better: it looks at its plan anew in each cycle, and goes on before what is uncertain only while there is a stop. An autonomy whose
-        plan fails more often than not, or that does not drive a stop that is due, does not see what that is for."""
+        plan hits more often than not, or that does not drive a stop that is due, does not see what that is for."""
         plan, command, s = situation.plan, situation.autonomy, self.settings
         assert plan is not None
-        if (command is not None and command.reverse) or found[AUTONOMY].failure.value > DOUBTFUL:
+        if (command is not None and command.reverse) or found[AUTONOMY].collision.value > DOUBTFUL:
             return found
         unclear = {name for name, outlook in found.items() if outlook.failure.interval[1] >= s.clear}
         ways: list[tuple[str, Intention]] = []
