@@ -403,7 +403,7 @@ class ObstacleTracker:
         chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
         shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
-        # Of what moves the filter says how well place and velocity are known; that of a circle of a frame is its body's.
+        # The filter says how well place and velocity of a moving thing are known; for a circle of a frame that is its body's.
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(tracks[:, _bodies(
             tracks)[chosen]], 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T

@@ -26,7 +26,7 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Prediction
 from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.control.safety.braking import braking
-from lfdm_ros.control.safety.stops import NOMINAL, braking_model_of, peak_of
+from lfdm_ros.control.safety.stops import NOMINAL, PLANNED, braking_model_of, peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.models.spinning import SPIN
@@ -66,7 +66,8 @@ BEYOND = 0.3  # [m] a vehicle already outside counts as leaving again after this
 # Autonomy that sees what its plan fails by has another plan, or brakes in so many seconds: share of hits up to which it may not know.
 DUE, DOUBTFUL = 0.2, 0.5
 IMPACT = 1.0  # [m/s] by which a hit has to be slower to be a better one
-STOPPING = ("x", "y", "yaw", "vx")  # states of the plan of a stop
+# States (nx, n) that runs start from, and what they meet, as the kernel takes both.
+Scene = tuple[np.ndarray, tuple[np.ndarray, ...]]
 EVERY, SAG = 0.5, 0.02  # [m] spacing of its points, and largest error of its straight pieces
 
 
@@ -269,10 +270,10 @@ class RiskRollouts:
             intentions[OPERATOR] = self.operator(situation, x, acting, begin)
         if situation.plan is not None:
             intentions[AUTONOMY] = self.planned(situation, origin, acting, begin)
-        found = dict(zip(intentions, self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor,
-                                                 situation.walls)))
+        scene = self._scene(x, situation.obstacles, begin, situation.corridor, situation.walls)
+        found = dict(zip(intentions, self._follow(list(intentions.values()), scene)))
         if situation.plan is not None:
-            found = self._with_ways_out(found, intentions, x, acting, begin, situation)
+            found = self._with_ways_out(found, intentions, x, acting, begin, situation, scene)
         operator, autonomy = found.get(OPERATOR), found.get(AUTONOMY)
         averted = harmed = alike = Frequency(0, self._first)
         if operator is not None and autonomy is not None:
@@ -284,7 +285,7 @@ class RiskRollouts:
         return Risk(operator, autonomy, averted, harmed, alike, float(self.times[-1]), time.perf_counter() - began)
 
     def _with_ways_out(self, found: dict[str, Outlook], intentions: Mapping[str, Intention], x: np.ndarray, acting: tuple[float, float],
-                       begin: float, situation: Situation) -> dict[str, Outlook]:
+                       begin: float, situation: Situation, scene: Scene) -> dict[str, Outlook]:
         """Returns the outlooks where autonomy stops along its plan, at once or when it has relieved the operator, as far as that is
         better: it looks at its plan anew in each cycle, and goes on before what is uncertain only while there is a stop. An autonomy whose
         plan hits more often than not, or that does not drive a stop that is due, does not see what that is for."""
@@ -302,9 +303,7 @@ class RiskRollouts:
             plans = (later,) if math.isfinite(intentions[OPERATOR].steady) else (situation, later)
             ways += [(OPERATOR, self.operator(of, x, acting, begin, TAKEOVER)) for of in plans]
         if ways:
-            outlooks = self.follow([way for _, way in ways], x, situation.obstacles, begin, situation.corridor, situation.walls,
-                                   len(found[AUTONOMY].failed))
-            for (name, _), outlook in zip(ways, outlooks):
+            for (name, _), outlook in zip(ways, self._follow([way for _, way in ways], scene, len(found[AUTONOMY].failed))):
                 if outlook.harm < found[name].harm:
                     found[name] = outlook
         return found
@@ -319,7 +318,7 @@ class RiskRollouts:
         braked = np.clip(t - after, 0.0, v / hardest)
         s = np.interp(begin, plan.times, along) + v * np.minimum(t, after) + v * braked - 0.5 * hardest * braked**2
         beyond, (steering, course) = np.maximum(s - along[-1], 0.0), (np.interp(s, along, values) for values in (plan.inputs[:, 0], yaw))
-        return Plan(STOPPING, begin + t, np.column_stack([
+        return Plan(PLANNED, begin + t, np.column_stack([
             np.interp(s, along, px) + beyond * np.cos(course), np.interp(s, along, py) + beyond * np.sin(course), course,
             v - hardest * braked]), np.column_stack([steering, np.zeros(len(t)), np.where(t >= after, hardest / full, 0.0)]))
 
@@ -459,18 +458,23 @@ class RiskRollouts:
     # -- The batch ----------------------------------------------------------------------------------------------------------------
 
     def follow(self, intentions: Sequence[Intention], x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None = None,
-               walls: np.ndarray | None = None, runs: int | None = None) -> list[Outlook]:
+               walls: np.ndarray | None = None) -> list[Outlook]:
         """Follows intentions from the state x (nx,) at `begin` [s], as many runs of each as it takes until all answers are clear.
 
         Args:
             obstacles: at their own time.
             walls: (E, 4) starts and ends of edges [m].
-            runs: of each, in place of that.
         """
+        return self._follow(intentions, self._scene(x, obstacles, begin, corridor, walls))
+
+    def _scene(self, x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None, walls: np.ndarray | None) -> Scene:
+        return self._starts(x), self._met(x, obstacles, begin, corridor, walls)
+
+    def _follow(self, intentions: Sequence[Intention], scene: Scene, runs: int | None = None) -> list[Outlook]:
+        """Follows intentions in a scene as `follow` does; runs: of each, in place of as many as it takes."""
         if not intentions:
             return []
-        start = self._starts(x)
-        met = self._met(x, obstacles, begin, corridor, walls)
+        start, met = scene
         followed = [self._for_all(intention) for intention in intentions]
         results: np.ndarray = np.empty((len(intentions), len(RESULTS), self.rollouts), self._dtype)
         done = 0

@@ -311,7 +311,7 @@ def test_averted_is_what_only_the_operator_fails_in(made):
     assert around.operator.collision.value > 0.95 and around.autonomy.collision.value < 0.02
     assert around.averted.count == int((around.operator.failed & ~around.autonomy.failed).sum()) > 950
     assert around.harmed.count < 20 and around.alike.count < 20
-    into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=circles((3.8, -0.5, 0.5))))
+    into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=post))
     assert into.averted.value < 0.05 and into.alike.value > 0.9
     nobody = rollouts.assess(replace(situation(plan=straight_plan(3.5), obstacles=post), operator=None))
     assert nobody.operator is None and nobody.averted.count == 0 and set(nobody.probabilities) == {
@@ -496,7 +496,7 @@ def test_as_a_component_of_the_threat():
     named = {p.name: p for p in said.probabilities}
     assert named["operator collision"].lower > 0.9 > 0.1 > named["autonomy collision"].upper
     assert "operator collision" in said.reason and said.horizon == 3.0 and said.rollouts in (256, 1024)
-    into = assess((component,), situation(plan=straight_plan(0.0), obstacles=circles((3.8, -0.5, 0.5))))
+    into = assess((component,), situation(plan=straight_plan(0.0), obstacles=post))
     # Handing over averts nothing: who drives goes on.
     assert math.isnan(into.relative) and "whoever drives" in into.assessments["risk"].reason
     component.prepare(HMMWV)
