@@ -200,7 +200,7 @@ class _T(IntEnum):
 
 _ROWS = _T.P + 16
 
-_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
+_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING, _T.P + 10, _T.P + 15]  # what circles have from their body: variances of vx and vy last
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
@@ -344,7 +344,8 @@ class ObstacleTracker:
         _correct(tracks, track, now, found, bearing[found], self._looks or [now], st)
         self._looks.append(now)
         # The circles of a frame move as it does.
-        of_body = np.zeros((4, len(seen.x) + 1))  # the last is for those of no body
+        of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last is for those of no body
+        of_body[4:] = st.speed_sd ** 2
         of_body[:, found] = tracks[_OF_BODY][:, track]
         of_body[:2] *= of_body[2]
         tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
@@ -403,9 +404,8 @@ class ObstacleTracker:
         chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
         shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
-        # The filter says how well place and velocity of a moving thing are known; for a circle of a frame that is its body's.
-        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(tracks[:, _bodies(
-            tracks)[chosen]], 2)]
+        # The filter says how well place and velocity of a moving thing are known; for a circle of a frame this is its body's.
+        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
                                     _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(suspected), _frozen(_new(shown)),
@@ -477,14 +477,6 @@ def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
     """Returns rows (16, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
     speed = np.full_like(position, st.speed_sd ** 2)
     return np.einsum("ij,jn->ijn", np.eye(4), np.array([position, position, speed, speed])).reshape(16, -1)
-
-
-def _bodies(t: np.ndarray) -> np.ndarray:
-    """Returns the index of the track with the filter of each of the tracks t (_ROWS, n), itself where there is no other (n,)."""
-    of, bodies = np.arange(t.shape[1]), np.flatnonzero(t[_T.BODY] > 0.0)
-    parts, found = np.nonzero((t[_T.THING][:, None] == t[_T.THING, bodies]) & (t[_T.BODY] == 0.0)[:, None])
-    of[parts] = bodies[found]
-    return of
 
 
 def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:
