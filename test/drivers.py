@@ -10,7 +10,7 @@ class Blind:
         self.settings = settings or Settings(time_budget=0.0)
         self.command, self.measured, self.seen = (steering, throttle, 0.0), [], []
 
-    def follow(self, path, speed, corridor=None, stop=True):
+    def follow(self, path, speed, corridor=None, stop=True, hidden_speed=0.0):
         pass
 
     def go_to(self, goal, speed):

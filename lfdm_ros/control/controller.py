@@ -101,18 +101,20 @@ class Controller:
 
     # -- Tasks and what the world says --------------------------------------------------------------------------------
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
         """Follows a path.
 
         Args:
             speed: highest [m/s], or one a point of `path.s`.
             corridor: (k, 3) rows s along the path, room to the left and to the right [m], of the lane.
             stop: stand at its end; else the path counts as done there, and the vehicle stops behind it.
+            hidden_speed: assumed speed of traffic that obstacles beside this path may hide [m/s]; a higher one of the settings holds.
 
         Raises:
             InputError: a speed that is negative or not finite, or a corridor that is no table of rising s and finite room.
         """
-        task = Assignment.follow(path, speed, corridor, stop)
+        task = Assignment.follow(path, speed, corridor, stop, hidden_speed)
         task.reference = self._navigator.reference_of(task)
         self._begin(task)
 
@@ -310,7 +312,7 @@ class Controller:
         task, period = self._task, self.settings.route_period - 1e-9
         if task is None or self._measured is None or now - self._measured.time > self.settings.state_timeout:
             return
-        hides = task.goal is None and task.joining is None and self.settings.hidden_speed > 0.0
+        hides = task.goal is None and task.joining is None and self._navigator.assumed_speed(task) > 0.0
         sees = (task.goal is not None or task.corridor is not None) and self._relevant.seen.time - self._manoeuvring.map.looked >= period
         routes = (hides or task.goal is not None) and now - task.routed >= period
         if not (sees or routes):

@@ -60,7 +60,7 @@ class Settings(CommandLimits):
     sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
     sight_braking: float = setting(5.0, "m/s^2", "for a stop within sight", 0.1, 20.0, live=True)
     hidden_speed: float = setting(0.0, "m/s", "assumed speed of traffic that obstacles beside a path may hide: 1.5 for pedestrians, 5 for "
-                                              "cyclists, more for cars; 0: none is hidden", 0.0, 30.0, live=True)
+                                              "cyclists, more for cars; 0: as the scenario says", 0.0, 30.0, live=True)
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)

@@ -305,7 +305,7 @@ def give_task(controller: Driver, scenario: Scenario) -> Path | None:
         if s > path.length - MIN_WAY:
             raise InputError(f"scenario {scenario.name}: the vehicle begins at ({start.x:g}, {start.y:g}), where its path ends; turn the "
                              "path's points round, or give another initial place")
-        controller.follow(path, speed, scenario.corridor, stop=bool(scenario.goal_states))
+        controller.follow(path, speed, scenario.corridor, stop=bool(scenario.goal_states), hidden_speed=scenario.hidden_speed)
         return path
     if scenario.goal is None:
         raise InputError(f"scenario {scenario.name} has no goal and no path; it is for a driver who plays its inputs")

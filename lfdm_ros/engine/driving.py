@@ -33,7 +33,7 @@ class Task:
     """A path or a goal to drive to, or neither: to stop and stand.
 
     name: for display; frame: of the coordinates, empty: that of the states; speed: highest [m/s], or one for each point of path.s;
-    corridor, stop: as Controller.follow.
+    corridor, stop, hidden_speed: as Controller.follow.
     """
 
     name: str = "idle"
@@ -43,6 +43,7 @@ class Task:
     speed: float | np.ndarray = 0.0
     corridor: np.ndarray | None = None
     stop: bool = True
+    hidden_speed: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +164,7 @@ class Pilot:
 
     def _set(self, task: Task) -> None:
         if task.path is not None:
-            self._controller.follow(task.path, task.speed, task.corridor, task.stop)
+            self._controller.follow(task.path, task.speed, task.corridor, task.stop, task.hidden_speed)
         elif task.goal is not None:
             self._controller.go_to(task.goal, float(task.speed))
         else:

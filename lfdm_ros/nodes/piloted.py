@@ -187,7 +187,8 @@ class PilotedComponent(Component):
         if scenario.path is None and scenario.goal is None:
             raise InputError(f"scenario {scenario.name} has neither path nor goal; choose another or set task to none")
         path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
-        return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False)
+        return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False,
+                    hidden_speed=scenario.hidden_speed)
 
     def _hear(self, period: float) -> None:
         """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""

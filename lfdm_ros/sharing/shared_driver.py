@@ -34,10 +34,11 @@ class SharedDriver:
         self.settings = self._drivers[-1].settings
         self._issued = -math.inf
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
         """Sets the path of all of them."""
         for driver in self._drivers:
-            driver.follow(path, speed, corridor, stop)
+            driver.follow(path, speed, corridor, stop, hidden_speed)
         self.arbiter.follow(path, corridor)
 
     def go_to(self, goal: Goal, speed: float) -> None:

@@ -27,7 +27,8 @@ class Scenario:
     The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or highest speed [m/s], in a world of obstacles. The
     corridor (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the
     vehicle's centre. goal_states: where one holds, the drive is done; without one it is at the end of its path.
-    under_way: time before the start for which the sensors have seen the world [s].
+    under_way: time before the start for which the sensors have seen the world [s]. hidden_speed: assumed speed of traffic that obstacles
+    beside the path may hide [m/s], 0 for none.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Scenario:
     corridor: np.ndarray | None = None
     goal_states: tuple[GoalState, ...] = ()
     under_way: float = 0.0
+    hidden_speed: float = 0.0
 
     def arrived(self, time: float, pose: np.ndarray, speed: float) -> bool:
         """Decides by `goal_states` for a time [s], a pose x, y [m], yaw [rad] and a forward speed [m/s]."""
@@ -61,7 +63,8 @@ class Scenario:
 
 
 _MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points
-_KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")
+_KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course", "hidden_traffic")
+HIDDEN_TRAFFIC = {"pedestrians": 1.5, "cyclists": 5.0, "cars": 8.0}  # [m/s] assumed speeds of those that obstacles may hide
 
 
 def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None, *,
@@ -126,7 +129,13 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         require_array("room", corridor[:, 1:], f"{path}: corridor: left and right of row")
     obstacles = (*(course.obstacles if course else ()), *_obstacles(data.get("obstacles") or [], f"{path}: obstacles"))
     require("obstacles", len(obstacles), f"{path}: number of obstacles")
-    return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor)
+    hidden = data.get("hidden_traffic")
+    if hidden is not None and (not isinstance(hidden, str) or hidden not in HIDDEN_TRAFFIC):
+        raise InputError(f"{path}: hidden_traffic is {quote(hidden)}; choose one of: {', '.join(HIDDEN_TRAFFIC)}")
+    if hidden is not None and line is None:
+        raise InputError(f"{path}: hidden_traffic: it bounds the speed on a path; give one")
+    return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor,
+                    hidden_speed=HIDDEN_TRAFFIC[hidden] if hidden else 0.0)
 
 
 def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None], optional: Sequence[str] = ()) -> Course | None:

@@ -102,8 +102,10 @@ class Operator:
 
     # ---- task and pictures ---------------------------------------------------------------------------------------------
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """Follows a path, at most at `speed` [m/s], one or one a point; a corridor is ignored. Raises InputError as `speed_profile`."""
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
+        """Follows a path, at most at `speed` [m/s], one or one a point; corridor and hidden traffic are ignored. Raises InputError as
+        `speed_profile`."""
         wanted = np.asarray(speed, float) * self.person.pace
 
         self._set(lambda finder: finder.follow(path, wanted, stop))

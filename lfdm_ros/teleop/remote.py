@@ -38,9 +38,10 @@ class RemoteDriver:
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
         return cls(driver, NetworkLink(up, seeds[0]), NetworkLink(down, seeds[1]))
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
         """Passes the path to the driver; tasks do not go through the link."""
-        self.driver.follow(path, speed, corridor, stop)
+        self.driver.follow(path, speed, corridor, stop, hidden_speed)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Passes the goal to the driver; tasks do not go through the link."""

@@ -466,9 +466,22 @@ def test_a_corridor_that_is_none_is_refused_and_the_task_stays(controller, corri
 
 @pytest.mark.parametrize("speed", [-1.0, math.nan, math.inf])
 def test_a_speed_that_is_none_is_refused(controller, speed):
-    for call in (lambda: controller.follow(STRAIGHT, speed), lambda: controller.go_to(Goal(9.0, 9.0), speed)):
+    for call in (lambda: controller.follow(STRAIGHT, speed), lambda: controller.go_to(Goal(9.0, 9.0), speed),
+                 lambda: controller.follow(STRAIGHT, 9.0, hidden_speed=speed)):
         with pytest.raises(InputError, match="speed"):
             call()
+
+
+@pytest.mark.parametrize("tasks, settings, slower", [(0.0, 0.0, False), (1.5, 0.0, True), (0.0, 1.5, True), (0.1, 1.5, True)])
+def test_traffic_that_a_task_or_the_settings_assume_behind_a_van_bounds_the_speed(controller, tasks, settings, slower):
+    """The larger of both counts; nobody is there."""
+    seen = np.array([(26.0, -2.2 - 0.5 * k) for k in range(5)])
+    controller.update_obstacles(Obstacles(seen, np.full(5, 0.3), np.zeros((5, 2)), 0.0))
+    controller.tune(hidden_speed=settings)
+    controller.follow(Path(np.array([[0.0, 0.0], [150.0, 0.0]])), 11.0, stop=False, hidden_speed=tasks)
+    drive = Drive(controller, vx=11.0).run(1.5)
+    controller.tune(hidden_speed=0.0)
+    assert bool(drive.column("vx")[-1] < 10.0) == slower
 
 
 @pytest.mark.parametrize("broken", [dict(centres=np.array([[math.nan, 0.0]])), dict(radii=np.array([math.inf])), dict(time=math.nan),

@@ -29,7 +29,7 @@ class Notes:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
 
-    def follow(self, path: Path, speed: Any, corridor: Any = None, stop: bool = True) -> None:
+    def follow(self, path: Path, speed: Any, corridor: Any = None, stop: bool = True, hidden_speed: float = 0.0) -> None:
         if speed < 0.0:
             raise InputError("a speed is negative")
         self.asked.append(("follow", speed))

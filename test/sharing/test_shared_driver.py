@@ -33,7 +33,7 @@ class Lane:
     def __init__(self, side):
         self.settings, self.path = Settings(period=PERIOD, time_budget=0.0), past(side)
 
-    def follow(self, path, speed, corridor=None, stop=True):
+    def follow(self, path, speed, corridor=None, stop=True, hidden_speed=0.0):
         pass
 
     go_to = follow

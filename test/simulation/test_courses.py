@@ -223,6 +223,7 @@ def test_a_scenario_of_ones_own(tmp_path: Path) -> None:
 goal: {x: 50, y: 5, stop: true}
 path: [[0, 0], [20, 1], [50, 5]]
 corridor: [[0, 2, 2], [50, 3, 2.5]]
+hidden_traffic: cyclists
 speed: 8
 duration: 20
 obstacles:
@@ -236,6 +237,7 @@ obstacles:
     assert scenario.goal is not None and scenario.goal.stop and scenario.goal.tolerance == 3.0
     assert scenario.path.tolist() == [[0.0, 0.0], [20.0, 1.0], [50.0, 5.0]] and scenario.corridor[1].tolist() == [50.0, 3.0, 2.5]
     assert (scenario.profile, scenario.duration, scenario.speed, scenario.initial.speed) == (None, 20.0, 8.0, 0.0)
+    assert scenario.hidden_speed == 5.0
 
 
 def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
@@ -260,6 +262,8 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("{path: [[0, 0], [1]], speed: 3, duration: 3}", "path: give rows [x, y]"),
     ("{goal: {x: 1, y: 2}, speed: 3, duration: 3, corridor: [[0, 1, 1], [1, 1, 1]]}", "corridor: it lies along a path"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, corridor: [[0, 1, 1], [0, 1, 1]]}", "corridor: s must rise"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, hidden_traffic: trams}", "hidden_traffic is 'trams'; choose one of: pedestrians"),
+    ("{goal: {x: 1, y: 2}, speed: 3, duration: 3, hidden_traffic: cars}", "hidden_traffic: it bounds the speed on a path; give one"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: 3}", "obstacles: give a list"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{name: a}]}", "obstacles[0]: give either circle or polygon"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{circle: {x: 1, y: 1, radius: -1}}]}", "[0]: circle: radius is -1"),

@@ -33,12 +33,13 @@ from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import curve
+from lfdm_ros.simulation.scenario import HIDDEN_TRAFFIC
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
-DRIVERS = AUTONOMY, CAREFUL, BRAKE = "autonomy", "careful", "brake"
+DRIVERS = AUTONOMY, TRUSTING, BRAKE = "autonomy", "trusting", "brake"
 PATIENCE = 8.0  # [s] of standing after which a run ends
 LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight road
 BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
@@ -227,8 +228,9 @@ def hesitant(rng: np.random.Generator) -> Scenario:
 SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
     scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
                                         slippery_wall, parked, crossing_halts, backing_out, pulling_out, hesitant)}
-HIDDEN = {"crossing": 8.0}  # [m/s] speed of hidden traffic that the careful autonomy assumes; elsewhere that of pedestrians
-WALKING = 1.5
+# Traffic that obstacles may hide where the scene is; elsewhere there is none.
+TRAFFIC = {"pedestrian_van": "pedestrians", "pedestrian_late": "pedestrians", "hesitant": "pedestrians", "parked": "pedestrians",
+           "backing_out": "pedestrians", "pulling_out": "pedestrians", "crossing": "cars", "crossing_halts": "cars"}
 NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
 CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
 
@@ -249,8 +251,8 @@ def _is_file(scenario: str) -> bool:
 
 
 def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE) -> list[Drive]:
-    """Returns all drivers on seeds 1 to `seeds` of each scenario, and autonomy and brake once on each file and on each of CommonRoad's in a
-    folder. Raises InputError: no such scenario, or an empty folder."""
+    """Returns all drivers on seeds 1 to `seeds` of each scenario, the trusting one where traffic may be hidden, and autonomy and brake once
+    on each file and on each of CommonRoad's in a folder. Raises InputError: no such scenario, or an empty folder."""
     named, files = list[str](), list[str]()
     for name in scenarios:
         found = sorted(map(str, FilePath(name).glob("*.xml"))) if FilePath(name).is_dir() else [name]
@@ -263,7 +265,8 @@ def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCEN
                 named.append(each)
             else:
                 raise InputError(f"there is no scenario '{each}'{suggest(each, SCENARIOS, 'give files or folders, or choose from: ')}")
-    return [Drive(name, driver, seed, settings, vehicle) for seed in range(1, seeds + 1) for name in named for driver in DRIVERS] + [
+    return [Drive(name, driver, seed, settings, vehicle) for seed in range(1, seeds + 1) for name in named for driver in DRIVERS
+            if driver != TRUSTING or name in TRAFFIC] + [
         Drive(name, driver, 1, settings, vehicle) for name in files for driver in (AUTONOMY, BRAKE)]
 
 
@@ -271,7 +274,8 @@ def scenario_of(name: str, seed: int) -> Scenario:
     """Returns a scenario of a seed, or that of a file."""
     if _is_file(name):
         return load_scenario(name)
-    return SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)]))
+    hidden = HIDDEN_TRAFFIC[TRAFFIC[name]] if name in TRAFFIC else 0.0
+    return replace(SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)])), hidden_speed=hidden)
 
 
 # -- Yardsticks ---------------------------------------------------------------------------------------------------------------
@@ -311,8 +315,9 @@ class EmergencyBrake:
         self._obstacles, self._brakes, self._command = NOTHING, False, (0.0, 0.0)
         self._path, self._speed, self._along, self._length = Path(np.array([[0.0, 0.0], [1.0, 0.0]])), 0.0, 0.0, 0.0
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """Follows a path at a speed [m/s]; the corridor is for others."""
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
+        """Follows a path at a speed [m/s]; corridor and hidden traffic are for others."""
         self._path, self._speed, self._length = path.extended(100.0), float(np.max(speed)), path.length
 
     def go_to(self, goal: Goal, speed: float) -> None:
@@ -426,8 +431,8 @@ def work(item: Drive) -> dict[str, Any]:
     bound's collision [m/s]."""
     vehicle, asked = load_vehicle(item.vehicle, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings.of(vehicle, CHASSIS, seed=item.seed)
-    settings = replace(item.settings, hidden_speed=HIDDEN.get(item.scenario, WALKING)) if item.driver == CAREFUL else item.settings
-    driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, settings, plant.tyre)
+    asked = replace(asked, hidden_speed=0.0) if item.driver == TRUSTING else asked
+    driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, item.settings, plant.tyre)
     run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
     found = summarise_run(asked, run)
     # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
@@ -457,8 +462,8 @@ def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
 
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, or that are run
-    into from behind, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too; longer: the careful
-    autonomy's time by the other's, median of the seeds on which both arrive."""
+    into from behind, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too; longer: the
+    autonomy's time by that of the trusting one, which takes nothing for hidden, median of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
@@ -469,8 +474,8 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         row["from_behind"] = [seed for seed, run in of[AUTONOMY].items() if run.get("from_behind")]
         row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and worse(run, of[BRAKE][seed])]
         row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
-        times = [of[CAREFUL][seed]["reached"] / run["reached"] for seed, run in of[AUTONOMY].items()
-                 if seed in of[CAREFUL] and run["reached"] and of[CAREFUL][seed]["reached"]]
+        times = [run["reached"] / of[TRUSTING][seed]["reached"] for seed, run in of[AUTONOMY].items()
+                 if seed in of[TRUSTING] and run["reached"] and of[TRUSTING][seed]["reached"]]
         row["longer"] = float(np.median(times)) if times else None
         rows.append(row)
     return rows
@@ -478,7 +483,7 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing": "stands",
            "of these run into from behind": "from_behind", "emergency brake fails": BRAKE,
-           "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "careful fails": CAREFUL}
+           "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "trusting fails": TRUSTING}
 
 
 def counted(seeds: Sequence[Any]) -> str:
@@ -491,4 +496,4 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     lines = [[row["scenario"], str(row["runs"]), *(counted([*row[column]]) for column in COLUMNS.values()),
               "-" if row["longer"] is None else f"{row['longer']:.2f}"] for row in rows]
     total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(row[column]) for row in rows)) for column in COLUMNS.values()), ""]
-    return ["scenario", "runs", *COLUMNS, "its time by the autonomy's"], [*lines, total]
+    return ["scenario", "runs", *COLUMNS, "time by the trusting one's"], [*lines, total]

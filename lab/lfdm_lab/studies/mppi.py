@@ -53,7 +53,8 @@ class Mppi:
         self._path: Path | None = None
         self._speed, self._along, self._length = 0.0, 0.0, math.inf
 
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
+               hidden_speed: float = 0.0) -> None:
         """Follows a path at a speed [m/s]; the corridor is not looked at."""
         self._goal, self._path, self._length = None, path.extended(100.0), path.length
         self._speed, self._along = float(np.max(speed)), 0.0

@@ -35,7 +35,7 @@ def test_scenarios_repeat_start_clear_and_hit_nobody_before_their_time(name):
 
 def test_keys_differ_and_unknown_scenarios_are_refused():
     items = movers.drives(2, Settings(time_budget=0.0))
-    assert len({movers.key(item) for item in items}) == len(items) == 2 * len(movers.SCENARIOS) * len(movers.DRIVERS)
+    assert len({movers.key(item) for item in items}) == len(items) == 2 * (len(movers.SCENARIOS) * 2 + len(movers.TRAFFIC))
     with pytest.raises(InputError, match="pedestrian_van"):
         movers.drives(1, Settings(), ["pedestrian_vans"])
 

@@ -85,6 +85,7 @@ class Assignment:
     path: Path | None = None
     speeds: float | np.ndarray = 0.0  # highest on the path, one or one a point
     corridor: np.ndarray | None = None
+    hidden_speed: float = 0.0  # of traffic that obstacles beside it may hide [m/s]
     reference: Reference | None = None
     route: Route | None = None
     routed: float = -math.inf  # when the route was made
@@ -102,14 +103,15 @@ class Assignment:
     done: bool = False
 
     @staticmethod
-    def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool) -> Assignment:
+    def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool, hidden_speed: float = 0.0) -> Assignment:
         """Makes the task of `Controller.follow`. Raises InputError."""
         if corridor is not None:
             corridor = np.array(corridor, float)
             if corridor.ndim != 2 or corridor.shape[1] != 3 or not len(corridor) or not np.isfinite(corridor).all() or (
                     np.diff(corridor[:, 0]) <= 0.0).any():
                 raise InputError("corridor: give rows [s, left, right] in m, finite, with rising s")
-        return Assignment(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor)
+        require("speed", hidden_speed, "assumed speed of hidden traffic")
+        return Assignment(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor, hidden_speed=hidden_speed)
 
     @staticmethod
     def go_to(goal: Goal, speed: float) -> Assignment:
@@ -131,7 +133,7 @@ class Assignment:
 
     def anew(self) -> Assignment:
         """Returns the same task, at its beginning."""
-        return Assignment(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor)
+        return Assignment(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor, self.hidden_speed)
 
 
 class Navigator:
@@ -191,6 +193,10 @@ class Navigator:
                                    slowing=s.path_braking)
         return task.reference
 
+    def assumed_speed(self, task: Assignment) -> float:
+        """Returns the speed [m/s] to assume of traffic that obstacles beside a path may hide; 0: none is hidden."""
+        return max(self._settings.hidden_speed, task.hidden_speed)
+
     def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, known: Obstacles) -> None:
         """Limits the speeds on a path, along which the vehicle is at `station` [m], for traffic that obstacles may hide from the sensor at
         `sensor` (2,) [m]."""
@@ -199,7 +205,8 @@ class Navigator:
         if reference is None or task.done:
             return
         path = reference.path
-        highest = hidden_traffic_speeds(path, station, max(vx, 0.0), sensor, known, self._outline, s.hidden_speed, s.sight_braking)
+        highest = hidden_traffic_speeds(path, station, max(vx, 0.0), sensor, known, self._outline, self.assumed_speed(task),
+                                        s.sight_braking)
         if np.isfinite(highest).any():
             speeds = np.minimum(reference.speeds, highest)
             task.slowed = replace(reference, speeds=speed_profile(path, speeds, s.path_lateral_acceleration, s.path_acceleration,
