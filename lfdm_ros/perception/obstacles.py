@@ -15,6 +15,7 @@ from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
 from lfdm_ros.numerics import arc
 from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
+from lfdm_ros.perception.outline import outline_heading
 from lfdm_ros.perception.pose_jumps import find_jump
 from lfdm_ros.sensors.radar import RadarScan, sensor_motion
 from lfdm_ros.sensors.scan import Scan, check_scan, within
@@ -140,6 +141,8 @@ class TrackerSettings(GroupingSettings):
     max_obstacles: int = setting(256, "1", "obstacles that are given out", 1, 10_000)
     max_tracks: int = setting(256, "1", "obstacles that are remembered", 1, 10_000)
     speed_sd: float = setting(10.0, "m/s", "standard deviation of the speed of what is seen first", 0.001, 200.0)
+    turn_rate_sd: float = setting(0.4, "rad/s", "standard deviation of the turn rate of what drives, and of its change in a second; 0: all "
+                                                "drive straight on", 0.0, 5.0)
     acceleration_sd: float = setting(1.0, "m/s", "standard deviation of the change of speed in a second", 0.0, 100.0)
     moving_speed: float = setting(0.8, "m/s", "something faster moves", 0.001, 50.0)
     moving_scans: int = setting(3, "1", "scans in a row for which it must be faster to count as moving", 1, 1000)
@@ -171,36 +174,46 @@ class _T(IntEnum):
     Y = 1
     VX = 2
     VY = 3
-    CX = 4  # the circle to keep clear of [m]
-    CY = 5
-    RADIUS = 6
-    ANCHOR_X = 7  # where it was seen first, or came to rest [m]
-    ANCHOR_Y = 8
-    REACH = 9  # the largest part of it that was seen [m]
-    SEEN = 10  # stamp of the last sighting [s]
-    SIGHTINGS = 11
-    FREE = 12  # scans in a row that saw through it
-    STREAK = 13  # scans in a row that speak against what it is taken for, static or moving
-    MOVING = 14
-    BODY = 15  # stands for a thing whose motion is followed: its only circle or its frame
-    FRAME = 16  # as in Circles
-    ARC = 17
-    DOUBTFUL = 18  # a lone return that was seen once
-    THING = 19  # number of the thing that it is part of; 0: of a long surface
-    EXCESS = 20  # as in Circles [m]
-    VARIANCE = 21  # of the circle's middle along each axis, while it stands [m2]
-    BEARING = 22  # of that middle from the sensor's axis, at the last look that said something new [rad]
-    DISSENT = 23  # radar scans in a row whose radial velocity did not fit
-    LAST_VX = 24  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
-    LAST_VY = 25
-    RESTED = 26
-    CAME = 27  # stamp at which an end of it stood last where beams had gone through [s]
-    P = 28  # first of the 16 of the covariance of X, Y, VX and VY
+    TURN = 4  # and the rate at which the velocity turns to the left [rad/s], of what drives
+    CX = 5  # the circle to keep clear of [m]
+    CY = 6
+    RADIUS = 7
+    ANCHOR_X = 8  # where it was seen first, or came to rest [m]
+    ANCHOR_Y = 9
+    REACH = 10  # the largest part of it that was seen [m]
+    SEEN = 11  # stamp of the last sighting [s]
+    SIGHTINGS = 12
+    FREE = 13  # scans in a row that saw through it
+    STREAK = 14  # scans in a row that speak against what it is taken for, static or moving
+    MOVING = 15
+    BODY = 16  # stands for a thing whose motion is followed: its only circle or its frame
+    FRAME = 17  # as in Circles
+    ARC = 18
+    DOUBTFUL = 19  # a lone return that was seen once
+    THING = 20  # number of the thing that it is part of; 0: of a long surface
+    EXCESS = 21  # as in Circles [m]
+    VARIANCE = 22  # of the circle's middle along each axis, while it stands [m2]
+    BEARING = 23  # of that middle from the sensor's axis, at the last look that said something new [rad]
+    DISSENT = 24  # radar scans in a row whose radial velocity did not fit
+    LAST_VX = 25  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
+    LAST_VY = 26
+    RESTED = 27
+    CAME = 28  # stamp at which an end of it stood last where beams had gone through [s]
+    HEADING = 29  # along or across its outline when that was seen last [rad], and the stamp of that [s]
+    HEADED = 30
+    P = 31  # first of the 25 of the covariance of X, Y, VX, VY and TURN
 
 
-_ROWS = _T.P + 16
+_STATES = 5
+_ROWS = _T.P + _STATES**2
 
-_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING, _T.P + 10, _T.P + 15]  # what circles have from their body: variances of vx and vy last
+# What circles have from their body: variances of vx, vy and turn last.
+_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING, _T.TURN, *(_T.P + k * (_STATES + 1) for k in (2, 3, 4))]
+# What drives [m/s] turns as its outline does, if that is seen so well, and but for so much from scan to scan [rad]. From a turn rate on
+# [rad/s] its ends tell nothing of its way along an axis.
+_DRIVES, _HEADING_SD, _JITTER, _TURNING = 3.0, 0.1, 0.01, 0.15
+# A turn rate counts from so many standard deviations on; so much of it holds for the next two seconds, on the average of recorded traffic.
+_TURN_SIGMAS, _GOES_ON_TURNING = 2.5, 0.5
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
 _PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
@@ -256,11 +269,16 @@ class _Look:
             np.maximum.at(high, bodies[inside], returns[inside])
         return cls(scan, sensor, seen, returns, bodies, low, high)
 
+    def heading(self, body: int) -> tuple[float, float]:
+        """Returns an angle [rad] along or across the outline of a body, and its standard deviation; inf where none is seen."""
+        return outline_heading(self.returns[self.bodies == body])
+
 
 class ObstacleTracker:
     """Turns scans into obstacles.
 
-    A group of returns of limited size is followed by a Kalman filter of constant velocity and is static until its velocity differs from
+    A group of returns of limited size is followed by a Kalman filter of constant speed and turn rate (coordinated turn; Bar-Shalom, Li &
+    Kirubarajan 2001, "Estimation with applications to tracking and navigation", section 11.7) and is static until its velocity differs from
     zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it, or its leading
     edge stands where beams went through half a second before: the visible part of a static thing wanders over the thing as the vehicle
     passes, but not beyond. A larger surface is static, as detected
@@ -345,7 +363,7 @@ class ObstacleTracker:
         self._looks.append(now)
         # The circles of a frame move as it does.
         of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last is for those of no body
-        of_body[4:] = st.speed_sd ** 2
+        of_body[5:7] = st.speed_sd ** 2
         of_body[:, found] = tracks[_OF_BODY][:, track]
         of_body[:2] *= of_body[2]
         tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
@@ -406,10 +424,11 @@ class ObstacleTracker:
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         # The filter says how well place and velocity of a moving thing are known; for a circle of a frame this is its body's.
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
+        turns = np.where(np.abs(shown[_T.TURN]) > _TURN_SIGMAS * np.sqrt(_covariance(shown)[4, 4]), _GOES_ON_TURNING * shown[_T.TURN], 0.0)
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
                                     _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(suspected), _frozen(_new(shown)),
-                                    self._sector)
+                                    self._sector, turns=_frozen(turns) if turns.any() else None)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -451,14 +470,19 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     """Returns the tracks (_ROWS, n) a time [s] later; a copy. The circles of static ones stay."""
     tracks = old.copy()
     moving = tracks[_T.MOVING]
-    tracks[_T.X] += elapsed * tracks[_T.VX]  # of a static thing, too: with the velocity that its filter tests
-    tracks[_T.Y] += elapsed * tracks[_T.VY]
-    tracks[_T.CX] += moving * elapsed * tracks[_T.VX]
-    tracks[_T.CY] += moving * elapsed * tracks[_T.VY]
-    # Velocity as a random walk.
+    angle, velocity = elapsed * tracks[_T.TURN], tracks[_T.VX:_T.VY + 1]
+    (ahead, aside), c, s = arc(np.full_like(angle, elapsed), angle), np.cos(angle), np.sin(angle)
+    way = ahead * velocity + aside * _to_the_left(velocity)
+    tracks[:2] += way  # of a static thing, too: with the velocity that its filter tests
+    tracks[_T.CX:_T.CY + 1] += moving * way
+    velocity[:] = c * velocity + s * _to_the_left(velocity)
+    # Velocity and turn rate as random walks.
     p, q = _covariance(tracks), st.acceleration_sd ** 2 * elapsed
-    p[:2] += elapsed * p[2:]
-    p[:, :2] += elapsed * p[:, 2:]
+    by_turn = elapsed * _to_the_left(velocity)[:, None]
+    for side in (p, p.swapaxes(0, 1)):
+        side[:2] += ahead * side[2:4] + aside * _to_the_left(side[2:4]) + 0.5 * elapsed * by_turn * side[4]
+        side[2:4] = c * side[2:4] + s * _to_the_left(side[2:4]) + by_turn * side[4]
+    p[4, 4] += np.where(p[4, 4] > 0.0, st.turn_rate_sd ** 2 * elapsed, 0.0)
     for i in (0, 1):
         p[i, i] += q * elapsed ** 2 / 3.0
         p[i, i + 2] += 0.5 * q * elapsed
@@ -468,15 +492,20 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     return tracks
 
 
+def _to_the_left(vectors: np.ndarray) -> np.ndarray:
+    """Turns vectors (2, ...) by a right angle to the left."""
+    return np.stack([-vectors[1], vectors[0]])
+
+
 def _covariance(t: np.ndarray) -> np.ndarray:
-    """Returns the covariances (4, 4, n) of tracks, as a view."""
-    return t[_T.P:].reshape(4, 4, -1)
+    """Returns the covariances (5, 5, n) of tracks, as a view."""
+    return t[_T.P:].reshape(_STATES, _STATES, -1)
 
 
 def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
-    """Returns rows (16, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
+    """Returns rows (25, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
     speed = np.full_like(position, st.speed_sd ** 2)
-    return np.einsum("ij,jn->ijn", np.eye(4), np.array([position, position, speed, speed])).reshape(16, -1)
+    return np.einsum("ij,jn->ijn", np.eye(_STATES), np.array([position, position, speed, speed, 0.0 * speed])).reshape(_STATES**2, -1)
 
 
 def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:
@@ -493,11 +522,11 @@ def _moves(t: np.ndarray) -> np.ndarray:
 
 
 def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.ndarray) -> None:
-    """Corrects tracks (_ROWS, k) in place by a scalar measurement each, h (4, k) times the state, of a variance (k,): a Kalman update."""
+    """Corrects tracks (_ROWS, k) in place by a scalar measurement each, h (5, k) times the state, of a variance (k,): a Kalman update."""
     p = _covariance(t)
     ph = (p * h).sum(axis=1)
     gain = ph / ((h * ph).sum(axis=0) + variance)
-    t[:4] += gain * innovation
+    t[:_STATES] += gain * innovation
     p -= gain[:, None] * ph
 
 
@@ -559,7 +588,7 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     error = np.where(own[hit], rates - t[_T.VX][:, None] * ux - t[_T.VY][:, None] * uy, np.inf)
     chosen = np.argmin(np.abs(error), axis=1)
     ux, uy, rate, error = ux[chosen], uy[chosen], rates[chosen], error[np.arange(len(hit)), chosen]
-    h = np.array([np.zeros_like(ux), np.zeros_like(ux), ux, uy])
+    h = np.array([0.0 * ux, 0.0 * ux, ux, uy, 0.0 * ux])
     across = (t[_T.VX] - wx) * uy - (t[_T.VY] - wy) * ux
     variance = st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed) + (st.radar_azimuth_sd * across) ** 2
     fits = error ** 2 < 9.0 * ((h[:, None] * _covariance(t) * h).sum(axis=(0, 1)) + variance)
@@ -607,9 +636,10 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     variance = _position_variance(seen, found) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
     for axis, seen_there in ((0, x), (1, y)):
-        _measure(t, np.broadcast_to(np.eye(4)[axis, :, None], (4, len(track))), seen_there - t[axis], variance)
+        _measure(t, np.broadcast_to(np.eye(_STATES)[axis, :, None], (_STATES, len(track))), seen_there - t[axis], variance)
 
-    came, partly = _take_advance(t, found, now, looks, st)
+    turned = _take_headings(t, found, now, scan.stamp)
+    came, partly = _take_advance(t, found, now, looks, st, turned)
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
@@ -656,12 +686,38 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     drives = moving & (speed > st.moving_speed)
     t[_T.LAST_VX:_T.LAST_VY + 1] = np.where(drives, t[_T.VX:_T.VY + 1], t[_T.LAST_VX:_T.LAST_VY + 1])
     t[_T.RESTED] = np.where(at_rest, scan.stamp, t[_T.RESTED])
+    _begin_turns(t, st)
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
     tracks[:, track] = t
 
 
-def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look],
-                  st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
+def _begin_turns(t: np.ndarray, st: TrackerSettings) -> None:
+    """Follows how tracks t (_ROWS, k) turn from when they drive on, in place; what is slow or stands does not turn."""
+    p, drives = _covariance(t), (t[_T.MOVING] > 0.0) & (np.hypot(t[_T.VX], t[_T.VY]) > _DRIVES)
+    p[4, 4, drives & (p[4, 4] == 0.0)] = st.turn_rate_sd**2
+    t[_T.TURN, ~drives], p[4, :, ~drives], p[:, 4, ~drives] = 0.0, 0.0, 0.0
+
+
+def _take_headings(t: np.ndarray, found: np.ndarray, now: _Look, stamp: float) -> np.ndarray:
+    """Takes how the outlines `found` (k,) of tracks t (_ROWS, k) that drive have turned since they were seen last for how their velocities
+    turn, in place. Returns a mask (k,) of those that turn."""
+    turned = np.zeros(len(found), bool)
+    for k in np.flatnonzero((t[_T.MOVING] > 0.0) & (np.hypot(t[_T.VX], t[_T.VY]) > _DRIVES)):
+        heading, sd = now.heading(int(found[k]))
+        if sd > _HEADING_SD:
+            continue
+        elapsed = stamp - t[_T.HEADED, k]
+        if 0.0 < elapsed < _COMPARED:
+            one, rate = t[:, [k]], math.remainder(heading - t[_T.HEADING, k], 0.5 * math.pi) / elapsed
+            _measure(one, np.eye(_STATES)[:, [4]], rate - one[_T.TURN], np.array([2.0 * (sd * sd + _JITTER**2) / elapsed**2]))
+            t[:, [k]] = one
+        t[_T.HEADING, k], t[_T.HEADED, k] = heading, stamp
+        turned[k] = abs(t[_T.TURN, k]) > _TURNING
+    return turned
+
+
+def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings,
+                  turned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Takes how far both ends, along each axis, of what is seen of the things `found` (k,), of tracks t (_ROWS, k), have come since the
     oldest look, in place. Returns masks (k,) of those of which an end stands where beams went through then, and of those of which a part
     was seen then, or is now.
@@ -710,9 +766,9 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         p[2 + axis, :, anew], p[:, 2 + axis, anew] = 0.0, 0.0
         p[2 + axis, 2 + axis, anew] = _ASIDE_SD ** 2
         doubt = variance + np.where(aside, _ASIDE_SD ** 2, 0.0)
-        used |= aside & ~anew
+        used = (used | aside & ~anew) & ~turned[which]
         corrected = taken[:, used]
-        h = np.broadcast_to(np.eye(4)[2 + axis, :, None], (4, corrected.shape[1]))
+        h = np.broadcast_to(np.eye(_STATES)[2 + axis, :, None], (_STATES, corrected.shape[1]))
         _measure(corrected, h, advance[used] / elapsed - corrected[_T.VX + axis], doubt[used])
         taken[:, used] = corrected
     t[:, which] = taken
@@ -778,7 +834,7 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
     # The filter of a static one starts anew when it is seen again: nobody knows what it did.
     t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
-    t[_T.VX:_T.VY + 1, still] = 0.0
+    t[_T.VX:_T.TURN + 1, still] = 0.0
     t[_T.P:, still] = _isotropic((0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4, st)
     tracks[:, lost] = t
 
@@ -788,8 +844,10 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
     covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
-    # Only what is known to move, and how, is followed for long; circles of a frame are as it is.
-    follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
+    # Only what is known to move, and how but for a turn, is followed for long; circles of a frame are as it is.
+    p = _covariance(t)
+    by_turn = 0.5 * (p[2, 4] ** 2 + p[3, 4] ** 2) / np.maximum(p[4, 4], 1e-12)
+    follows = ~link & (_mean_variance(t, 2) - by_turn < _KNOWN_SPEED_SD**2)
     follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
     memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
@@ -851,7 +909,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
     t[_T.EXCESS] = seen.excess[new]
     t[_T.P:] = _isotropic(_position_variance(seen, new), st)
-    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME] = stamp, 1.0, -np.inf, -np.inf
+    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME], t[_T.HEADED] = stamp, 1.0, -np.inf, -np.inf, -np.inf
     t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]
     t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
