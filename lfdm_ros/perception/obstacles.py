@@ -695,7 +695,13 @@ def _begin_turns(t: np.ndarray, st: TrackerSettings) -> None:
     """Follows how tracks t (_ROWS, k) turn from when they drive on, in place; what is slow or stands does not turn."""
     p, drives = _covariance(t), (t[_T.MOVING] > 0.0) & (np.hypot(t[_T.VX], t[_T.VY]) > _DRIVES)
     p[4, 4, drives & (p[4, 4] == 0.0)] = st.turn_rate_sd**2
-    t[_T.TURN, ~drives], p[4, :, ~drives], p[:, 4, ~drives] = 0.0, 0.0, 0.0
+    _end_turns(t, ~drives)
+
+
+def _end_turns(t: np.ndarray, chosen: np.ndarray) -> None:
+    """Takes the chosen of tracks t (_ROWS, k), a mask (k,), to go straight on, in place."""
+    p = _covariance(t)
+    t[_T.TURN, chosen], p[4, :, chosen], p[:, 4, chosen] = 0.0, 0.0, 0.0
 
 
 def _take_headings(t: np.ndarray, found: np.ndarray, now: _Look, stamp: float) -> np.ndarray:
@@ -836,6 +842,7 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
     t[_T.VX:_T.TURN + 1, still] = 0.0
     t[_T.P:, still] = _isotropic((0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4, st)
+    _end_turns(t, moving)
     tracks[:, lost] = t
 
     # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
@@ -844,10 +851,8 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
     covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
-    # Only what is known to move, and how but for a turn, is followed for long; circles of a frame are as it is.
-    p = _covariance(t)
-    by_turn = 0.5 * (p[2, 4] ** 2 + p[3, 4] ** 2) / np.maximum(p[4, 4], 1e-12)
-    follows = ~link & (_mean_variance(t, 2) - by_turn < _KNOWN_SPEED_SD**2)
+    # Only what is known to move, and how, is followed for long; circles of a frame are as it is.
+    follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
     follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
     memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)

@@ -246,10 +246,10 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
 
 
 def _report_movers(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_lab.studies import movers
+    from lfdm_lab.studies import movers, pictures
 
     outcome["rows"] = rows = movers.summarise(runs)
-    return markdown_table(movers.table(rows)), not any(row["worse"] for row in rows), {}
+    return markdown_table(movers.table(rows)), not any(row["worse"] for row in rows), {"impacts": lambda: pictures.draw_impacts(runs)}
 
 
 def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:

@@ -153,6 +153,31 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     return figure
 
 
+def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draws the closing speed of each run's impact by scenario and driver, and in how many runs nothing is hit; None without runs."""
+    scenarios = list(dict.fromkeys(run["scenario"] for run in runs))
+    if not scenarios:
+        return None
+    figure = Figure(figsize=(8.0, 0.55 * len(scenarios) + 1.0), layout="constrained")
+    axis = figure.subplots()
+    drivers = (("brake", "tab:orange", "s"), ("trusting", "0.5", "^"), ("autonomy", "tab:blue", "o"))
+    for i, (driver, colour, marker) in enumerate(drivers):
+        label: str | None = driver
+        for row, scenario in enumerate(scenarios):
+            own = [run for run in runs if (run["scenario"], run["driver"]) == (scenario, driver)]
+            if own:
+                speeds, height = [run["impact"] for run in own if run["collision"]], row + 0.25 * (i - 1)
+                axis.plot(speeds, [height] * len(speeds), marker, color=colour, ms=4.5, mfc="none", label=label)
+                axis.text(-0.2, height, f"{len(own) - len(speeds)} of {len(own)}", color=colour, ha="right", va="center", fontsize=7)
+                label = None
+    axis.axvline(0.0, color="0.8", lw=0.8)
+    axis.set_yticks(range(len(scenarios)), [scenario.replace("_", " ") for scenario in scenarios])
+    axis.invert_yaxis()
+    axis.set(xlabel="closing speed of the impact [m/s]; left of it: runs without one", xlim=(-2.0, None))
+    axis.legend(loc="lower right", fontsize=8)
+    return figure
+
+
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws the largest path error and the least clearance over the delay, and the slalom's paths with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
