@@ -1,9 +1,11 @@
-"""Exceptions of the command line: invalid input, a failed run, a signal to end; and quoting of values in messages."""
+"""Exceptions of the command line: invalid input, a failed run, a signal to end; their places and reasons, and quoting of values."""
 
 import difflib
 import reprlib
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 QUOTED = 200  # characters of a value that a message quotes at most
@@ -62,6 +64,22 @@ class _Repr(reprlib.Repr):
             return "{...}" if x else "{}"
         shown = [f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}" for key, _ in zip(x, range(self.maxdict))]
         return f"{{{', '.join(shown + ['...'] * (len(x) > self.maxdict))}}}"
+
+
+def reason(error: Exception) -> str:
+    """Returns the reason of an error of the disk in a few words, without the name of the file; of several files the first."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
+        return str(error.args[0][0][-1])
+    return getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def prefixing(where: object, kind: type[Exception] = InputError) -> Iterator[None]:
+    """Puts the place `where`, or what was to be done there, before the reason of an error of a kind in the block: an InputError then."""
+    try:
+        yield
+    except kind as error:
+        raise InputError(f"{where}: {reason(error)}") from None
 
 
 def error_text(error: Exception) -> str:

@@ -1,7 +1,6 @@
 """Files written whole or not at all, also on a full disk."""
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,10 +44,3 @@ def write_text(path: Path, text: str) -> None:
     """Writes a text, whole or not at all. Raises OSError."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
-
-
-def reason(error: Exception) -> str:
-    """Returns the reason of an error of the disk in a few words, without the name of the file; of several files the first."""
-    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
-        return str(error.args[0][0][-1])
-    return getattr(error, "strerror", None) or str(error)

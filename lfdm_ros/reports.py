@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, replacing
+from lfdm_ros.errors import InputError, reason
+from lfdm_ros.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,8 @@ from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.store import APPLIED, PosteriorStore
 from lfdm_ros.cli.main import main
 from lfdm_ros.compiler import code_cache
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, replacing, write_text
+from lfdm_ros.errors import InputError, reason
+from lfdm_ros.files import replacing, write_text
 from lfdm_ros.reports import save_figure
 from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.vehicles import load_vehicle, save_vehicle

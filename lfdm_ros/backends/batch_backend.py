@@ -12,7 +12,7 @@ from lfdm_ros import plugins
 from lfdm_ros.backends.gpu_batch import REALS, GpuBatch
 from lfdm_ros.backends.quicker_batch import QuickerBatch
 from lfdm_ros.backends.trajectory_kernels import batch_kernel, once, run_batch
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import prefixing
 from lfdm_ros.models import Model
 
 VARIABLE = "LFDM_BACKEND"  # names the back end of batches that name none
@@ -70,7 +70,5 @@ def default_backend() -> str:
 def compile_batch(backend: str, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
     """Compiles batches of a model by a back end's name, the first time. Raises InputError: an unknown back end, or one that cannot do this
     model or precision here."""
-    try:
+    with prefixing(f"back end {backend}"):
         return BACKENDS.find(backend).compile(model, precision, separate_inputs, prescribed)
-    except InputError as error:
-        raise InputError(f"back end {backend}: {error}") from None

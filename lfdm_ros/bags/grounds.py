@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lfdm_ros.bags.reader import open_bag
 from lfdm_ros.documents import MAX_GENERATED_LENGTH, parse_json
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 
 TOPIC = "ground/document"
@@ -34,10 +34,8 @@ def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Gro
     if seed is not None:
         raise InputError(f"{bag}: its ground is as it was recorded; leave the seed out")
     document = parse_json(texts[-1], f"{bag}: {TOPIC}")
-    try:
+    with prefixing(f"{bag}: {TOPIC}"):
         return load_ground(document if isinstance(document, dict) else {})
-    except InputError as error:
-        raise InputError(f"{bag}: {TOPIC}: {error}") from None
 
 
 def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:

@@ -20,7 +20,7 @@ from lfdm_ros.bags.reader import is_bag_folder
 from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.bags.writer import BagWriter
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.files import content_digest
 
 Warn = Callable[[str], None]
@@ -106,11 +106,9 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
     if not filled:
         raise InputError(f"{source}: nothing to import; {'; '.join(left_out)}")
     first = min(int(t.stamps[0]) for t in filled)
-    try:
+    with prefixing(f"cannot write {out}", OSError):
         out.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}") from None
     try:
         custom = {"between_rows": rules.between_rows, "mapping": rules.path.name, "sources": reader.digests()}
         with BagWriter(scratch / out.name, storage, reader.recording, 0 if rules.time_origin == "keep" else first, custom) as writer:

@@ -43,7 +43,7 @@ from lfdm_ros.bags.mapping_keys import (
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
-from lfdm_ros.errors import QUOTED, InputError, quote, suggest
+from lfdm_ros.errors import QUOTED, InputError, prefixing, quote, suggest
 
 ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")  # units of columns that may wrap
 
@@ -319,10 +319,8 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
     msgtype = items.get("type")
     if not isinstance(msgtype, str):
         raise InputError(f"{where} has no type; write for example lfdm_ros/msg/VehicleState")
-    try:
+    with prefixing(f"{where}.type"):
         require_type(msgtype)
-    except InputError as error:
-        raise InputError(f"{where}.type: {error}") from None
     source = items.get("from")
     if source not in sources:
         raise InputError(f"{where}.from is {quote(source)}{suggest(source, sources, 'write one of ')}")
@@ -334,10 +332,8 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
             leaf.reader()(new_message(msgtype))
         except IndexError:
             raise InputError(f"{where}.fields.{path}: arrays of variable length cannot be filled by a mapping") from None
-        try:
+        with prefixing(f"{where}.fields.{path}", ValueError):
             fields.append((leaf, str(text), expressions.parse(str(text))))
-        except ValueError as error:
-            raise InputError(f"{where}.fields.{path}: {error}") from None
     texts = []
     for path, text in documents.mapping(items.get("text") or {}, f"{where}.text", optional=items.get("text") or ()).items():
         leaf = find_field(typestore(), msgtype, str(path), f"{where}.text")
@@ -362,10 +358,8 @@ def read_constants(items: Any, where: str) -> dict[str, Quantity]:
 
 def read_quantity(value: Any, unit: str, where: str) -> float:
     """Returns a number, written with its unit, in `unit`. Raises InputError, after `where`: something else, or another dimension."""
-    try:
+    with prefixing(f"{where} is {quote(value)}", ValueError):
         return float(in_unit(number_and_unit(value, where), unit))
-    except ValueError as error:
-        raise InputError(f"{where} is {quote(value)}: {error}") from None
 
 
 def number_and_unit(value: Any, where: str) -> Quantity:
@@ -374,17 +368,13 @@ def number_and_unit(value: Any, where: str) -> Quantity:
     match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", written) if len(written) <= QUOTED else None
     if match is None or not math.isfinite(float(match[1])):
         raise InputError(f"{where} is {quote(value)}; write a number and a unit, for example 0.47 m")
-    try:
+    with prefixing(where, ValueError):
         return from_unit(float(match[1]), match[2])
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _check_unit(unit: str, where: str) -> None:
-    try:
+    with prefixing(where, ValueError):
         from_unit(0.0, unit)
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _section(items: Any, key: str, where: str) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from lfdm_ros.bags.mcap_survey import Range, is_whole, survey
 from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 
 # Of a damaged SQLite file (https://sqlite.org/fileformat.html) all rows are read that are not in a damaged page. Rows are in leaf pages,
 # each of which says where its rows begin; a row that does not fit goes on in overflow pages. Neither the tree nor the schema is needed:
@@ -135,25 +135,21 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
     Raises:
         InputError: nothing in the file can be read.
     """
-    try:
+    with prefixing(f"cannot read {path}", OSError):
         if path.suffix == ".mcap":
             rewritten = scratch / f"{path.name}.rewritten"
             found = survey(path, rewritten)
             return SplicedFile(path, rewritten, found.pieces), found.lost
         return _readable_database(path, scratch)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def is_damaged(path: Path) -> bool:
     """Checks a storage file for damage, as far as its structure and its checksums show it. Raises InputError: the file cannot be read."""
-    try:
+    with prefixing(f"cannot read {path}", OSError):
         status = path.stat()
         if path.suffix == ".mcap":
             return not _is_whole_mcap(path, status.st_ino, status.st_size, status.st_mtime_ns)
         return bool(_beside(path)) or not _is_sound(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 @lru_cache(maxsize=256)

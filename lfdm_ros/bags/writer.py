@@ -14,8 +14,7 @@ from rosbags.rosbag2 import StoragePlugin, WriterError
 
 from lfdm_ros.bags.storage import CheckpointWriter
 from lfdm_ros.bags.typestore import build_message, require_type, typestore
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason
+from lfdm_ros.errors import InputError, reason
 
 STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 _DISK_ERRORS = (OSError, sqlite3.Error)

@@ -19,8 +19,8 @@ from lfdm_ros import __version__
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.documents import integer, mapping, number, quantity, read_text, read_yaml
-from lfdm_ros.errors import InputError, quote
-from lfdm_ros.files import reason, write_text
+from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.files import write_text
 from lfdm_ros.ground import FieldPrior, FrictionLink, Observations
 from lfdm_ros.ground.prior import UNITS, possible
 from lfdm_ros.inference.identifiability import from_draws
@@ -155,10 +155,8 @@ def read_survey(path: str | os.PathLike[str], recipe: FieldRecipe) -> Observatio
         row = {name: _number(cell, f"{path}: line {line}: {name}") for name, cell in zip(header, cells)}
         if row.get(NOISE, 0.0) < 0.0:
             raise InputError(f"{path}: line {line}: {NOISE} {row[NOISE]:g} is below 0")
-        try:
+        with prefixing(f"{path}: line {line}"):
             latent = float(recipe.link.latent(row["friction"]))
-        except InputError as error:
-            raise InputError(f"{path}: line {line}: {error}") from None
         table.append((row["x"], row["y"], latent, row.get(NOISE, recipe.held.sigma_n)))
     if len(table) < MIN_PLACES:
         raise InputError(f"{path}: {len(table)} places; a field is inferred from at least {MIN_PLACES}")
@@ -197,10 +195,8 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
     settings = SMC.having({**recipe.options, **(options or {})}).settings
     draws, chains, seed = draws or recipe.draws, chains or recipe.chains, recipe.seed if seed is None else seed
     directory = Path(out)
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     from lfdm_ros.calibration import results, summary
     from lfdm_ros.inference.model import FieldPriorDensity
     from lfdm_ros.libraries import arviz
@@ -230,12 +226,10 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
         "untold": summary.unidentified_groups(from_draws(recipe.unknowns, run.draws)), "warnings": list(summary.r_hat_warnings(rows))}
     data = arviz().from_dict(posterior=dict(run.draws), log_likelihood={STAGE: run.log_likelihood})
     data.attrs.update({"lfdm_ros_version": __version__, "seed": seed, "recipe": recipe.text})
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         summary.write_json(directory / "summary.json", outcome)
         results.write_inference_data(directory / "posterior.nc", data)
         write_text(directory / "ground.yaml", ground_document(recipe.link, posterior_mean, observations, recipe.path.name))
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return outcome
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.inference.dataset import RECORDED
 from lfdm_ros.inference.plan import (
     AR1,
@@ -93,10 +93,8 @@ def _content_of(ground: str, where: str) -> str:
     """Returns the content of a ground's file as part of the recipe's text, since the file may change. Raises InputError: there is none."""
     if ground in ("", RECORDED):
         return ""
-    try:
+    with prefixing(f"{where}: ground"):
         return f"\n# {json.dumps(find_ground(ground).document)}\n"
-    except InputError as error:
-        raise InputError(f"{where}: ground: {error}") from None
 
 
 def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | None) -> Recipe:

@@ -15,8 +15,8 @@ import numpy as np
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.recipe import sampled_by
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, write_text
+from lfdm_ros.errors import prefixing, reason
+from lfdm_ros.files import write_text
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.samplers.sampler import Report, SamplerProgress, SampleRun, check_continues, get_sampler
@@ -52,10 +52,8 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     recipe = sampled_by(recipe, sampler, options)
     method = get_sampler(recipe.sampler, recipe.options)
     directory = Path(out)
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     vehicle = recipe.start_vehicle
     recordings = find_recordings(bags)
     before = None
@@ -142,7 +140,7 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
     from lfdm_ros.calibration import report, results, store, summary
 
     whole = [result for result in finished if result.run.temperature == 1.0]
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml", outcome["baseline"]["text"])
         save_vehicle(recipe.start_vehicle, directory / results.BEFORE)
         summary.write_json(directory / "summary.json", outcome)
@@ -151,8 +149,6 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
         progress("writing report.html")
         write_text(directory / "report.html", report.calibration_report(recipe, finished, outcome))
         store.describe(directory)
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
 
 
 def _forwarding(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
@@ -181,12 +177,10 @@ def calibrate_on_cluster(scheduler: Scheduler, recipe: Recipe, bags: Sequence[st
     work: _Work = (recipe, [str(Path(bag).resolve()) for bag in bags], settings)
     ((_, (outcome, files)),) = scheduler.map(_work, [work])
     directory = Path(out)
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (directory / name).write_bytes(content)
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
     return outcome
 
 

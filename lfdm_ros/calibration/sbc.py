@@ -28,8 +28,8 @@ from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.field_calibration import STAGE as FIELD_STAGE
 from lfdm_ros.calibration.field_calibration import FieldRecipe
 from lfdm_ros.calibration.stage import StageModel, stage_model
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, replacing, write_text
+from lfdm_ros.errors import InputError, prefixing, reason
+from lfdm_ros.files import replacing, write_text
 from lfdm_ros.ground import DensePosterior, Observations
 from lfdm_ros.inference.dataset import StageData
 from lfdm_ros.inference.gaussian import ErrorGroup, correlated_noise
@@ -568,10 +568,8 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
         design.check()
     directory = Path(out)
     block_folder = directory / "blocks"
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         block_folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     outcome: dict[str, Any] = {"study": "sbc", "version": __version__, **designs[0].head, "asked": replications, "interrupted": False,
                                "level": LEVEL, "stages": {}}
 

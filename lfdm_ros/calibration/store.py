@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros.documents import read_json
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import content_digest, reason, replacing
+from lfdm_ros.errors import InputError, prefixing, reason
+from lfdm_ros.files import content_digest, replacing
 
 POSTERIOR, SUMMARY, MANIFEST = "posterior.json", "summary.json", "manifest.json"
 APPLIED, ROLLED_BACK = "applied", "rolled back"
@@ -81,11 +81,9 @@ class PosteriorStore:
     def writer(self) -> PosteriorStore:
         """Takes the store for writing until `close`; what a killed writer left unfinished is removed. Raises InputError: another process
         has it, or the folder cannot be made."""
-        try:
+        with prefixing(f"cannot write to the store {self.path}", OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise InputError(f"cannot write to the store {self.path}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when we are killed
         except OSError:
@@ -243,13 +241,11 @@ def now() -> str:
 
 def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
     """Replaces a file by JSON that is on the disk before it has the file's name. Raises InputError: the disk refuses."""
-    try:
+    with prefixing(f"cannot write {path}", OSError):
         with replacing(path) as partial:
             partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             _flush(partial)
         _flush(path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {reason(error)}") from None
 
 
 def describe(directory: str | os.PathLike[str]) -> None:
@@ -260,10 +256,8 @@ def describe(directory: str | os.PathLike[str]) -> None:
 
     content = load_posterior_summary(directory)
     path = Path(directory) / POSTERIOR
-    try:
+    with prefixing(f"cannot write {path}", OSError):
         write_json(path, {**content, "thinned_draws": [[float(v) for v in row] for row in content["thinned_draws"]]})
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {reason(error)}") from None
 
 
 def _flush(path: Path) -> None:

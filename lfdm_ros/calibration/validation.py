@@ -19,8 +19,8 @@ from lfdm_ros.calibration.predictive import Compared, Predictive, compare, predi
 from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.calibration.source import MEASURED, PredictionSource, from_posterior, from_vehicle, like
 from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, write_text
+from lfdm_ros.errors import InputError, prefixing
+from lfdm_ros.files import write_text
 from lfdm_ros.inference.dataset import (
     Dataset,
     Recording,
@@ -124,7 +124,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
                        if i in scale and compared[name].response > NOISE_MULTIPLE * scale[i]),
                      *_range_warnings(found.pieces, source)]}
     directory = Path(out)
-    try:
+    with prefixing(f"cannot write to {directory}", OSError):
         directory.mkdir(parents=True, exist_ok=True)
         write_json(directory / "summary.json", summary)
         write_text(directory / "pieces.csv", pieces_csv(found.pieces, found.use))
@@ -133,8 +133,6 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         write_text(directory / "report.html", page)
         if figure is not None:
             save_figure(_overview(found, source.model), Path(figure))
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return summary
 
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from lfdm_ros import __version__
 from lfdm_ros.cli.commands import COMMANDS
-from lfdm_ros.errors import InputError, RunError, suggest
-from lfdm_ros.files import reason
+from lfdm_ros.errors import InputError, RunError, reason, suggest
 
 # Packages of messages that are built with ours.
 _INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs", "radar_msgs")

@@ -15,7 +15,7 @@ from lfdm_ros.control.limits import largest_model
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
@@ -190,10 +190,8 @@ class _Driven:
         self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         step = self.simulator.dt
-        try:
+        with prefixing(plant.plant):
             self._steps = steps_of_chunk(step, period if plant.plant else None)
-        except InputError as error:
-            raise InputError(f"{plant.plant}: {error}") from None
         self.chunk = self._steps * step
         self._chunks = max(1, round(period / self.chunk))
         self._late = round(plant.state_age / self.chunk)

@@ -19,8 +19,8 @@ from PIL import Image
 
 from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.engine.closed_loop import Run
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, replacing
+from lfdm_ros.errors import InputError, prefixing
+from lfdm_ros.files import replacing
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario
 from lfdm_ros.vehicles import Footprint, Mount
@@ -158,11 +158,8 @@ def write_gif(path: Path, pictures: Sequence[Image.Image], milliseconds: float) 
                        optimize=True)
         if written.tell() < LARGEST_GIF:
             break
-    try:
-        with replacing(path) as partial:
-            partial.write_bytes(written.getvalue())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {reason(error)}") from None
+    with prefixing(f"cannot write {path}", OSError), replacing(path) as partial:
+        partial.write_bytes(written.getvalue())
 
 
 def _write_mp4(path: Path, pictures: Sequence[Image.Image], rate: float) -> None:

@@ -11,8 +11,8 @@ from lfdm_ros import __version__
 from lfdm_ros.backends.portable import batch_function, portable_functions
 from lfdm_ros.compiler.builder import Builder, module_text
 from lfdm_ros.compiler.c_source import c_number, c_source
-from lfdm_ros.errors import InputError, quote
-from lfdm_ros.files import reason, replacing
+from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.files import replacing
 from lfdm_ros.models import Field, Model
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
@@ -58,15 +58,13 @@ def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFi
     if not _NAME.fullmatch(name):
         raise InputError(f"--name {quote(name)}: give a name of C: letters, digits and _, beginning with a letter")
     files = CFiles(name, folder / f"{name}.c", folder / f"{name}.h")
-    try:
+    with prefixing(f"{folder}: the export cannot be written", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(files.source) as source, replacing(files.header) as header:
             for file in (source, header):
                 file.touch()  # what cannot be written is said before the equations are
             for file, text in zip((source, header), c_texts(vehicle, model, name)):
                 file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: the export cannot be written: {reason(error)}") from None
     return files
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros.backends.portable import casadi_functions
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import prefixing
 from lfdm_ros.exports.variables import Exported
-from lfdm_ros.files import reason, write_text
+from lfdm_ros.files import write_text
 
 
 def write_casadi(export: Exported, folder: Path) -> list[Path]:
@@ -30,12 +30,10 @@ def write_casadi(export: Exported, folder: Path) -> list[Path]:
                 "outputs": about(model.outputs), "parameters": parameters,
                 "functions": {name: [f.name_in(), f.name_out()] for name, f in functions.items()}}
     made = [folder / f"{name}.casadi" for name in functions]
-    try:
+    with prefixing(f"{folder}: the export cannot be written", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         for path, function in zip(made, functions.values()):
             path.write_bytes(b"")  # says why where CasADi only fails
             function.save(str(path))
         write_text(folder / "vehicle.json", json.dumps(document, indent=1) + "\n")
-    except OSError as error:
-        raise InputError(f"{folder}: the export cannot be written: {reason(error)}") from None
     return [*made, folder / "vehicle.json"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import prefixing
 from lfdm_ros.exports.c_files import c_name
 from lfdm_ros.exports.library import PLATFORMS, library, linker
 from lfdm_ros.exports.model_description import model_description
@@ -46,18 +46,15 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
         target = PLATFORMS[platform]
         place = f"binaries/{target.fmi2 if version == 2 else target.fmi3}/{identifier}{target.ending}"
         content[place] = library(export, platform, f"fmi{version}.c", token)
-    try:
-        with replacing(out) as partial:
-            if out.suffix == ".ssp":
-                fmu, bound = f"resources/{identifier}.fmu", {f"resources/{name}": data for name, data in sets.items()}
-                with tempfile.TemporaryDirectory(prefix="lfdm_export_") as folder:
-                    inner = Path(folder) / "inner.fmu"
-                    _archive(inner, content)
-                    _archive(partial, {"SystemStructure.ssd": system_structure(export, fmu, list(bound)), fmu: inner.read_bytes(), **bound})
-            else:
-                _archive(partial, content)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+    with prefixing(f"{out}: cannot be written", OSError), replacing(out) as partial:
+        if out.suffix == ".ssp":
+            fmu, bound = f"resources/{identifier}.fmu", {f"resources/{name}": data for name, data in sets.items()}
+            with tempfile.TemporaryDirectory(prefix="lfdm_export_") as folder:
+                inner = Path(folder) / "inner.fmu"
+                _archive(inner, content)
+                _archive(partial, {"SystemStructure.ssd": system_structure(export, fmu, list(bound)), fmu: inner.read_bytes(), **bound})
+        else:
+            _archive(partial, content)
 
 
 def _token(export: Exported, version: int) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import prefixing
 from lfdm_ros.exports.c_files import write_c
 from lfdm_ros.exports.zig import build, zig
-from lfdm_ros.files import reason, replacing, write_text
+from lfdm_ros.files import replacing, write_text
 from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
@@ -46,14 +46,12 @@ def write_wasm(vehicle: Vehicle, model: Model, folder: Path) -> WasmFiles:
         build([*tool, *_COMPILE, code.source, "-o", compiled], "WebAssembly")
         build([*tool, "wasm-ld", compiled, "-o", linked, *_LINK, *exports], "WebAssembly")
         loader = _web(made.loader.name).replace("const ABOUT = {};", f"const ABOUT = {_about(vehicle, model, header)};")
-        try:
+        with prefixing(f"{folder}: the export cannot be written", OSError):
             folder.mkdir(parents=True, exist_ok=True)
             with replacing(made.module) as partial:
                 partial.write_bytes(linked.read_bytes())
             write_text(made.loader, loader)
             write_text(made.page, _web(made.page.name))
-        except OSError as error:
-            raise InputError(f"{folder}: the export cannot be written: {reason(error)}") from None
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.ground.friction_field import MARGIN, MAX_FRICTION, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import HeightMap
@@ -123,16 +123,12 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
     given = {key: documents.number(value, f"{here}: {key}")
              for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
     seed = _seed_of(data, seed, where)
-    try:
+    with prefixing(here):
         link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
         prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
-    except InputError as error:
-        raise InputError(f"{here}: {error}") from None
     seen = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
-    try:
+    with prefixing(where):
         posterior = FieldPosterior(prior, grid, seen)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
     latent = posterior.draw(1, np.random.default_rng(seed))[0]
     truth, median = FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link)
     return GroundDescription(name, truth, median, posterior.sd(), posterior)
@@ -151,10 +147,8 @@ def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | 
         if not inside.any():
             raise InputError(f"{where}: patches[{i}]: covers no node of the map; is it outside, or smaller than the spacing, "
                              f"{grid.spacing:g} m?")
-        try:
+        with prefixing(f"{where}: patches[{i}]"):
             latent[inside] = known[inside] = link.latent(friction)
-        except InputError as error:
-            raise InputError(f"{where}: patches[{i}]: {error}") from None
         sd[inside] = 0.0
     patched = FrictionField(grid, latent, link)
     return GroundDescription(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
@@ -183,10 +177,8 @@ def _soil(node: Any, where: str) -> SoilProperties:
     """Reads a soil by name or file, or with all its values."""
     if isinstance(node, Mapping):
         return load_soil(node, where)
-    try:
+    with prefixing(where):
         return load_soil(documents.text(node, where))
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
@@ -254,15 +246,11 @@ def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) 
         here = f"{where}[{i}]"
         values = {key: documents.number(value, f"{here}: {key}")
                   for key, value in documents.mapping(entry, here, ("x", "y", "friction"), ("noise",)).items()}
-        try:
+        with prefixing(here):
             rows.append((values["x"], values["y"], float(link.latent(values["friction"])), values.get("noise", prior.sigma_n)))
-        except InputError as error:
-            raise InputError(f"{here}: {error}") from None
     table = np.array(rows).reshape(-1, 4)
-    try:
+    with prefixing(where):
         return Observations(table[:, :2], table[:, 2], table[:, 3])
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS, unit_of
 
 ALL = "all"
@@ -121,10 +121,8 @@ def _fault(row: Any, where: str) -> Fault:
     kind, signal = documents.text(row["fault"], f"{where}: fault"), documents.text(row.get("signal", ALL), f"{where}: signal")
     numbers = {name: documents.number(row[key], f"{where}: {key}")
                for key, name in (("from", "start"), ("until", "end"), ("value", "value"), ("share", "share")) if key in row}
-    try:
+    with prefixing(where):
         return Fault(kind, signal, **numbers)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 class _Running:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
@@ -156,10 +156,8 @@ def _channels(data: Any, where: str, names: tuple[str, ...], kind: type[_T]) -> 
     for name, values in documents.mapping(data or {}, where, optional=(*names, *(_GROUPS if names == SIGNALS else ()))).items():
         inner = f"{where}: {name}"
         values = documents.mapping(values, inner, optional=allowed)
-        try:
+        with prefixing(inner):
             made = kind(**{key: documents.number(value, f"{inner}: {key}") for key, value in values.items()})
-        except InputError as error:
-            raise InputError(f"{inner}: {error}") from None
         for one in _GROUPS.get(name, (name,)):
             found[one] = made
     return found

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lfdm_ros import plugins
-from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.errors import InputError, prefixing, suggest
 from lfdm_ros.models import (
     bekker_wong,
     double_wishbone,
@@ -198,10 +198,8 @@ def _ground(spec: str, chassis: Chassis, names: set[str]) -> Part:
     parts = [part for part in SLOTS["ground"].values() if part.name in names]
     if not chassis.friction_scale:
         parts = [_UNSCALED.get(part.name, part) for part in parts]
-    try:
+    with prefixing(f"model '{spec}'"):
         return layers.layered(tuple(parts))
-    except InputError as error:
-        raise InputError(f"model '{spec}': {error}") from None
 
 
 def all_parameters() -> dict[str, Field]:

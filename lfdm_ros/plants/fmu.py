@@ -18,8 +18,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from lfdm_ros.documents import parse_xml
-from lfdm_ros.errors import InputError, quote, suggest
-from lfdm_ros.files import reason
+from lfdm_ros.errors import InputError, prefixing, quote, reason, suggest
 from lfdm_ros.units import unit_scale
 
 DESCRIPTION = "modelDescription.xml"
@@ -123,10 +122,8 @@ class Fmu:
                 raise InputError(f"{where}: {self.path.name} gives {variable.name} in {quote(variable.unit)}, which is not known; write "
                                  "its unit: {variable: ..., unit: ...}")
             return own
-        try:
+        with prefixing(where, ValueError):
             scale = unit_scale(unit)
-        except ValueError as error:
-            raise InputError(f"{where}: {error}") from None
         if own[2] is not None and own[2] != scale[2]:
             raise InputError(f"{where}: unit {quote(unit)} does not fit {variable.name}, which {self.path.name} gives in "
                              f"{quote(variable.unit)}")
@@ -155,11 +152,9 @@ class Fmu:
                     continue
                 target = folder / entry.filename
                 left -= len(data := content(archive, entry, left, self.path))
-                try:
+                with prefixing(f"{self.path}: {quote(entry.filename)} cannot be unpacked", OSError):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(data)
-                except OSError as error:
-                    raise InputError(f"{self.path}: {quote(entry.filename)} cannot be unpacked: {reason(error)}") from None
         (folder / "resources").mkdir(exist_ok=True)
         if not (folder / library).is_file():
             raise InputError(f"{self.path}: no {library}, which its description names")

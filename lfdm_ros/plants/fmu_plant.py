@@ -30,7 +30,7 @@ from lfdm_ros.bags import expressions
 from lfdm_ros.bags.mapping import number_and_unit, read_constants, read_quantity
 from lfdm_ros.bags.mapping_keys import Key, names
 from lfdm_ros.bags.quantities import Quantity, describe
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS
 from lfdm_ros.plants.fmu import Fmu, Scale, Variable, read_fmu
 from lfdm_ros.plants.fmu_process import FmuProcess
@@ -97,10 +97,8 @@ class _Formula:
                 raise InputError(f"{where}: {node.func.id} is of whole recordings, and a plant is stepped; write it without")
         for name in sorted(expressions.names(tree) - self._known.keys()):
             raise InputError(f"{where}: no variable or constant {quote(name)}{suggest(name, self._known, 'there are: ')}")
-        try:
+        with prefixing(where, ValueError):
             found = expressions.evaluate(tree, np.zeros(1), self._known.__getitem__).dimension
-        except ValueError as error:
-            raise InputError(f"{where}: {error}") from None
         require_dimension(found, target, unit, where)
         value: ast.expr = tree
         if found is None and bare[:2] != (1.0, 0.0):
@@ -232,10 +230,8 @@ class _Reader:
         for name, tree, unit, where in parsed:
             target, bare = unit_scale(_OUTPUT_UNITS[name]), _PLAIN
             if unit is not None:
-                try:
+                with prefixing(where, ValueError):
                     bare = unit_scale(str(unit))
-                except ValueError as error:
-                    raise InputError(f"{where}: {error}") from None
                 require_dimension(bare[2], target, _OUTPUT_UNITS[name], where)
             formula.add(tree, target, _OUTPUT_UNITS[name], where, bare)
         return tuple(name for name, *_ in parsed), list(read.values()), formula.compiled()
@@ -256,10 +252,8 @@ class _Reader:
 
 
 def _expression(value: Any, where: str) -> ast.expr:
-    try:
+    with prefixing(where, ValueError):
         return expressions.parse(str(value))
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 class FmuPlant:

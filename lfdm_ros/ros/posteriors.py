@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lfdm_ros.calibration.store import Version
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.msg import Posterior
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.schema import DECLARED
@@ -70,10 +70,8 @@ def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[
         raise InputError(f"{where} is of model '{message.model}', this is '{' or '.join((model, *also))}'")
     if len(message.target_names) != len(message.target_values) or not message.target_names:
         raise InputError(f"{where} has {len(message.target_names)} target_names for {len(message.target_values)} target_values")
-    try:
+    with prefixing(where):
         return vehicle.replace(source=where, **dict(zip(message.target_names, message.target_values)))
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _full_name(vehicle: Vehicle, model: str) -> str:

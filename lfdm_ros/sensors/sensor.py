@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from lfdm_ros import documents, plugins
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.parameters import Declared
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation.world import World
@@ -128,8 +128,6 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene) -> dict[str, tuple
             if key not in units:
                 raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, tuple(units), 'allowed: ')}")
             values[key] = documents.quantity(value, units[key], f"{where}.{key}")[0] if isinstance(value, dict) else value
-        try:
+        with prefixing(where):
             made[name] = kind, kind.make(kind.settings(**values), vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
     return made

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros.documents import is_number, parse_xml
-from lfdm_ros.errors import InputError, quote
-from lfdm_ros.files import reason
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.simulation.courses import Course
 from lfdm_ros.simulation.world import Circle, GoalState, MotionStep, Polygon, Pose, contains, turn
 
@@ -79,12 +78,10 @@ def read_commonroad(path: Path) -> Course:
         InputError: a file that cannot be read, of another format or without a planning problem, an element that is not as the format says,
             or a goal to which no lane leads; the message names file, element and id.
     """
-    try:
+    with prefixing(path, OSError):
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path}: longer than {MAX_BYTES} bytes")
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {reason(error)}") from None
     root = parse_xml(data, str(path))
     if root.tag != "commonRoad":
         raise InputError(f"{path}: a document {quote(root.tag)}; a scenario of CommonRoad begins with commonRoad")
@@ -93,10 +90,8 @@ def read_commonroad(path: Path) -> Course:
     step = root.get("timeStepSize", "")
     if not is_number(step) or not 0.0 < float(step) <= 10.0:
         raise InputError(f"{path}: timeStepSize is {quote(step)}; give seconds above 0, for example 0.1")
-    try:
+    with prefixing(path):
         return _Scene(root, float(step)).course()
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 class _Scene:
@@ -313,13 +308,11 @@ class _Scene:
                           for t, v, yaw in zip(times[k + 1:], (*speeds[k + 1:], speeds[-1]), yaws[k + 1:]))
             vx, vy = speeds[k].tolist()
             words: dict[str, Any] = {"vx": vx, "vy": vy, "name": name, "kind": kind, "steps": steps, "present": present}
-            try:
+            with prefixing(name):
                 if shape.tag == "circle":
                     yield Circle(float(at[0]), float(at[1]), radius, **words)
                 else:
                     yield Polygon(at + turn(corners - centre, np.array(yaws[k])), **words)
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
 
 
 def _across(heading: float, yaw: float) -> float:

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason
+from lfdm_ros.errors import InputError, prefixing, reason
 from lfdm_ros.models.declaration import INPUTS
 
 # Inputs that a program wrote may leave their range by its rounding; they are cut to it.
@@ -24,10 +23,8 @@ class InputProfile:
     def __init__(self, time: ArrayLike, steering: ArrayLike, throttle: ArrayLike, brake: ArrayLike, where: str = "inputs"):
         """Takes four sequences of equal length. Raises InputError: not finite, out of range, or time that does not rise; `where` and the
         row lead the message."""
-        try:
+        with prefixing(where, ValueError):
             table = np.column_stack([np.asarray(c, float).ravel() for c in (time, steering, throttle, brake)])
-        except ValueError as error:
-            raise InputError(f"{where}: {error}") from None
         if not len(table):
             raise InputError(f"{where}: no rows; write time, steering, throttle, brake")
         for row, values in enumerate(table, start=1):

@@ -12,7 +12,7 @@ import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.bounds import BOUNDS, require, require_array
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.commonroad import UNDER_WAY, read_commonroad
 from lfdm_ros.simulation.courses import COURSES, Course
@@ -171,10 +171,8 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
         if key not in expected:
             raise InputError(f"{where}: {kind} has no {key}; leave it out")
     values |= {key: value for key, value in changed.items() if key in expected}
-    try:
+    with prefixing(where):
         return COURSES[kind](**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _profile(data: Mapping[str, Any], where: str) -> InputProfile | None:
@@ -230,10 +228,8 @@ def _motion(node: Any, where: str) -> tuple[MotionStep, ...]:
 
 
 def _record(kind: Any, values: dict[str, Any], where: str) -> Any:
-    try:
+    with prefixing(where):
         return kind(**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _numbers(node: Any, where: str, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, float]:

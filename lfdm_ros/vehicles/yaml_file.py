@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.files import write_text
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
@@ -69,10 +69,8 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     conventions = choose("conventions", document.get("conventions", "physics"), SLOTS["conventions"], str(path))
     tyre = choose("default_tyre", document["default_tyre"], SLOTS["tyre"], str(path)) if "default_tyre" in document else ""
     name, description = str(document.get("name", path.stem)), str(document.get("description", ""))
-    try:
+    with prefixing(path):
         vehicle = Vehicle(name, parameters, description, sources, conventions, tyre, sensors)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return vehicle.replace(source="changed for this run", **dict(_change(text, vehicle) for text in changes)) if changes else vehicle
 
 
@@ -86,10 +84,8 @@ def _read_with_base(path: Path) -> dict[str, Any]:
         return document
     name = documents.text(document.pop("base"), f"{path}: base")
     beside = path.parent / name
-    try:
+    with prefixing(f"{path}: base"):
         source = beside if beside.is_file() else find_config("vehicles", name)
-    except InputError as error:
-        raise InputError(f"{path}: base: {error}") from None
     base = documents.read_yaml(source)[0]
     _known(base, f"{path}: base: {source}", keys)
     kept = {key: node for key, node in base.items() if key not in ("name", "description")}
