@@ -18,7 +18,7 @@ from std_msgs.msg import Float64
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component
+from lfdm_ros.ros.component import OK, WARN, Component, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import check_state
 from lfdm_ros.ros.parameters import Parameter
@@ -46,9 +46,8 @@ class SideslipMonitor(Component):
     def activate(self):
         self._states, self._largest = 0, 0.0
 
+    @while_active
     def _on_state(self, state):
-        if self.state != "active":
-            return
         try:
             check_state(state)  # finite, and what a vehicle can be
         except InputError as error:
@@ -60,9 +59,8 @@ class SideslipMonitor(Component):
         self._states, self._largest = self._states + 1, max(self._largest, abs(sideslip))
         self._publisher.publish(Float64(data=sideslip))
 
+    @while_active
     def diagnose(self):
-        if self.state != "active":
-            return OK, self.state, {}
         level = WARN if self._largest > self.value("limit") else OK
         return level, f"sideslip of {self._largest:.3f} rad at most", {"states": self._states, "largest": self._largest}
 

@@ -30,10 +30,9 @@ class TopicEcho(Component):
 
     def configure(self):
         self._topic, self._echoed, self._failure = None, 0, ""
-        self._timer = self.every(0.1, self._look)
+        self.every(0.1, self._look)
 
     def cleanup(self):
-        self.destroy_timer(self._timer)
         if self._topic is not None:
             self.destroy_subscription(self._subscription)
 

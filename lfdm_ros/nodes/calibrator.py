@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.nodes import calibrator_parameters as parameters
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
 from lfdm_ros.ros.posteriors import posterior_message, version_message
 from lfdm_ros.ros.runtime import run_node
@@ -142,18 +142,16 @@ class Calibrator(Component):
         for name, callback in (("pause", self._on_pause), ("cancel", self._on_cancel_service), ("apply_posterior", self._on_apply),
                                ("rollback", self._on_roll_back)):
             self.service(f"~/{name}", callback)
+        self.every(1.0, self._tick)
+        if self._watch is not None:
+            self.every(LOOK_EVERY, self._look)
 
     def activate(self) -> None:
         self._calibrations.ending.clear()
         if self._store.journal():  # else nothing was ever published
             self._publish_posterior(self._store.in_force())
-        self._periodic = [self.every(1.0, self._tick)]
-        if self._watch is not None:
-            self._periodic.append(self.every(LOOK_EVERY, self._look))
 
     def deactivate(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
         self._calibrations.close()
 
     def cleanup(self) -> None:
@@ -252,6 +250,7 @@ class Calibrator(Component):
 
     # ---- what comes in by itself ---------------------------------------------------------------------------------------
 
+    @while_active
     def _look(self) -> None:
         assert self._watch is not None
         try:
@@ -259,6 +258,7 @@ class Calibrator(Component):
         except (InputError, OSError) as error:
             self.get_logger().error(str(error), throttle_duration_sec=60.0)
 
+    @while_active
     def _tick(self) -> None:
         try:
             done = self._applier.retry()
@@ -294,9 +294,8 @@ class Calibrator(Component):
         message.header.stamp = self.stamp()
         self._status_publisher.publish(message)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         (state, progress), paused, waiting = self._calibrations.latest, self._calibrations.paused, self._applier.waiting
         values = {"stage": progress.stage, "progress": progress.overall, "message": progress.message, "paused": paused,
                   "version_in_force": self._version_in_force(), "waiting": waiting,
@@ -308,10 +307,4 @@ class Calibrator(Component):
         return OK, "paused" if paused else state.value, values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(Calibrator)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, Calibrator)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections import deque
@@ -48,7 +47,7 @@ from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.resources import config_names
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
@@ -189,12 +188,11 @@ class Cockpit(ManualControl):
         super().configure()
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
-        self._periodic.append(self.every(0.5, self._send_warnings))
+        self.every(0.5, self._send_warnings)
         print(f"cockpit: open {self.server.url}", flush=True)  # not by the log, which the graph hears: the address holds the token
 
     def cleanup(self) -> None:
         self.server.stop()
-        super().cleanup()
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in SEAT.by_field:
@@ -217,9 +215,8 @@ class Cockpit(ManualControl):
     def request(self, now: float) -> Command | None:
         return self.server.command(now)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         seat = self.server.seat
         values = {"pages": len(self.server.views), "driver": seat.name(seat.driver), "stopped": seat.stopped}
         if seat.stopped:
@@ -369,10 +366,4 @@ class Cockpit(ManualControl):
                                              Share(priority=self.value("priority"))))
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(Cockpit)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, Cockpit)

@@ -1,9 +1,9 @@
 """The command adapter node: drives a vehicle by the messages that others send, Ackermann and Twist, through the vehicle's own model."""
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ackermann_msgs.msg import AckermannDriveStamped
 from builtin_interfaces.msg import Time
@@ -16,9 +16,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import given, publishes, subscribes
-from lfdm_ros.ros.messages import checked_stamp, set_stamp
+from lfdm_ros.ros.messages import checked_stamp, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.runtime import run_node
 
@@ -118,9 +118,8 @@ class CommandAdapter(Component):
             return MotionSetpoint(0.0, angle=self._angle)
         return MotionSetpoint(linear.x, curvature=angular.z / linear.x)
 
+    @while_active
     def _take(self, kind: str, stamp: Time, make: Callable[[], MotionSetpoint]) -> None:
-        if self.state != "active":
-            return
         try:
             stamp_ns, now_ns, limit = checked_stamp(stamp), self._now_ns, self.value(f"{kind}_timeout")
             if now_ns is None:
@@ -144,9 +143,8 @@ class CommandAdapter(Component):
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
+    @while_active
     def _answer(self, stamp: Time, measured: dict[str, float]) -> None:
-        if self.state != "active":
-            return
         try:
             now_ns = checked_stamp(stamp)
             require_all(measured, ("vx", "yaw_rate"))
@@ -180,13 +178,10 @@ class CommandAdapter(Component):
 
     def stamp(self) -> Time:
         """Returns the stamp of the last state: this node keeps no clock."""
-        time = Time()
-        set_stamp(time, getattr(self, "_now_ns", None) or 0)
-        return time
+        return stamp_of(getattr(self, "_now_ns", None) or 0)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         values = {"driven_by": self._driven_by or "nobody", "answered": self._answered, "stops": self._stops}
         silent, self._answered_before = self._answered == self._answered_before, self._answered
         if silent:
@@ -194,10 +189,4 @@ class CommandAdapter(Component):
         return (OK, f"driven by {self._driven_by}", values) if self._driven_by else (WARN, "no command, stopping", values)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(CommandAdapter)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, CommandAdapter)

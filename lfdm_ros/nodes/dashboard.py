@@ -1,7 +1,6 @@
 """The dashboard node: shows the vehicle's state, as published on the graph, to the driver in the node's terminal."""
 
 import math
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from sensor_msgs.msg import LaserScan
 
 from lfdm_ros.msg import DriverCommand, SharedControlStatus, SimulatorStatus, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, Component
+from lfdm_ros.ros.component import OK, Component, while_active
 from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -47,10 +46,9 @@ class Dashboard(Component):
             self.subscription(topic, partial(self._hear, topic))
         self._command = self.subscription("teleop/command", partial(self._hear, "teleop/command"))
         self.subscription("/diagnostics", self._on_diagnostics)
-        self._timer = self.every(1.0 / self.value("refresh_rate"), self._show)
+        self.every(1.0 / self.value("refresh_rate"), self._show)
 
     def cleanup(self) -> None:
-        self.destroy_timer(self._timer)
         self._screen.clear()
 
     def _hear(self, topic: str, message: Any) -> None:
@@ -66,9 +64,9 @@ class Dashboard(Component):
             if f"/{status.name}".startswith(self.get_namespace()):
                 self._notices[status.name] = (time.monotonic(), status.level, f"{status.name}: {status.message}")
 
+    @while_active
     def _show(self) -> None:
-        if self.state == "active":
-            self._screen.show(lines(self.reading()))
+        self._screen.show(lines(self.reading()))
 
     def reading(self) -> Reading:
         """Collects the values to show now."""
@@ -111,10 +109,4 @@ class Dashboard(Component):
         return [text for _, text in sorted(counts, reverse=True)]
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(Dashboard)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, Dashboard)

@@ -1,6 +1,6 @@
 """The ground learner node: estimates the friction of the ground while a vehicle drives, and publishes it as a map."""
 
-import sys
+from functools import partial
 from typing import Any
 
 from grid_map_msgs.msg import GridMap
@@ -15,7 +15,7 @@ from lfdm_ros.ground.learned_ground import LEARNER, DriveSegment, GroundPrior
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import given, publishes, subscribes
 from lfdm_ros.ros.grid_map import known_message
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
@@ -83,7 +83,8 @@ class GroundLearner(Component):
         self.subscription("odom", self._on_odometry)
         self.subscription("control/command", self._on_command)
         self.subscription("posterior", self._on_posterior)
-        self._periodic = [self.every(_LOOK, self._look)] if value("learn_ground") else []
+        if value("learn_ground"):
+            self.every(_LOOK, self._look)
 
     def activate(self) -> None:
         actuators = self._vehicle.actuators if self.value("actuators") else None
@@ -95,8 +96,6 @@ class GroundLearner(Component):
             self._hand(self._segmenter.end())
 
     def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
         self._learning.close()
 
     def summary(self) -> dict[str, Any]:
@@ -111,18 +110,17 @@ class GroundLearner(Component):
     def _on_odometry(self, message: Odometry) -> None:
         self._take_state(message, values_of_odometry)
 
+    @while_active
     def _take_state(self, message: Any, values: Any) -> None:
-        if self.state != "active":
-            return
         first, self._states = not self._segmenter.stamp_ns, self._states + 1
         self._hand(self._segmenter.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
         if first and self._segmenter.stamp_ns:
             self._publish(self._prior_ground.before(self._settings, self._segmenter.place), self._segmenter.stamp_ns)
 
+    @while_active
     def _on_command(self, message: DriverCommand) -> None:
-        if self.state == "active":
-            inputs = (message.steering, message.throttle, message.brake)
-            self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
+        inputs = (message.steering, message.throttle, message.brake)
+        self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
@@ -142,9 +140,8 @@ class GroundLearner(Component):
         for stretch in whole:
             self._learning.hand(Job(stretch, self._segmenter.place, self._segmenter.stamp_ns))
 
+    @while_active
     def _look(self) -> None:
-        if self.state != "active":
-            return
         news = self._learning.news()
         if news is not None:
             self._publish(*news)
@@ -175,10 +172,4 @@ class GroundLearner(Component):
         return OK, f"{told.felt} windows felt, {told.kept} of them kept, {behind:g} s behind", values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(GroundLearner)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, GroundLearner)

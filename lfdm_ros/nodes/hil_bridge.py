@@ -1,8 +1,8 @@
 """The bridge to hardware: our vehicle for a controller at the other end of a link, or our controller for a vehicle or a bench there."""
 
-import sys
 from array import array
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -21,10 +21,10 @@ from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import HilStatus
 from lfdm_ros.nodes.hil_ends import ENDPOINTS, ROS, ControllerEnd, VehicleEnd
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, serves
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED
-from lfdm_ros.ros.messages import set_stamp
+from lfdm_ros.ros.messages import set_stamp, stamp_of
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter
 from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
 from lfdm_ros.ros.runtime import run_node
@@ -94,7 +94,7 @@ class HilBridge(Component):
             self._end = ControllerEnd(self, faults, wanted)
         self._status_publisher = self.publisher("hil/status")
         self.service("~/inject_fault", self._on_fault)
-        self._timer = self.every(_STATUS_PERIOD, self._look)
+        self.every(_STATUS_PERIOD, self._look)
         self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
 
     def activate(self) -> None:
@@ -108,9 +108,6 @@ class HilBridge(Component):
         if why := self._end.not_driven:
             self.errors.append(f"{self.label}: {why}")
             self.get_logger().error(why)
-
-    def cleanup(self) -> None:
-        self.destroy_timer(self._timer)
 
     def summary(self) -> dict[str, Any]:
         return self._end.summary()
@@ -132,10 +129,7 @@ class HilBridge(Component):
         self.stop_requested(reason)
 
     def stamp(self) -> Time:
-        time = Time()
-        if self.state in ("inactive", "active"):
-            set_stamp(time, self._end.core.time_ns)
-        return time
+        return stamp_of(self._end.core.time_ns if self.state in ("inactive", "active") else 0)
 
     # ---- faults --------------------------------------------------------------------------------------------------------
 
@@ -157,9 +151,8 @@ class HilBridge(Component):
 
     # ---- status --------------------------------------------------------------------------------------------------------
 
+    @while_active
     def _look(self) -> None:
-        if self.state != "active":
-            return
         tidy()
         core = self._end.core
         if core.granted and not self._reported:
@@ -203,9 +196,8 @@ class HilBridge(Component):
         set_stamp(message.header.stamp, self._end.core.time_ns)
         self._status_publisher.publish(message)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         core = self._end.core
         timing, link, gate = core.timing, core.link, core.gate
         values: dict[str, Any] = {
@@ -241,10 +233,4 @@ class HilBridge(Component):
         return OK, f"link {self.value('link')} is {UP}", values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(HilBridge)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, HilBridge)

@@ -1,6 +1,6 @@
 """The input player node: drives a scenario by answering each vehicle state with the scenario's command for that time."""
 
-import sys
+from functools import partial
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -8,9 +8,9 @@ from builtin_interfaces.msg import Time
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
-from lfdm_ros.ros.messages import checked_stamp, set_stamp
+from lfdm_ros.ros.messages import checked_stamp, stamp_of
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors.state_gate import pose_jumped
@@ -63,9 +63,8 @@ class InputPlayer(Component):
     finished = False
     _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and values that show a new beginning
 
+    @while_active
     def _on_state(self, state: VehicleState) -> None:
-        if self.state != "active":
-            return
         try:
             now = checked_stamp(state.header.stamp)
         except InputError as error:
@@ -99,18 +98,14 @@ class InputPlayer(Component):
 
     def stamp(self) -> Time:
         """Returns the stamp of the last state: this node keeps no clock."""
-        time = Time()
-        if self._before is not None:
-            set_stamp(time, self._before[0])
-        return time
+        return stamp_of(self._before[0] if self._before is not None else 0)
 
     def _at(self, time: float) -> tuple[float, float, float]:
         steering, throttle, brake = (float(np.interp(time, self._time, column)) for column in self._columns)
         return steering, throttle, brake
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         values = {"scenario": self._scenario.name, "commands": self._answered, "finished": self.finished}
         silent = self._answered == self._answered_before
         self._answered_before = self._answered
@@ -121,10 +116,4 @@ class InputPlayer(Component):
         return OK, "driving", values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(InputPlayer)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, InputPlayer)

@@ -1,8 +1,8 @@
 """The joystick node: a person drives by sensor_msgs/Joy."""
 
-import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sensor_msgs.msg import Joy
@@ -11,7 +11,7 @@ from lfdm_ros.bounds import refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.runtime import run_node
@@ -43,9 +43,8 @@ class JoystickOperator(ManualControl):
         if name in JOYSTICK.by_field:
             self._joystick.settings = replace(self._joystick.settings, **{name: value})
 
+    @while_active
     def _on_joy(self, message: Joy) -> None:
-        if self.state != "active":
-            return
         try:
             if (wrong := refusal("stamp", 1e-9 * nanoseconds(message.header.stamp))) is not None:
                 raise wrong
@@ -57,9 +56,8 @@ class JoystickOperator(ManualControl):
     def request(self, now: float) -> Command | None:
         return self._joystick.command(now)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         held = self._joystick.holds(time.monotonic())
         values = {"messages": self._received, "held": held}
         if not self._received:
@@ -67,10 +65,4 @@ class JoystickOperator(ManualControl):
         return (OK, "driving", values) if held else (WARN, "nobody holds the button, or joy has fallen silent", values)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(JoystickOperator)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, JoystickOperator)

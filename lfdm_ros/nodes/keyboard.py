@@ -3,10 +3,11 @@
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
-from lfdm_ros.ros.component import OK, WARN, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Command, Keyboard
 from lfdm_ros.teleop.terminal import QUIT, Terminal
@@ -31,7 +32,6 @@ class KeyboardOperator(ManualControl):
 
     def cleanup(self) -> None:
         self._terminal.restore()
-        super().cleanup()
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in KEYBOARD.by_field:
@@ -44,19 +44,12 @@ class KeyboardOperator(ManualControl):
             self._keyboard.press(now, key)
         return self._keyboard.command(now)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         command = self.command
         values = {"steering": command.steering, "throttle": command.throttle, "brake": command.brake, "reverse": self._keyboard.reverse}
         held = self._keyboard.holds(time.monotonic())
         return (OK, "driving", values) if held else (WARN, "no key is pressed: braking", values)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(KeyboardOperator)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, KeyboardOperator)

@@ -6,7 +6,7 @@ from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.component import Component, while_active
 from lfdm_ros.ros.endpoints import publishes
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import Parameter
@@ -36,24 +36,20 @@ class ManualControl(Component):
         self.command = DriverCommand()
         self._stamped = 0  # [ns]
         self._publisher = self.publisher("teleop/command")
-        self._periodic = [self.every(1.0 / self.value("rate"), self.publish), self.every(_LOOK_FOR_CLOCK, self._look_for_clock)]
+        self.every(1.0 / self.value("rate"), self.publish)
+        self.every(_LOOK_FOR_CLOCK, self._look_for_clock)
 
     def activate(self) -> None:
         self._activated = time.monotonic()
         self._look_for_clock()
 
-    def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
-
     def _look_for_clock(self) -> None:
         if not self.value("use_sim_time") and self.count_publishers(self.resolve_topic_name("/clock")):
             self.set_parameters([RosParameter("use_sim_time", value=True)])
 
+    @while_active
     def publish(self) -> None:
         """Publishes the command of now."""
-        if self.state != "active":
-            return
         now = time.monotonic()
         asked, stamp = self.request(now), self.stamp()
         looking = not self.value("use_sim_time") and now < self._activated + _FIND_CLOCK

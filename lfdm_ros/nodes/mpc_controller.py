@@ -1,9 +1,9 @@
 """The MPC node: drives a vehicle along a path or to a goal, around obstacles that its sensors see, and publishes each cycle's outcome."""
 
 import math
-import sys
 import time
 from collections import deque
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from lfdm_ros.nodes.piloted import (
 )
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
 from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
@@ -125,7 +125,7 @@ class MpcController(PilotedComponent):
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
         self.subscription(KNOWN, self._on_known)
-        self._periodic.append(self.every(1.0 / self.value("marker_rate"), self._publish_markers))
+        self.every(1.0 / self.value("marker_rate"), self._publish_markers)
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
 
@@ -145,16 +145,16 @@ class MpcController(PilotedComponent):
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
+    @while_active
     def _on_applied(self, message: DriverCommand) -> None:
-        if self.state == "active":
-            begin = time.perf_counter()
-            inputs = (message.steering, message.throttle, message.brake)
-            self._answer_waiting(self.pilot.applied(nanoseconds(message.header.stamp), inputs), begin)
+        begin = time.perf_counter()
+        inputs = (message.steering, message.throttle, message.brake)
+        self._answer_waiting(self.pilot.applied(nanoseconds(message.header.stamp), inputs), begin)
 
+    @while_active
     def _on_radar(self, message: RadarScan) -> None:
-        if self.state == "active":
-            begin = time.perf_counter()
-            self._answer_waiting(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
+        begin = time.perf_counter()
+        self._answer_waiting(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
@@ -235,9 +235,8 @@ class MpcController(PilotedComponent):
             picture.goal(pilot.task.goal)
         self._marker_publisher.publish(picture.array)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         pilot = self.pilot
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
@@ -263,10 +262,4 @@ class MpcController(PilotedComponent):
         return OK, "done" if self.finished else pilot.task.name, values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(MpcController)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, MpcController)

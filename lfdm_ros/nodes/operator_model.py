@@ -1,6 +1,6 @@
 """The operator node: simulates a person driving by the pictures that come over a link, and sends back steering and pedals."""
 
-import sys
+from functools import partial
 from typing import Any
 
 from lfdm_ros.control.cycle import CycleOutcome
@@ -10,7 +10,7 @@ from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
@@ -66,9 +66,8 @@ class OperatorModel(PilotedComponent):
             self._distracted += self._operator.distracted
         self.pilot.after()
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         pilot, person = self.pilot, self._operator.person
         cycles = sum(self._outcomes.values())
         values: dict[str, Any] = {
@@ -89,10 +88,4 @@ class OperatorModel(PilotedComponent):
         return OK, "done" if self.finished else str(values["reason"]) or pilot.task.name, values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(OperatorModel)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, OperatorModel)

@@ -22,7 +22,7 @@ from lfdm_ros.msg import VehicleState
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.component import Component, while_active
 from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
 from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
@@ -199,9 +199,9 @@ class PilotedComponent(Component):
             message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")), lambda data: path_task(
             data, self.value("speed"), self.value("stop_at_end")), self._begin_task)
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
-        self._periodic = [self.create_timer(period, self._watch)]
+        self.every(period, self._watch, self.get_clock())
         if self._lockstep:
-            self._periodic.append(self.every(LOOK_FOR_SCAN, self._watch_scan))
+            self.every(LOOK_FOR_SCAN, self._watch_scan)
 
     def activate(self) -> None:
         self.finished = False
@@ -224,7 +224,7 @@ class PilotedComponent(Component):
         pilot = Pilot(
             driver, with_ground_filter(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep,
             lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self._warn,
+            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self.warn,
             refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals
         pilot.begin(task)
@@ -245,15 +245,11 @@ class PilotedComponent(Component):
                 self.stop_requested(f"{pilot.task.name} done")
         return not (self.finished and self._lockstep and shuts_down)  # else the simulator stands at exactly this state
 
-    def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
-
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
         """Answers a cycle that failed by a stop, in lockstep with the stamp of its state."""
         if self.state != "active" or where not in _CYCLES:
             return
-        now = self._now()
+        now = self.now_ns()
         if self._lockstep:
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else 0
         self.publish_decision(self.pilot.stop(now, f"internal error in {where}"), time.perf_counter())
@@ -266,18 +262,17 @@ class PilotedComponent(Component):
     def _on_odometry(self, message: Odometry) -> None:
         self._take_state(message, time.perf_counter(), values_of_odometry)
 
+    @while_active
     def _take_state(self, message: Any, begin: float, values: Any) -> None:
-        if self.state != "active":
-            return
-        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self._now())
+        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self.now_ns())
         self.publish_decision(decision, begin)
         # A state that waits may be published again meanwhile.
         self._waits_since = min(self._waits_since, time.monotonic()) if self.pilot.waits_for_scan else math.inf
 
+    @while_active
     def _on_scan(self, message: LaserScan) -> None:
-        if self.state == "active":
-            begin = time.perf_counter()
-            self._answer_waiting(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+        begin = time.perf_counter()
+        self._answer_waiting(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
     def _answer_waiting(self, decision: PilotDecision | None, begin: float) -> None:
         """Publishes the decision for a state that waited, if an input has released it."""
@@ -285,11 +280,11 @@ class PilotedComponent(Component):
             self._waits_since = math.inf
             self.publish_decision(decision, begin)
 
+    @while_active
     def _watch(self) -> None:
-        if self.state == "active":
-            decision = self.pilot.watch(self._now())
-            if decision is not None:
-                self.publish_decision(decision, time.perf_counter())
+        decision = self.pilot.watch(self.now_ns())
+        if decision is not None:
+            self.publish_decision(decision, time.perf_counter())
 
     def _watch_scan(self) -> None:
         if self.state == "active" and self.pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
@@ -298,9 +293,3 @@ class PilotedComponent(Component):
 
     def _begin_task(self) -> None:
         self.finished = False
-
-    def _now(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
-
-    def _warn(self, text: str) -> None:
-        self.get_logger().warning(text)

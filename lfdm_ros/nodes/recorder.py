@@ -1,11 +1,11 @@
 """The recorder node: writes the raw bytes of any topics to a rosbag2 bag, without decoding them."""
 
 import os
-import sys
 import threading
 from argparse import Namespace
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from std_srvs.srv import Trigger
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError, error_text, quote
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
@@ -244,9 +244,8 @@ class Recorder(Component):
 
         return record
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         if not self._records:
             return OK, "waits to be started", {"bag": self._path}
         bag = self.bag
@@ -303,10 +302,4 @@ def record_from_cli(args: Namespace) -> int:
     return exit_status(reason)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(Recorder)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, Recorder)

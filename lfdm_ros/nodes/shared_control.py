@@ -1,6 +1,5 @@
 """The shared control node: makes an operator's and an autopilot's commands the vehicle's, by the threat, and publishes its reasons."""
 
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, RADAR, RADAR_TOPIC,
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
 from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
@@ -134,7 +133,7 @@ class SharedControl(Component):
             self.arbiter, with_ground_filter(tracker, self._on_ground.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"),
-            radar=radar_of(plain, self.value("radar")), report=self._warn)
+            radar=radar_of(plain, self.value("radar")), report=self.warn)
         self.refusals = self.pilot.refusals
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
@@ -156,10 +155,10 @@ class SharedControl(Component):
         self.service("~/acknowledge_takeover", self._on_acknowledge_takeover)
         self.service("~/hand_back", self._on_hand_back)
         # The watchdog goes by the clock of the states' stamps.
-        self._periodic = [self.create_timer(self.value("command_period"), self._watch),
-                          self.every(1.0 / self.value("marker_rate"), self._publish_markers)]
+        self.every(self.value("command_period"), self._watch, self.get_clock())
+        self.every(1.0 / self.value("marker_rate"), self._publish_markers)
         if self._lockstep:
-            self._periodic.append(self.every(_LOOK_FOR_ANSWERS, self._watch_answers))
+            self.every(_LOOK_FOR_ANSWERS, self._watch_answers)
         self.get_logger().info(f"{vehicle.name}, mode {settings.mode}, threat by {', '.join(self.value('threats')) or 'nothing'}, "
                                f"{self.value('stepping')}; ready in {time.perf_counter() - begin:.1f} s")
 
@@ -174,10 +173,6 @@ class SharedControl(Component):
     def deactivate(self) -> None:
         self.pilot.reset()  # inputs known now will be old then
 
-    def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
-
     def summary(self) -> dict[str, Any]:
         total, n = self._shares
         return {"sharing_states": dict(self._states), "mean_k": total / n if n else 0.0,
@@ -191,7 +186,7 @@ class SharedControl(Component):
         """Answers a decision that failed by braking, in lockstep with the stamp of its state."""
         if self.state != "active" or where not in _OWE or not self._owes:
             return
-        now = self._now()
+        now = self.now_ns()
         if self._lockstep:
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self.pilot.state_ns
         self._command_publisher.publish(fill_command(self._command, self.arbiter.brake(1e-9 * now), now))
@@ -203,12 +198,11 @@ class SharedControl(Component):
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
+    @while_active
     def _on_state(self, message: VehicleState) -> None:
-        if self.state != "active":
-            return
         begin = self._begin()
         waited = self.pilot.waits
-        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self._now())
+        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self.now_ns())
         if self.pilot.waits and not waited:
             self._waits_since = time.monotonic()
         self._publish(decision, begin)
@@ -219,15 +213,14 @@ class SharedControl(Component):
     def _on_autonomy(self, message: DriverCommand) -> None:
         self._answer(self.pilot.autonomy, message)
 
+    @while_active
     def _answer(self, hear: Any, message: DriverCommand) -> None:
-        if self.state == "active":
-            begin = self._begin()
-            inputs = (message.steering, message.throttle, message.brake)
-            self._publish(hear(nanoseconds(message.header.stamp), inputs, self._now()), begin)
+        begin = self._begin()
+        inputs = (message.steering, message.throttle, message.brake)
+        self._publish(hear(nanoseconds(message.header.stamp), inputs, self.now_ns()), begin)
 
+    @while_active
     def _on_plan(self, message: PlanMessage) -> None:
-        if self.state != "active":
-            return
         begin = self._begin()
         try:
             plan = plan_of(message)
@@ -236,15 +229,15 @@ class SharedControl(Component):
             return
         self._publish(self.pilot.plan(nanoseconds(message.header.stamp), message.header.frame_id, plan), begin)
 
+    @while_active
     def _on_scan(self, message: LaserScan) -> None:
-        if self.state == "active":
-            begin = self._begin()
-            self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+        begin = self._begin()
+        self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
+    @while_active
     def _on_radar(self, message: RadarScan) -> None:
-        if self.state == "active":
-            begin = self._begin()
-            self._publish(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
+        begin = self._begin()
+        self._publish(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
 
     def _task_of_goal(self, message: PoseStamped) -> Task:
         # To a goal autonomy finds its own way: the path that was driven is over.
@@ -256,10 +249,10 @@ class SharedControl(Component):
             return task
         return replace(task, corridor=np.array([[0.0, *room], [task.path.length, *room]]))
 
+    @while_active
     def _watch(self) -> None:
-        if self.state == "active":
-            begin = self._begin()
-            self._publish(self.pilot.watch(self._now()), begin)
+        begin = self._begin()
+        self._publish(self.pilot.watch(self.now_ns()), begin)
 
     def _watch_answers(self) -> None:
         if self.state == "active" and self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_timeout"):
@@ -296,10 +289,10 @@ class SharedControl(Component):
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.arbiter.stop("service")
-        self._warn("emergency stop")
+        self.warn("emergency stop")
         response.success, response.message = True, "stopping; latched until ~/reset_emergency_stop"
         if self.state == "active" and not self._lockstep and self._last is not None:
-            self._publish(self.pilot.now(self._now()), time.perf_counter())
+            self._publish(self.pilot.now(self.now_ns()), time.perf_counter())
         return response
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -333,14 +326,8 @@ class SharedControl(Component):
             response.success, response.message = attempt()
         except InputError as error:
             response.success, response.message = False, str(error)
-        self._warn(response.message)
+        self.warn(response.message)
         return response
-
-    def _now(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
-
-    def _warn(self, text: str) -> None:
-        self.get_logger().warning(text)
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
@@ -378,9 +365,8 @@ class SharedControl(Component):
         picture.text("sharing", *place, sharing_text(decision), mixed(decision.threat.relative))
         self._marker_publisher.publish(picture.array)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         pilot, d, total = self.pilot, self._last, sum(self._states.values())
         values: dict[str, Any] = {
             "mode": self.arbiter.mode, "decisions": total, "resets": pilot.resets,
@@ -409,10 +395,4 @@ class SharedControl(Component):
         return OK, d.row.state, values
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(SharedControl)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, SharedControl)

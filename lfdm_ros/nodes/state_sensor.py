@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from functools import partial
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -15,7 +16,7 @@ from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, publishes, subscribes
 from lfdm_ros.ros.messages import (
     BODY_FRAME,
@@ -103,9 +104,8 @@ class StateSensor(Component):
         self._measured = self._measured_before = 0
         self._fixes = RateLimiter(self.value("gnss_rate"))
 
+    @while_active
     def _on_state(self, state: VehicleState) -> None:
-        if self.state != "active":
-            return
         try:
             check_state(state)
         except InputError as error:
@@ -174,15 +174,12 @@ class StateSensor(Component):
         """Returns the stamp of the last state; this node keeps no clock."""
         return self._stamp
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         silent = self._measured == self._measured_before
         self._measured_before = self._measured
         values = {"measured": self._measured, "channels": ", ".join(self._sigmas)}
         return (WARN, "no vehicle/state in the last second", values) if silent else (OK, "measuring", values)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(StateSensor)
+main = partial(run_node, StateSensor)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from array import array
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -20,9 +20,9 @@ from lfdm_ros.msg import DriverCommand, LinkStatus, VehicleState
 from lfdm_ros.nodes.piloted import LIDAR_LATENCY, LOOK_FOR_SCAN, SCAN_PATIENCE
 from lfdm_ros.parameters import Exposed
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
-from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
+from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
@@ -67,7 +67,7 @@ class TeleopLink(Component):
     def configure(self) -> None:
         self._lockstep = self.value("stepping") == LOCKSTEP
         self._relay = Relay(_UP.record(self.value), _DOWN.record(self.value), self.value("seed"), lockstep=self._lockstep,
-                            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn,
+                            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self.warn,
                             refused=self.warn_of_refusal)
         self.refusals = self._relay.refusals
         self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
@@ -79,10 +79,10 @@ class TeleopLink(Component):
         self.subscription(CAMERA_TOPIC, self._on_image)
         self.subscription("teleop/command", self._on_command)
         if self._lockstep:
-            self._periodic = [self.every(LOOK_FOR_SCAN, self._watch_scan)]
+            self.every(LOOK_FOR_SCAN, self._watch_scan)
         else:
-            self._periodic = [self.create_timer(self.value("resolution"), self._poll),
-                              self.create_timer(self.value("status_period"), self._publish_status)]
+            self.every(self.value("resolution"), self._poll, self.get_clock())
+            self.every(self.value("status_period"), self._publish_status, self.get_clock())
         ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in self._relay.links.items())
         self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
 
@@ -100,26 +100,21 @@ class TeleopLink(Component):
         self._status_due = -math.inf
         self._before = (0, 0)
 
-    def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
-
     def summary(self) -> dict[str, Any]:
         return {"link": {name: {"sent": link.sent, "arrived": link.arrived, "dropped": link.dropped, "under_way": link.under_way}
                          for name, link in self._relay.links.items()}}
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
+    @while_active
     def _on_state(self, state: VehicleState) -> None:
-        if self.state != "active":
-            return
         used: VehicleState | None = state
         try:
             check_state(state)
         except InputError as error:
             self.refusals.refuse(STATE, error)
             used = None
-        self._publish(self._relay.state(nanoseconds(state.header.stamp), used, self._now()))
+        self._publish(self._relay.state(nanoseconds(state.header.stamp), used, self.now_ns()))
         self._waits_since = min(self._waits_since, time.monotonic()) if self._relay.waits_for_scan else math.inf
         if self._lockstep and 1e-9 * self._relay.time_ns >= self._status_due:
             self._status_due = 1e-9 * self._relay.time_ns + self.value("status_period") - 1e-6
@@ -146,9 +141,8 @@ class TeleopLink(Component):
             return False
         return True
 
+    @while_active
     def _on_command(self, command: DriverCommand) -> None:
-        if self.state != "active":
-            return
         used: DriverCommand | None = command
         try:
             checked_stamp(command.header.stamp)
@@ -157,22 +151,16 @@ class TeleopLink(Component):
         except InputError as error:
             self.refusals.refuse(COMMAND, error)
             used = None
-        self._publish(self._relay.command(nanoseconds(command.header.stamp), used, self._now()))
+        self._publish(self._relay.command(nanoseconds(command.header.stamp), used, self.now_ns()))
 
+    @while_active
     def _poll(self) -> None:
-        if self.state == "active":
-            self._publish(self._relay.poll(self._now()))
+        self._publish(self._relay.poll(self.now_ns()))
 
     def _watch_scan(self) -> None:
         if self.state == "active" and self._relay.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
             self._waits_since = math.inf
             self._publish(self._relay.give_up_on_scan())
-
-    def _now(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
-
-    def _warn(self, text: str) -> None:
-        self.get_logger().warning(text)
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
@@ -189,14 +177,11 @@ class TeleopLink(Component):
         """Returns the time of the node's messages; in lockstep the last state's, as the node keeps no clock then."""
         if self.state not in ("inactive", "active") or not self._lockstep:
             return super().stamp()
-        time = Time()
-        set_stamp(time, self._relay.time_ns)
-        return time
+        return stamp_of(self._relay.time_ns)
 
+    @while_active
     def _publish_status(self) -> None:
-        if self.state != "active":
-            return
-        ways = self._relay.statistics(self._now())
+        ways = self._relay.statistics(self.now_ns())
         message = LinkStatus(directions=list(DIRECTIONS), burst=[way.burst for way in ways])
         message.header.stamp = self.stamp()
         for name in ("latency", "latency_p50", "latency_p99", "age"):
@@ -205,10 +190,9 @@ class TeleopLink(Component):
             setattr(message, name, array("Q", [getattr(way, name) for way in ways]))
         self._status_publisher.publish(message)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
-        ways = dict(zip(DIRECTIONS, self._relay.statistics(self._now())))
+        ways = dict(zip(DIRECTIONS, self._relay.statistics(self.now_ns())))
         values = {f"{name}.{field}": getattr(way, field) for name, way in ways.items()
                   for field in ("latency_p50", "latency_p99", "age", "sent", "arrived", "dropped", "under_way", "burst")}
         values["resets"] = self._relay.resets
@@ -222,10 +206,4 @@ class TeleopLink(Component):
         return (WARN, f"losing messages {' and '.join(bursts)}", values) if bursts else (OK, "passing on", values)
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(TeleopLink)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, TeleopLink)

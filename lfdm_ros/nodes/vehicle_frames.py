@@ -1,7 +1,7 @@
 """The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
 import math
-import sys
+from functools import partial
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
@@ -13,7 +13,7 @@ from tf2_msgs.msg import TFMessage
 from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
@@ -69,9 +69,8 @@ class VehicleFrames(Component):
         self._static.publish(TFMessage(transforms=self._fixed))
         self._looks.publish(String(data=self._description))
 
+    @while_active
     def _on_odometry(self, message: Odometry) -> None:
-        if self.state != "active":
-            return
         self._odometries += 1
         try:
             if not self.odometry.admit(checked_stamp(message.header.stamp)):
@@ -118,9 +117,8 @@ class VehicleFrames(Component):
         """Returns the stamp of the last odometry: this node keeps no clock."""
         return self._stamp
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         silent, self._odometries_before = self._odometries == self._odometries_before, self._odometries
         return (WARN, "no odom in the last second", {}) if silent else (OK, "publishing", {})
 
@@ -140,10 +138,4 @@ def _transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
     return transform
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(VehicleFrames)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, VehicleFrames)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -37,11 +37,11 @@ from lfdm_ros.plants.checks import check_plant
 from lfdm_ros.plants.plant import AnySimulator, PlantSimulator
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, publishes, serves, subscribes
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, ground_of
 from lfdm_ros.ros.markers import Picture
-from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
@@ -161,7 +161,8 @@ class VehicleSimulator(Component):
         self.service("~/pause", self._on_pause)
         self.service("~/step", self._on_step)
         self.service("~/reset", self._on_reset)
-        self._periodic = [self.every(0.5, self._publish_status), self.every(_REPORT_WAITING, self._report_waiting)]
+        self.every(0.5, self._publish_status)
+        self.every(_REPORT_WAITING, self._report_waiting)
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
@@ -196,10 +197,6 @@ class VehicleSimulator(Component):
         if self._not_driven:
             self.errors.append(f"{self.label}: {self._not_driven}")
             self.get_logger().error(self._not_driven)
-
-    def cleanup(self) -> None:
-        for timer in self._periodic:
-            self.destroy_timer(timer)
 
     def parameter_changed(self, name: str, value: float) -> None:
         if name == "speed_factor":
@@ -330,10 +327,7 @@ class VehicleSimulator(Component):
         return f"{self._command.topic_name} is published by " + (", ".join(sorted(p.node_name for p in publishers)) or "nobody")
 
     def stamp(self) -> Time:
-        time = Time()
-        if self.state in ("inactive", "active"):
-            set_stamp(time, self._stepper.time_ns)
-        return time
+        return stamp_of(self._stepper.time_ns if self.state in ("inactive", "active") else 0)
 
     def _publish_status(self) -> None:
         status = self._stepper.status()
@@ -352,9 +346,8 @@ class VehicleSimulator(Component):
             picture.world(self._world, 1e-9 * (status.time_ns - self._origin_ns))
             self._world_publisher.publish(picture.array)
 
+    @while_active
     def diagnose(self) -> Diagnosis:
-        if self.state != "active":
-            return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
         level, summary = _health(status, gate.accepted, self._monitor.verdict)
         if faults := ", ".join(filter(None, self._faults.values())):
@@ -395,10 +388,4 @@ def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, 
     return OK, "running"
 
 
-def main() -> int:
-    """Runs the node in a process of its own."""
-    return run_node(VehicleSimulator)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, VehicleSimulator)

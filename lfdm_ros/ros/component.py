@@ -1,5 +1,6 @@
 """The base of all nodes: declared endpoints and parameters, guarded callbacks, transitions that fail in one line, diagnostics."""
 
+import functools
 import time
 import traceback
 from collections import Counter
@@ -160,12 +161,21 @@ class Transitions:
 
 
 # All that the author of a node needs.
-__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis"]
+__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "while_active"]
 
 # Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
 _ACKNOWLEDGE = 5.0
 # Steps after an exception; one in these themselves is only logged.
 _OUTCOME = ("after_error", "publish_diagnostics", "diagnose")
+
+
+def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method of a `Component` that does nothing unless the node is active; `diagnose` then tells the node's state."""
+    @functools.wraps(method)
+    def guarded(self: Component, *arguments: Any, **named: Any) -> Any:
+        return method(self, *arguments, **named) if self.state == "active" else None
+
+    return guarded
 
 
 class Component(LifecycleNode):
@@ -205,7 +215,7 @@ class Component(LifecycleNode):
                 CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
         self._transitions = Transitions(self)
-        self._made: list[Any] = []  # of ENDPOINTS; ended after `cleanup`
+        self._made: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
         self.errors: list[str] = []
         self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
         # The runner of this node puts its own function here: a node asks to end the run, it does not end the process.
@@ -222,23 +232,32 @@ class Component(LifecycleNode):
             raise InputError(f"node {name or self.NAME}: {error}") from None
         self._wall_clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._diagnostics = self.create_publisher(DIAGNOSTICS.kind, DIAGNOSTICS.name, DIAGNOSTICS.profile(self.value))
-        self.every(1.0, self.publish_diagnostics)
+        self.create_timer(1.0, self.publish_diagnostics, clock=self._wall_clock)
 
     def value(self, name: str) -> Any:
         """Returns the value of a declared parameter."""
         return self.get_parameter(name).value
 
-    def every(self, seconds: float, callback: Callable[[], None]) -> Any:
-        """Creates a timer on the wall clock, whatever use_sim_time says."""
-        return self.create_timer(seconds, callback, clock=self._wall_clock)
+    def every(self, seconds: float, callback: Callable[[], Any], clock: Any = None) -> Any:
+        """Creates a timer, until the node is cleaned up; on the wall clock, whatever use_sim_time says, where no clock is given."""
+        self._made.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
+        return self._made[-1]
 
     def warn_of_refusal(self, text: str) -> None:
         """Says that an input was refused; not each time, as there may be many."""
         self.get_logger().warning(text, throttle_duration_sec=1.0)
 
+    def now_ns(self) -> int:
+        """Returns the time of the node's clock [ns]."""
+        return int(self.get_clock().now().nanoseconds)
+
     def stamp(self) -> Time:
         """Returns the time of the node's own messages."""
         return self.get_clock().now().to_msg()
+
+    def warn(self, text: str) -> None:
+        """Writes a warning to the log."""
+        self.get_logger().warning(text)
 
     def give_up(self, why: str) -> None:
         """Ends the run as failed."""
@@ -258,13 +277,13 @@ class Component(LifecycleNode):
         """Stops the node's work; `activate` may follow."""
 
     def cleanup(self) -> None:
-        """Releases what `configure` made; what is made by ENDPOINTS ends by itself."""
+        """Releases what `configure` made; timers and what is made by ENDPOINTS end by themselves."""
 
     def parameter_changed(self, name: str, value: Any) -> None:
         """Takes the new, checked value of a live parameter."""
 
-    def diagnose(self) -> Diagnosis:
-        """Returns the node's health: level, one line, values."""
+    def diagnose(self) -> Diagnosis | None:
+        """Returns the node's health: level, one line, values; None: its state says all."""
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
@@ -373,7 +392,7 @@ class Component(LifecycleNode):
         return None
 
     def end_made(self) -> None:
-        """Destroys all that was made by ENDPOINTS."""
+        """Destroys timers and all that was made by ENDPOINTS."""
         for entity in self._made:
             self.destroy(entity)
         self._made.clear()
@@ -471,7 +490,7 @@ class Component(LifecycleNode):
     def publish_diagnostics(self) -> None:
         """Publishes one DiagnosticArray with this node's health; once a second, and when something has just gone wrong."""
         try:
-            diagnosis = self.diagnose()
+            diagnosis = self.diagnose() or (OK, self.state, {})
         except Exception as error:
             self.catch("diagnose", error)
             diagnosis = ERROR, "", {}

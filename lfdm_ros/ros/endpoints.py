@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -97,24 +98,8 @@ def subscribes(name: str, kind: Any, profile: QoSProfile | None, text: str, **mo
     return Endpoint(SUBSCRIBES, name, kind, text, profile, **more)
 
 
-def serves(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """Declares a service that a node offers."""
-    return Endpoint(SERVES, name, kind, text, **more)
-
-
-def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """Declares an action that a node offers."""
-    return Endpoint(ACTS, name, kind, text, **more)
-
-
-def calls(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """Declares a service of another node that a node calls."""
-    return Endpoint(CALLS, name, kind, text, **more)
-
-
-def starts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
-    """Declares an action of another node that a node starts."""
-    return Endpoint(STARTS, name, kind, text, **more)
+# A service or an action that a node offers, a service of another node that it calls, an action that it starts: name, kind, text.
+serves, acts, calls, starts = (partial(Endpoint, direction) for direction in (SERVES, ACTS, CALLS, STARTS))
 
 
 def in_force(endpoints: Iterable[Endpoint], value: Value) -> list[Endpoint]:

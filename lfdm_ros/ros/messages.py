@@ -83,6 +83,11 @@ def unmeasured() -> VehicleState:
     return state
 
 
+def stamp_of(time_ns: int) -> Time:
+    """Converts a time [ns] to a stamp."""
+    return Time(**dict(zip(("sec", "nanosec"), divmod(time_ns, 1_000_000_000))))
+
+
 def set_stamp(stamp: Time, time_ns: int) -> None:
     stamp.sec, stamp.nanosec = divmod(time_ns, 1_000_000_000)
 
