@@ -3,9 +3,10 @@
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from lfdm_ros.cli.common import show_progress
+from lfdm_ros.cli.common import add_action, show_progress
 from lfdm_ros.errors import InputError
 
 EPILOG = """examples:
@@ -17,9 +18,7 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the subcommands record, info, import and fuzz."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def add(name: str, summary: str, example: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+    add = partial(add_action, actions)
 
     record = add("record", "write the raw bytes of topics to a new bag until Ctrl-C; a killed recorder leaves a readable bag",
                  "lfdm bag record --out drive --topics /vehicle/state /control/command --duration 60")

@@ -8,12 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import calibrate_new
 from lfdm_ros.cli.calibrate_check import check, print_notes
-from lfdm_ros.cli.common import add_backend
+from lfdm_ros.cli.common import add_backend, check_bounds
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.reports import add_figure_argument, require_figure
@@ -82,11 +83,7 @@ def run(args: argparse.Namespace) -> int:
         return calibrate_new.run(args)
     if args.recipe is None:
         raise InputError("RECIPE is missing; --new BAG --vehicle NAME proposes one")
-    for name, (least, most) in (("draws", DRAWS), ("chains", CHAINS), ("seed", SEEDS)):
-        value = getattr(args, name)
-        if value is not None and not least <= value <= most:
-            bound = f"at least {least} are needed" if value < least else f"at most {most} are possible"
-            raise InputError(f"--{name} {quote(value)}: {bound}")
+    check_bounds(args, {"draws": DRAWS, "chains": CHAINS, "seed": SEEDS})
     from lfdm_ros.calibration import calibrate, load_recipe
     from lfdm_ros.calibration.field_calibration import is_field_recipe
 
@@ -110,20 +107,17 @@ def run(args: argparse.Namespace) -> int:
         check_continues_from(args.continued)
     if not (args.progress_json or args.scheduler):  # the parent, or another machine, checks the bags itself
         print_notes(args.bag)
-    show = ProgressJson() if args.progress_json else HumanLine()
     settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler,
                 "options": read_options(args.option), "continued": args.continued}
-    try:
-        if args.scheduler is not None:
-            from lfdm_ros.calibration.run import calibrate_on_cluster
-            from lfdm_ros.scheduling import get_scheduler
+    if args.scheduler is not None:
+        from lfdm_ros.calibration.run import calibrate_on_cluster
+        from lfdm_ros.scheduling import get_scheduler
 
-            with get_scheduler(args.scheduler) as scheduler:
-                summary = calibrate_on_cluster(scheduler, recipe, args.bag, args.out, **settings)
-        else:
+        with get_scheduler(args.scheduler) as scheduler:
+            summary = calibrate_on_cluster(scheduler, recipe, args.bag, args.out, **settings)
+    else:
+        with closing(ProgressJson() if args.progress_json else HumanLine()) as show:
             summary = calibrate(recipe, args.bag, args.out, **settings, progress=show)
-    finally:
-        show.close()
     if not args.progress_json:
         _print_table(summary, args.out)
     return 0
@@ -142,12 +136,9 @@ def _run_field(args: argparse.Namespace) -> int:
                                                          "out": "where the results go"}[name])
     if args.progress_json:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    show = ProgressJson() if args.progress_json else HumanLine()
-    try:
+    with closing(ProgressJson() if args.progress_json else HumanLine()) as show:
         summary = calibrate_field(recipe, args.survey, args.out, draws=args.draws, chains=args.chains, seed=args.seed,
                                   options=read_options(args.option), progress=show)
-    finally:
-        show.close()
     if not args.progress_json:
         _print_field(summary, args.out)
     return 0

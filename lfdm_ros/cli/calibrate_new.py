@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lfdm_ros.cli.calibrate_check import check
 from lfdm_ros.cli.common import show_progress
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.files import write_text
 
 
@@ -53,10 +53,8 @@ def run(args: argparse.Namespace) -> int:
         draft = Path(folder) / out.name
         write_text(draft, proposal.text)
         load_recipe(draft)  # nothing that cannot be read is left at --out
-    try:
+    with prefixing(f"--out {out}", OSError):
         write_text(out, proposal.text)
-    except OSError as error:
-        raise InputError(f"--out {out}: {error.strerror}") from None
     if args.check:
         return check(load_recipe(out), called, as_json=args.json, figure=args.figure, reasons=proposal.reasons)
     print(f"wrote {out}; edit it, then:")

@@ -1,15 +1,26 @@
-"""Parts that commands share: former names of options, and progress on stderr."""
+"""Parts that commands share: former names of options, checks of options, files of rows, and progress on stderr."""
+
+from __future__ import annotations
 
 import argparse
+import csv
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.files import replacing
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FIRST_DELAY = 3.0  # [s] before the first line on a terminal
+YAML = (".yaml", ".yml")
 TERMINAL_PERIOD, LINE_PERIOD = 0.5, 10.0  # [s] of updates in place on a terminal, and of lines elsewhere
 
 
@@ -57,6 +68,37 @@ def show_progress(task: str, done: Callable[[], str] = str) -> Iterator[None]:
         ended.set()
         thread.join()
         shown.end()
+
+
+def check_bounds(args: argparse.Namespace, bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raises InputError for an option beyond its least and largest value."""
+    for name, (least, most) in bounds.items():
+        value = getattr(args, name)
+        if value is not None and not least <= value <= most:
+            bound = f"at most {most}" if value > most else f"at least {least}"
+            raise InputError(f"--{name.replace('_', '-')} {quote(value)}: {bound} are {'possible' if value > most else 'needed'}")
+
+
+def check_out(out: Path, *suffixes: str) -> None:
+    """Raises InputError for a file to write whose name does not end in one of the suffixes, or whose folder is not there."""
+    if suffixes and out.suffix not in suffixes:
+        raise InputError(f"--out {out}: give a name that ends in {' or '.join(suffix for suffix in suffixes if suffix != '.yml')}")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {out}: no folder {out.parent}")
+
+
+def write_rows(path: Path, names: Sequence[str], times: np.ndarray, table: np.ndarray, digits: int) -> None:
+    """Writes a CSV, whole or not at all: times (n,) [s], and the rows of a table (n, m), with a number of digits. Raises OSError."""
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("time", *names))
+        writer.writerows([f"{t:.6f}", *(f"{value:.{digits}g}" for value in row)] for t, row in zip(times, table))
+
+
+def add_action(actions: Any, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+    """Adds a subcommand to those of a command; returns its parser."""
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+    return parser
 
 
 def add_backend(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ their risk, and the outcome."""
 import argparse
 import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +165,9 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration import calibrate, predict
 
     result = args.out / "calibration"
-    show = HumanLine()
-    try:
+    with closing(HumanLine()) as show:
         outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed,
                             progress=show)
-    finally:
-        show.close()
     _say(f"5/6  predicting {TEST_SCENARIO}, which was not fitted")
     after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
     before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=recipe.start_vehicle, model=recipe.model,

@@ -4,8 +4,10 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+from lfdm_ros.cli.common import add_action
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
 
@@ -19,9 +21,7 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the subcommands report, compare and faults."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def add(name: str, summary: str, example: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+    add = partial(add_action, actions)
 
     report = add("report", "write a page of a recorded run: timing, faults, responses", "lfdm hil report drive --out drive.html")
     report.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording of hil_bridge")

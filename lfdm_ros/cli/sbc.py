@@ -7,14 +7,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import DRAWS, SEEDS
 from lfdm_ros.cli.calibrate import read_options, refuse_of_field
-from lfdm_ros.cli.common import add_backend
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.cli.common import add_backend, check_bounds
+from lfdm_ros.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.sbc import StudyProgress
@@ -65,76 +65,64 @@ def add_own_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--final-steps", type=int, metavar="N", help="the same as --option final_steps=N")
 
 
-def check_bounds(args: argparse.Namespace, bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raises InputError for an option beyond its least and largest value."""
-    for name, (least, most) in bounds.items():
-        value = getattr(args, name)
-        if value is not None and not least <= value <= most:
-            bound = f"at most {most}" if value > most else f"at least {least}"
-            raise InputError(f"--{name.replace('_', '-')} {quote(value)}: {bound} are {'possible' if value > most else 'needed'}")
-
-
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm sbc`; returns the exit status."""
     check_bounds(args, BOUNDS)
     args.recipe = args.recipe or DEFAULT_RECIPE
     if args.out is None:
         raise InputError("sbc needs a directory for its results; add --out DIR")
-    return _run_sbc(args)
-
-
-def _run_sbc(args: argparse.Namespace) -> int:
+    from lfdm_ros.calibration import sbc
     from lfdm_ros.calibration.field_calibration import is_field_recipe
+    from lfdm_ros.scheduling import get_scheduler
 
-    if is_field_recipe(args.recipe):
-        return _run_field_sbc(args)
-    if args.survey is not None:
+    field = is_field_recipe(args.recipe)
+    if not field and args.survey is not None:
         raise InputError("--survey: the recipe is none of a friction field; leave it out")
-    for name, value in SBC_DEFAULTS.items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    designs: Sequence[Any] = [_field_design(args)] if field else _designs(args)
+    with get_scheduler(args.scheduler) as scheduler:
+        print_workers(scheduler)
+        outcome = sbc.study(designs, args.out, replications=args.seeds or SBC_DEFAULTS["seeds"], scheduler=scheduler,
+                            progress=print_progress)
+    _print_table(outcome, args.out)
+    return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return read_options(args.option) | {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
+
+
+def _designs(args: argparse.Namespace) -> list[Any]:
     from lfdm_ros.calibration import load_recipe, sbc
     from lfdm_ros.calibration.recipe import sampled_by
     from lfdm_ros.inference.dataset import find_recordings, load_stage
     from lfdm_ros.samplers.sampler import get_sampler
-    from lfdm_ros.scheduling import get_scheduler
 
+    for name, value in SBC_DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     recipe = load_recipe(args.recipe, errors=args.errors)
     stages = chosen_stages(recipe, args.stage)
-    given = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
-    recipe = sampled_by(recipe, args.sampler, read_options(args.option) | given)
+    recipe = sampled_by(recipe, args.sampler, _options(args))
     get_sampler(recipe.sampler, recipe.options)
     recordings = find_recordings(args.bag)
     if not recordings:
         wanted = dict.fromkeys(name for stage in stages for name in stage.recordings)
         recordings = find_recordings([_driven(recipe, name, args.out / "recordings" / name) for name in wanted])
-    designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=recipe.sampler,
-                          options=recipe.options, draws=args.draws, seed=args.seed, likelihood=args.likelihood) for stage in stages]
-    with get_scheduler(args.scheduler) as scheduler:
-        print_workers(scheduler)
-        outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=print_progress)
-    _print_table(outcome, args.out)
-    return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
+    return [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=recipe.sampler,
+                       options=recipe.options, draws=args.draws, seed=args.seed, likelihood=args.likelihood) for stage in stages]
 
 
-def _run_field_sbc(args: argparse.Namespace) -> int:
+def _field_design(args: argparse.Namespace) -> Any:
     from lfdm_ros.calibration import sbc
     from lfdm_ros.calibration.field_calibration import load_field_recipe, read_survey
     from lfdm_ros.samplers.sampler import SMC
-    from lfdm_ros.scheduling import get_scheduler
 
     refuse_of_field(args, ("bag", "stage", "errors", "likelihood"))
     recipe = load_field_recipe(args.recipe)
-    given = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
-    options = {**recipe.options, **SMC.having(read_options(args.option) | given).settings} if given or args.option else recipe.options
+    given = _options(args)
+    options = {**recipe.options, **SMC.having(given).settings} if given else recipe.options
     places = recipe.places if args.survey is None else read_survey(args.survey, recipe).places
-    design = sbc.FieldDesign(recipe, places, args.draws or SBC_DEFAULTS["draws"], recipe.seed if args.seed is None else args.seed, options)
-    with get_scheduler(args.scheduler) as scheduler:
-        print_workers(scheduler)
-        outcome = sbc.study([design], args.out, replications=args.seeds or SBC_DEFAULTS["seeds"], scheduler=scheduler,
-                            progress=print_progress)
-    _print_table(outcome, args.out)
-    return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
+    return sbc.FieldDesign(recipe, places, args.draws or SBC_DEFAULTS["draws"], recipe.seed if args.seed is None else args.seed, options)
 
 
 def chosen_stages(recipe: Recipe, names: list[str]) -> list[Any]:

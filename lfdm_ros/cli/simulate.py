@@ -1,7 +1,6 @@
 """Run a vehicle model on a file of driver inputs and write its motion as CSV."""
 
 import argparse
-import csv
 import math
 import sys
 import time
@@ -10,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.cli.common import add_backend, add_former, show_progress
+from lfdm_ros.cli.common import add_backend, add_former, check_out, show_progress, write_rows
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
 from lfdm_ros.reports import add_figure_argument, require_figure
 
@@ -89,8 +87,7 @@ def _simulate(args: argparse.Namespace) -> int:
         raise InputError(f"end time {until:g} s: give --until above 0 and below 1e6, or inputs whose last time is")
     require("vx", args.initial_speed, "--initial-speed")
     _check_work(until, args.dt, args.output_step)
-    if not args.out.parent.is_dir():
-        raise InputError(f"--out {args.out}: no folder {args.out.parent}")
+    check_out(args.out)
     vehicle, model, tyre = load_vehicle(args.vehicle), args.model, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground
@@ -134,10 +131,7 @@ def _simulate(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - loaded
     columns = (*COLUMNS, *args.also)
     picked = outputs[:, [simulator.output_index[name] for name in columns]]
-    with replacing(args.out) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("time", *columns))
-        writer.writerows([f"{t:.6f}", *(f"{value:.12g}" for value in row)] for t, row in zip(times, picked))
+    write_rows(args.out, columns, times, picked, 12)
     speed = np.hypot(*outputs[-1, [simulator.output_index["vx"], simulator.output_index["vy"]]])
     print(f"{args.out}: {len(times)} rows, {until:g} s of {simulator.model.name} simulated in {seconds:.3f} s "
           f"({until / seconds:.0f} x real time), compiled or loaded in {loaded - began:.2f} s before; final speed {speed:.2f} m/s",

@@ -1,16 +1,14 @@
 """`lfdm simulate --draws N`: the manoeuvre with vehicles drawn from a calibration's posterior, as quantiles over time."""
 
 import argparse
-import csv
 import sys
 import time
 
 import numpy as np
 
 from lfdm_ros.calibration.source import posterior_parameters
-from lfdm_ros.cli.common import show_progress
+from lfdm_ros.cli.common import show_progress, write_rows
 from lfdm_ros.errors import InputError
-from lfdm_ros.files import replacing
 from lfdm_ros.models import Model
 from lfdm_ros.resources import find_config
 from lfdm_ros.scheduling import get_scheduler
@@ -40,11 +38,8 @@ def run(args: argparse.Namespace, vehicle: Vehicle, model: Model, profile: Input
     seconds = time.perf_counter() - began
     if spread.diverged == spread.runs:
         raise InputError(f"all {spread.runs} runs diverged; try a smaller --dt than {args.dt:g}")
-    with replacing(args.out) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("time", *(f"{name}_q{100 * share:02.0f}" for name in channels for share in SHARES)))
-        table = spread.quantiles.transpose(1, 2, 0).reshape(len(times), -1)
-        writer.writerows([f"{t:.6f}", *(f"{value:.9g}" for value in row)] for t, row in zip(times, table))
+    write_rows(args.out, [f"{name}_q{100 * share:02.0f}" for name in channels for share in SHARES], times,
+               spread.quantiles.transpose(1, 2, 0).reshape(len(times), -1), 9)
     note = f"; {spread.diverged} diverged and are left out" if spread.diverged else ""
     print(f"{args.out}: {len(times)} rows, quantiles of {spread.runs} vehicles in {seconds:.2f} s "
           f"({spread.runs * until / seconds:.0f} x real time){note}", file=sys.stderr)

@@ -4,10 +4,12 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from lfdm_ros.cli import vehicle_check, vehicle_new
-from lfdm_ros.errors import InputError
+from lfdm_ros.cli.common import YAML, check_out
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.files import write_text
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
@@ -32,58 +34,41 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    writer = actions.add_parser("new", help="a vehicle file from mass and wheelbase, the rest typical of its class",
-                                epilog=vehicle_new.EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    vehicle_new.add_arguments(writer)
-    writer.set_defaults(run_action=vehicle_new.run)
-    importer = actions.add_parser("import", help="LFDM's JSON files to a vehicle file", epilog=EPILOG,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def add(name: str, summary: str, run_action: Callable[[argparse.Namespace], int], epilog: str = EPILOG) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, help=summary, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+        action.set_defaults(run_action=run_action)
+        return action
+
+    vehicle_new.add_arguments(add("new", "a vehicle file from mass and wheelbase, the rest typical of its class", vehicle_new.run,
+                                  vehicle_new.EPILOG))
+    importer = add("import", "LFDM's JSON files to a vehicle file", _import)
     importer.add_argument("vehicle", metavar="VEHICLE.json", type=Path, help="LFDM's vehicle file, of any of its models")
     importer.add_argument("tyre", metavar="TYRE.json", type=Path, help="LFDM's tyre file: TMeasy, or TMeasyNr as a table or by size")
     importer.add_argument("suspension", metavar="SUSPENSION.json", type=Path, nargs="?", help="LFDM's suspension file, for 24 DOF")
-    importer.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
-    importer.set_defaults(run_action=_import)
-    commonroad = actions.add_parser("commonroad", help="CommonRoad's parameter files to a vehicle file", epilog=EPILOG,
-                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    commonroad = add("commonroad", "CommonRoad's parameter files to a vehicle file", _commonroad)
     commonroad.add_argument("vehicle", metavar="PARAMETERS_VEHICLE.yaml", type=Path, help="CommonRoad's vehicle file")
     commonroad.add_argument("tyre", metavar="PARAMETERS_TIRE.yaml", type=Path, nargs="?",
                             help="CommonRoad's tyre file (default: typical tyres)")
-    commonroad.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
-    commonroad.set_defaults(run_action=_commonroad)
-    tyre = actions.add_parser("tir", help="the vehicle's Magic Formula tyre as a .tir file", epilog=EPILOG,
-                              formatter_class=argparse.RawDescriptionHelpFormatter)
-    tyre.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
+    for action in (importer, commonroad):
+        action.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
+    tyre = add("tir", "the vehicle's Magic Formula tyre as a .tir file", _tir)
+    library = add("lfdm", "the vehicle as LFDM's JSON files", _lfdm)
+    for action in (tyre, library, add("show", "the parts and the body of a vehicle, and the models that it can be", _show)):
+        action.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
     tyre.add_argument("--out", required=True, type=Path, help=".tir file to write")
-    tyre.set_defaults(run_action=_tir)
-    library = actions.add_parser("lfdm", help="the vehicle as LFDM's JSON files", epilog=EPILOG,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    library.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
     library.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for vehicle.json, tmeasy.json or tmeasyNr.json, "
                          "suspension.json")
-    library.set_defaults(run_action=_lfdm)
-    shower = actions.add_parser("show", help="the parts and the body of a vehicle, and the models that it can be", epilog=EPILOG,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
-    shower.set_defaults(run_action=_show)
-    checker = actions.add_parser("check", help="a suspension's camber, toe, track and motion ratio over its travel, and where it ends",
-                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    vehicle_check.add_arguments(checker)
-    checker.set_defaults(run_action=vehicle_check.run)
+    vehicle_check.add_arguments(add("check", "a suspension's camber, toe, track and motion ratio over its travel, and where it ends",
+                                    vehicle_check.run))
 
 
 def run(args: argparse.Namespace) -> int:
     return int(args.run_action(args))
 
 
-def _check_out(out: Path) -> None:
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {out}: no folder {out.parent}")
-    if out.suffix not in (".yaml", ".yml"):
-        raise InputError(f"--out {out}: give a name that ends in .yaml")
-
-
 def _commonroad(args: argparse.Namespace) -> int:
-    _check_out(args.out)
+    check_out(args.out, *YAML)
     vehicle = import_commonroad(args.vehicle, args.tyre, name=args.out.stem)
     save_vehicle(vehicle, args.out)
     guessed = sum("typical" in source or "rule" in source for source in vehicle.sources.values())
@@ -92,7 +77,7 @@ def _commonroad(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    _check_out(args.out)
+    check_out(args.out, *YAML)
     vehicle, notes = import_lfdm(args.vehicle, args.tyre, args.suspension, name=args.out.stem)
     save_vehicle(vehicle, args.out)
     for line in notes:
@@ -107,21 +92,17 @@ def _tir(args: argparse.Namespace) -> int:
         raise InputError(f"--out {args.out}: give a name that ends in .tir")
     vehicle = load_vehicle(args.vehicle)
     text = tir_text(vehicle.parameters, vehicle.name)
-    try:
+    with prefixing(f"--out {args.out}", OSError):
         write_text(args.out, text)
-    except OSError as error:
-        raise InputError(f"--out {args.out}: {error.strerror}") from None
     return 0
 
 
 def _lfdm(args: argparse.Namespace) -> int:
     files, notes = lfdm_files(load_vehicle(args.vehicle))
-    try:
+    with prefixing(f"--out {args.out}", OSError):
         args.out.mkdir(parents=True, exist_ok=True)
         for stem, content in files.items():
             write_text(args.out / f"{stem}.json", json.dumps(content, indent=2) + "\n")
-    except OSError as error:
-        raise InputError(f"--out {args.out}: {error.strerror}") from None
     for line in notes:
         print(f"note: {line}", file=sys.stderr)
     print(f"{args.out}: {', '.join(f'{stem}.json' for stem in files)}", file=sys.stderr)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lfdm_ros.cli.common import add_former
+from lfdm_ros.cli.common import YAML, add_former, check_out
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import model_names
@@ -47,12 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the file, and says what each model still needs."""
-    if args.out.suffix not in (".yaml", ".yml"):
-        raise InputError(f"--out {args.out}: give a name that ends in .yaml")
+    check_out(args.out, *YAML)
     if args.out.exists():
         raise InputError(f"--out {args.out}: exists already; choose another name or remove it")
-    if not args.out.resolve().parent.is_dir():
-        raise InputError(f"--out {args.out}: no folder {args.out.parent}")
     given_values = {key: getattr(args, name) for name, (key, _, _) in _OPTIONS.items() if getattr(args, name) is not None}
     for text in args.change:
         name, equals, value = text.partition("=")
