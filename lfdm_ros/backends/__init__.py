@@ -4,8 +4,15 @@ from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, co
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
 from lfdm_ros.backends.gpu_sensitivity import gpu_sensitivity
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
-from lfdm_ros.backends.model_functions import ARRAYS, SolverFailed, compiled_jacobian, compiled_model_function, implicit_interval
-from lfdm_ros.backends.numba_functions import constants, numba_function
+from lfdm_ros.backends.model_functions import (
+    ARRAYS,
+    SolverFailed,
+    compiled_jacobian,
+    compiled_model_function,
+    constants,
+    implicit_interval,
+    numba_function,
+)
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
 from lfdm_ros.backends.trajectory_kernels import (

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
-from lfdm_ros.cli import calibrate_new
-from lfdm_ros.cli.calibrate_check import check, print_notes
-from lfdm_ros.cli.common import add_backend, check_bounds
+from lfdm_ros.cli.common import add_backend, check_bounds, show_progress
 from lfdm_ros.documents import parse_yaml
-from lfdm_ros.errors import InputError, quote
-from lfdm_ros.reports import add_figure_argument, require_figure
+from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.files import write_text
+from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, require_figure, save_figure
 
 if TYPE_CHECKING:
+    from lfdm_ros.calibration import Recipe
     from lfdm_ros.calibration.progress import Progress
 
 EPILOG = """example:
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--survey", metavar="FILE", help="of a recipe of a friction field: CSV with columns x, y [m], friction and perhaps "
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
-    calibrate_new.add_arguments(parser)
+    _add_new_arguments(parser)
     parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled; with --new, of the recipe that is proposed")
     add_figure_argument(parser, "with --check: how much of each prior is left")
@@ -80,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--figure goes with --check; a calibration's figures are in report.html")
     require_figure(args.figure)
     if args.new:
-        return calibrate_new.run(args)
+        return _propose(args)
     if args.recipe is None:
         raise InputError("RECIPE is missing; --new BAG --vehicle NAME proposes one")
     check_bounds(args, {"draws": DRAWS, "chains": CHAINS, "seed": SEEDS})
@@ -259,3 +262,122 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number")
     return value
+
+
+def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | None = None, **more: Any) -> int:
+    """Prints what bags can teach a recipe, as JSON with what is in `more`, and draws it; returns the exit status."""
+    from lfdm_ros.calibration.scoring import score_recordings
+
+    print_notes(bags)
+    with show_progress("driving the recordings with vehicles from the priors"):
+        scores = score_recordings(recipe, bags)
+    for score in scores.values():
+        score["known"] = {unknown: _verdict(share) for unknown, share in score.get("expected", {}).items()}
+    if as_json:
+        print(json.dumps({**more, "stages": scores}))
+    else:
+        _print_scores(scores)
+    if figure is not None:
+        panels = [(f"{name}: expected standard deviation of the posterior over the prior's",
+                   [NamedValue(unknown, share, share, share) for unknown, share in score.get("expected", {}).items()])
+                  for name, score in scores.items()]
+        save_figure(draw_values(panels, [1.0]), figure)
+    return int(any("error" in score for score in scores.values()))
+
+
+def _verdict(share: float) -> str:
+    """Returns in words how well an unknown is known, by its expected width over the prior's."""
+    return "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
+
+
+def print_notes(bags: Sequence[str]) -> None:
+    """Prints on stderr how bags were recovered and which of their values may be wrong, before minutes are spent on them."""
+    from lfdm_ros.bags import bags_in, open_bag
+
+    for path in (path for given in bags for path in bags_in(Path(given))):
+        with open_bag(path) as bag:
+            if bag.note:
+                print(f"warning: {path}: {bag.note}", file=sys.stderr)
+
+
+def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
+    for name, score in scores.items():
+        if "error" in score:
+            print(*score["text"], sep="\n")
+            continue
+        print(f"{name}: the recordings tell {score['informed_directions']} of {score['unknowns']} directions (posterior over prior sd, "
+              f"expected over {score['points']} points)")
+        for line in score["counted"]:
+            print(f"  {line}")
+        width = max(map(len, score["expected"]))
+        for unknown, share in score["expected"].items():
+            print(f"  {unknown:{width}}  {share:6.3f}  {score['known'][unknown]}")
+        for group in score["untold"]:
+            print(f"  {group['text']}")
+
+
+def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm calibrate --new`."""
+    parser.add_argument("--new", action="append", default=[], metavar="BAG", help="propose a recipe from this bag, or with --mapping from "
+                        "any other recording, and say why; repeat")
+    parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
+    parser.add_argument("--model", metavar="NAME", help="with --new: the model to calibrate (default: as the recordings suggest)")
+    parser.add_argument("--exact-steering", action="store_true", help="with --new: the recorded angle of the road wheels is exact, as a "
+                        "simulator's, and has no unknown scale")
+    parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
+
+
+def _propose(args: argparse.Namespace) -> int:
+    """Writes the recipe to --out, which must be one that `lfdm calibrate` can read, and prints what was decided and why."""
+    from lfdm_ros.calibration import load_recipe
+    from lfdm_ros.calibration.proposal import propose
+    from lfdm_ros.vehicles import load_vehicle
+
+    if args.recipe is not None or args.bag:
+        raise InputError("--new proposes a recipe; leave out RECIPE and --bag")
+    if args.check and args.mapping:
+        raise InputError("--check needs bags: leave out --mapping, or import the recordings first")
+    if args.vehicle is None:
+        raise InputError("--vehicle NAME is missing: which vehicle was driven (lfdm vehicle new writes one)")
+    if args.out is None or Path(args.out).suffix not in (".yaml", ".yml"):
+        raise InputError("--out FILE.yaml is missing: where the recipe goes")
+    out = Path(args.out)
+    if out.exists():
+        raise InputError(f"--out {out}: exists already; choose another name or remove it")
+    vehicle = load_vehicle(args.vehicle)
+    with tempfile.TemporaryDirectory(prefix="lfdm_new_") as folder:
+        called, before = args.new, []
+        if args.mapping:
+            called = [f"bags/{Path(source).stem}" for source in args.new]
+            before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
+        with show_progress("reading the recordings"):
+            proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before,
+                               model=args.model or "", sampler=args.sampler or "", exact_steering=args.exact_steering)
+        if not args.json:
+            print(*proposal.reasons, sep="\n")
+        draft = Path(folder) / out.name
+        write_text(draft, proposal.text)
+        load_recipe(draft)  # nothing that cannot be read is left at --out
+    with prefixing(f"--out {out}", OSError):
+        write_text(out, proposal.text)
+    if args.check:
+        return check(load_recipe(out), called, as_json=args.json, figure=args.figure, reasons=proposal.reasons)
+    print(f"wrote {out}; edit it, then:")
+    for line in (*before, f"lfdm calibrate {out} --check " + " ".join(f"--bag {bag}" for bag in called)):
+        print(f"  {line}")
+    return 0
+
+
+def _bags(args: argparse.Namespace, folder: Path) -> list[Path]:
+    if args.mapping is None:
+        return [Path(bag) for bag in args.new]
+    from lfdm_ros.bags import import_recording, recordings_in
+    from lfdm_ros.resources import find_config
+
+    bags: list[Path] = []
+    mapping = find_config("recordings", args.mapping)
+    for i, source in enumerate(source for given in args.new for source in recordings_in(given, mapping)):
+        bags.append(folder / f"{i}_{source.stem}")
+        import_recording(source, mapping, bags[-1],
+                         warn=lambda line: print(f"warning: {line}", file=sys.stderr))
+    return bags

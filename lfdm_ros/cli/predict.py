@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm predict`; returns the exit status."""
-    from lfdm_ros.cli.calibrate_check import print_notes
+    from lfdm_ros.cli.calibrate import print_notes
 
     require_figure(args.figure)
     if args.like is not None and args.vehicle is None:

@@ -1,18 +1,27 @@
 """Run a vehicle model on a file of driver inputs and write its motion as CSV."""
 
+from __future__ import annotations
+
 import argparse
 import math
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.cli.common import add_backend, add_former, check_out, show_progress, write_rows
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.models import SLOTS
+from lfdm_ros.models import SLOTS, Model
 from lfdm_ros.reports import add_figure_argument, require_figure
+from lfdm_ros.resources import find_config
+from lfdm_ros.scheduling import get_scheduler
+
+if TYPE_CHECKING:
+    from lfdm_ros.simulation import InputProfile
+    from lfdm_ros.vehicles import Vehicle
 
 MAX_STEPS, MAX_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
 
@@ -104,9 +113,7 @@ def _simulate(args: argparse.Namespace) -> int:
         vehicle, model = vehicle.replace(**soil.parameters, source=f"soil {soil.name}"), f"{model}/soil"
         tyre = tyre or (None if set(model.split("/")) & set(SLOTS["tyre"]) else "bekker_wong")
     if args.draws is not None:
-        from lfdm_ros.cli import simulate_draws
-
-        return simulate_draws.run(args, vehicle, vehicle.model(model, tyre), profile, until, (*COLUMNS, *args.also))
+        return _run_draws(args, vehicle, vehicle.model(model, tyre), profile, until, (*COLUMNS, *args.also))
     if args.scheduler or args.backend:
         raise InputError("--scheduler and --backend are for many vehicles; give --draws N, too")
     began = time.perf_counter()
@@ -137,3 +144,50 @@ def _simulate(args: argparse.Namespace) -> int:
           f"({until / seconds:.0f} x real time), compiled or loaded in {loaded - began:.2f} s before; final speed {speed:.2f} m/s",
           file=sys.stderr)
     return 0
+
+
+SHARES = (0.05, 0.5, 0.95)
+MAX_DRAWS = 100_000_000
+
+
+def _run_draws(args: argparse.Namespace, vehicle: Vehicle, model: Model, profile: InputProfile, until: float,
+               columns: tuple[str, ...]) -> int:
+    """Writes the quantiles of each column that is a state; returns the exit status. Raises InputError: the vehicle is not a calibration's
+    result, or the model lacks what was calibrated; all runs diverged."""
+    from lfdm_ros.simulation import BatchRollout, initial_state, with_ground
+    from lfdm_ros.simulation.spread import Spread, motion_spread
+
+    if not 0 < args.draws <= MAX_DRAWS:
+        raise InputError(f"--draws {args.draws}: give 1 to {MAX_DRAWS}")
+    theta, names = _drawn(args, model)
+    channels = [name for name in columns if name in {f.name for f in model.states}]
+    times = args.output_step * np.arange(round(until / args.output_step) + 1)
+    rollout = BatchRollout(model=model, vehicle=vehicle, dt=args.dt, times=times, inputs=with_ground(model, profile.sample(times)),
+                           parameters=names, channels=channels)
+    began, spread, done = time.perf_counter(), Spread(np.empty(0), 0, 0), 0
+    with get_scheduler(args.scheduler) as scheduler, show_progress(f"simulating {until:g} s of {args.draws} vehicles",
+                                                                    lambda: f"{done} done"):
+        for spread in motion_spread(rollout, theta, initial_state(model, vehicle, vx=args.initial_speed), SHARES, scheduler):
+            done = spread.runs
+    seconds = time.perf_counter() - began
+    if spread.diverged == spread.runs:
+        raise InputError(f"all {spread.runs} runs diverged; try a smaller --dt than {args.dt:g}")
+    write_rows(args.out, [f"{name}_q{100 * share:02.0f}" for name in channels for share in SHARES], times,
+               spread.quantiles.transpose(1, 2, 0).reshape(len(times), -1), 9)
+    note = f"; {spread.diverged} diverged and are left out" if spread.diverged else ""
+    print(f"{args.out}: {len(times)} rows, quantiles of {spread.runs} vehicles in {seconds:.2f} s "
+          f"({spread.runs * until / seconds:.0f} x real time){note}", file=sys.stderr)
+    return 0
+
+
+def _drawn(args: argparse.Namespace, model: Model) -> tuple[np.ndarray, list[str]]:
+    """Returns parameters (N, P) and their names: rows of the posterior beside the vehicle file, with replacement where it has fewer."""
+    from lfdm_ros.calibration.source import posterior_parameters
+
+    values = posterior_parameters(find_config("vehicles", args.vehicle), {f.name for f in model.parameters}, model.name,
+                                  f"--draws {args.draws}")
+    table = np.column_stack(list(values.values()))
+    rng = np.random.default_rng(args.seed)
+    most = len(table)
+    rows = rng.permutation(most)[:args.draws] if args.draws <= most else rng.integers(0, most, args.draws)
+    return table[rows], list(values)

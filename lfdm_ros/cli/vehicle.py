@@ -7,16 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from lfdm_ros.cli import vehicle_check, vehicle_new
-from lfdm_ros.cli.common import YAML, check_out
-from lfdm_ros.errors import InputError, prefixing
+from lfdm_ros.cli import vehicle_check
+from lfdm_ros.cli.common import YAML, add_former, check_out
+from lfdm_ros.documents import parse_yaml
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.files import write_text
 from lfdm_ros.models import model_names
-from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
+from lfdm_ros.vehicles import CLASSES, Vehicle, import_lfdm, load_vehicle, save_vehicle, typical_vehicle
 from lfdm_ros.vehicles.body import RULE
 from lfdm_ros.vehicles.commonroad import import_commonroad
-from lfdm_ros.vehicles.lfdm_json_out import lfdm_files
+from lfdm_ros.vehicles.lfdm_json import lfdm_files
+from lfdm_ros.vehicles.schema import keys_of
 from lfdm_ros.vehicles.tir_file import tir_text
+from lfdm_ros.vehicles.typical import GIVEN
+from lfdm_ros.vehicles.vehicle import check
 
 EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
 (`conventions: lfdm`); its default tyre is the one that the tyre file is for.
@@ -40,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(run_action=run_action)
         return action
 
-    vehicle_new.add_arguments(add("new", "a vehicle file from mass and wheelbase, the rest typical of its class", vehicle_new.run,
-                                  vehicle_new.EPILOG))
+    _add_new_arguments(add("new", "a vehicle file from mass and wheelbase, the rest typical of its class", _new,
+                                  _NEW_EPILOG))
     importer = add("import", "LFDM's JSON files to a vehicle file", _import)
     importer.add_argument("vehicle", metavar="VEHICLE.json", type=Path, help="LFDM's vehicle file, of any of its models")
     importer.add_argument("tyre", metavar="TYRE.json", type=Path, help="LFDM's tyre file: TMeasy, or TMeasyNr as a table or by size")
@@ -133,3 +137,76 @@ def _summary(vehicle: Vehicle) -> str:
             continue
     parts = "; ".join(f"{slot} {', '.join(vehicle.parts(slot)) or 'none'}" for slot in ("tyre", "powertrain", "steering"))
     return f"{parts}; models {', '.join(models) or 'none'}"
+
+
+_NEW_EPILOG = """Each value says where it is from: given, a rule with its source, or typical of the class; what is typical is a guess:
+measure it, or calibrate it (lfdm calibrate --new).
+
+classes: """ + "; ".join(f"{name}: {like.title}" for name, like in CLASSES.items()) + """
+
+example:
+  lfdm vehicle new --mass 1500 --wheelbase 2.7 --out my_car.yaml
+  lfdm vehicle new --class small --mass 1.6 --wheelbase 0.174 --front-share 0.54 --change track_front=0.16 --out my_rc_car.yaml"""
+
+_OPTIONS = {"track": ("track_front", "m", "from wheel to wheel"), "cg_height": ("cg_height", "m", "of the centre of mass above the ground"),
+            "wheel_radius": ("wheel_radius", "m", "loaded"), "yaw_inertia": ("yaw_inertia", "kg*m^2", "of the whole vehicle"),
+            "lock": ("max_road_wheel_angle", "rad", "angle of the road wheels at full lock")}
+# What matters most where it is typical only, in this order.
+_MATTERS = ("cornering_stiffness_front", "cornering_stiffness_rear", "cg_to_front_axle", "max_road_wheel_angle", "friction_max",
+            "cg_height", "roll_stiffness_front", "roll_stiffness_rear", "wheel_inertia", "motor_map", "rolling_resistance")
+_SHOWN = 6
+
+
+def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm vehicle new`."""
+    parser.add_argument("--mass", type=float, required=True, metavar="KG", help="of the whole vehicle, as it is driven")
+    parser.add_argument("--wheelbase", type=float, required=True, metavar="M")
+    parser.add_argument("--class", dest="kind", choices=CLASSES, default="car", help="class of vehicle (default: car)")
+    parser.add_argument("--front-share", type=float, metavar="SHARE", help="of the weight on the front axle, 0 to 1")
+    parser.add_argument("--power", type=float, metavar="KW", help="at the wheels")
+    for name, (_, unit, text) in _OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar=unit.upper(), help=text)
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="any other value of vehicle files, SI; repeat")
+    add_former(parser, "--known", "--change")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.yaml", help="its stem becomes the vehicle's name")
+
+
+def _new(args: argparse.Namespace) -> int:
+    """Writes the file, and says what each model still needs."""
+    check_out(args.out, *YAML)
+    if args.out.exists():
+        raise InputError(f"--out {args.out}: exists already; choose another name or remove it")
+    given_values = {key: getattr(args, name) for name, (key, _, _) in _OPTIONS.items() if getattr(args, name) is not None}
+    for text in args.change:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--change {quote(text)}: write NAME=VALUE, in SI units")
+        given_values[name.strip()] = check(name.strip(), parse_yaml(value, f"--change {quote(text)}"), f"--change {quote(text)}")
+    power = None if args.power is None else 1000.0 * args.power
+    vehicle = typical_vehicle(args.out.stem, args.mass, args.wheelbase, args.kind, given_values, front_share=args.front_share, power=power)
+    save_vehicle(vehicle, args.out)
+    low, high = CLASSES[args.kind].masses
+    if not low <= args.mass <= high:
+        print(f"warning: {args.mass:g} kg is unlike a {CLASSES[args.kind].title} ({low:g} to {high:g} kg); --class gives its class",
+              file=sys.stderr)
+    given = sum(source.startswith(GIVEN) for source in vehicle.sources.values())
+    print(f"{args.out}: {given} values given, the others by rules or typical of a {CLASSES[args.kind].title}; each says which")
+    for name in model_names():
+        print(f"  {name}: {needs(vehicle, name)}")
+    print(f"next: lfdm calibrate --new BAG --vehicle {args.out} --out my_recipe.yaml")
+    return 0
+
+
+def needs(vehicle: Vehicle, model: str) -> str:
+    """Returns a line on a model's needs of a vehicle: missing values or, where it can run, the typical values that matter most."""
+    try:
+        declared = vehicle.model(model)
+    except InputError as error:
+        return f"cannot run: {str(error).partition(': ')[2] or error}"
+    keys = keys_of(field.name for field in declared.parameters)
+    # Of a table its first number says it.
+    typical = {key for key in keys if "typical" in vehicle.sources.get(key, vehicle.sources.get(key.replace("_map", "_speed_0"), ""))}
+    first = [key for key in _MATTERS if key in typical][:_SHOWN]
+    if not first:
+        return "can run"
+    return f"can run; {len(typical)} of its {len(keys)} values are typical only, first to measure or calibrate: {', '.join(first)}"

@@ -1,6 +1,9 @@
 """Shared libraries of a vehicle for several platforms: LLVM's objects, our C around them, the linker of this machine or of an extra."""
 
+import importlib.util
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +16,6 @@ from lfdm_ros.backends.portable import portable_texts
 from lfdm_ros.compiler.machine_code import LEVELS, TRIPLE, CodeTarget, object_code
 from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.exports.variables import PARAMETER, TUNABLE, Exported
-from lfdm_ros.exports.zig import build, zig
 
 _X86 = {"v3": ("x86-64-v3", LEVELS["x86-64-v3"]), "base": ("x86-64", "")}
 _ARM = {"base": ("generic", "")}
@@ -202,3 +204,18 @@ def _number(value: float) -> str:
 
 def _listed(values: Sequence[float]) -> str:
     return ", ".join(str(v) if isinstance(v, int) else _number(v) for v in values) or "0"
+
+
+def zig(purpose: str) -> list[str]:
+    """Returns the command of zig. Raises InputError, which begins with the purpose: the extra is missing."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise InputError(f"{purpose} needs the package ziglang, a compiler (the extra 'export'): pip install ziglang")
+    return [sys.executable, "-m", "ziglang"]
+
+
+def build(command: Sequence[object], purpose: str) -> None:
+    """Runs a compiler or linker. Raises InputError: it fails; with its first line about an error."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
+        raise InputError(f"{purpose}: {command[0]} fails: {said}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lfdm_ros.errors import prefixing
 from lfdm_ros.exports.c_files import write_c
-from lfdm_ros.exports.zig import build, zig
+from lfdm_ros.exports.library import build, zig
 from lfdm_ros.files import replacing, write_text
 from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle

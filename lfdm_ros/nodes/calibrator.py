@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,24 +18,81 @@ from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.bounds import Refusals, require_all, require_requested
-from lfdm_ros.calibration.gates import GateResult
+from lfdm_ros.bounds import BOUNDS, Refusals, require_all, require_requested
+from lfdm_ros.calibration.gates import GateLimits, GateResult
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import PosteriorStore, Version
-from lfdm_ros.engine.applying import Applier
-from lfdm_ros.engine.background import Share
+from lfdm_ros.engine.applying import MANUAL, POLICIES, Applier
+from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.bag_folder import BagFolder
 from lfdm_ros.engine.calibrations import Calibrations, Conclusion, State
-from lfdm_ros.engine.folder_watch import FolderWatch
+from lfdm_ros.engine.folder_watch import CalibrationOrder, FolderWatch
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
-from lfdm_ros.nodes import calibrator_parameters as parameters
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
+from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.posteriors import posterior_message, version_message
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.srv import ApplyPosterior, RollBack
+
+Value = Callable[[str], Any]  # of a parameter, by its name
+
+PARAMETERS = (
+    Parameter("watch_directory", "", "folder in which a new bag starts a calibration, made if it is not there; empty: none"),
+    Parameter("recipe", "hmmwv_paper", "recipe for the watched folder: a name in config/calibration, or a path"),
+    Parameter("ground", "", "ground that bags were recorded on: a name in config/grounds, a file or a bag; recorded: the one that each bag "
+                            "holds; empty: as the recipe says, else a level road"),
+    Parameter("out_directory", "", "results of the watched folder; empty: calibrations, in that folder"),
+    Parameter("store", "", "folder of the stored posteriors; empty: store in out_directory, else in calibrations in the watched "
+                           "folder, else calibrator in ROS_HOME (default ~/.ros)"),
+    Parameter("draws", 0, "draws per chain for the watched folder; 0: as the recipe says", *BOUNDS["draws"].range),
+    Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", *BOUNDS["chains"].range),
+    Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", *BOUNDS["seed"].range),
+    Parameter("continue_posterior", False, "a new bag in the watched folder continues from the newest posterior of the recipe, instead "
+                                           "of calibrating with all bags anew; the recipe's sampler must be one that can (smc)"),
+    Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished",
+              1.0, 86_400.0, unit="s"),
+    Parameter("max_cores", 0, "processor cores that a calibration may use; 0: all but one", 0, 1024, live=True),
+    Parameter("priority", LOWEST, "of a calibration's process: lowest, SCHED_IDLE and nice 19; normal, as other programs",
+              choices=(LOWEST, NORMAL), live=True),
+    Parameter("apply_policy", MANUAL, "OFF: posteriors are stored only; MANUAL: apply_posterior puts one in force; AUTO: a new one is "
+                                      "put in force once it passes all gates", choices=POLICIES, live=True),
+    Parameter("gate_r_hat", 1.01, "largest R-hat of any unknown", 1.0, 10.0, live=True, unit="1"),
+    Parameter("gate_ess", 400.0, "least bulk effective sample size of any unknown", 0.0, 1e9, live=True, unit="1"),
+    Parameter("gate_coverage_lower", 0.8, "least share of samples inside the 90 % predictive intervals, of each channel",
+              0.0, 1.0, live=True, unit="1"),
+    Parameter("gate_coverage_upper", 0.99, "largest such share", 0.0, 1.0, live=True, unit="1"),
+    Parameter("gate_change_sd", 10.0, "largest change of a vehicle parameter, in standard deviations of the posterior in force",
+              0.0, 1e9, live=True, unit="1"),
+    Parameter("gate_change_relative", 0.3, "largest change of a vehicle parameter, as a share of its value in force",
+              0.0, 1e9, live=True, unit="1"),
+    Parameter("apply_speed_limit", 0.5, "largest speed at which parameters may change; below 0: any, also an unknown one",
+              -1.0, 100.0, live=True, unit="m/s"),
+    Parameter("apply_slow_only", ["*"], "names or patterns of the vehicle parameters that apply_speed_limit is about", live=True),
+)
+
+
+def store_path(value: Value, node: str) -> Path:
+    """Returns the folder of the stored posteriors; node: its full name."""
+    if value("store"):
+        return Path(value("store"))
+    if value("out_directory"):
+        return Path(value("out_directory")) / "store"
+    if value("watch_directory"):
+        return Path(value("watch_directory")) / "calibrations" / "store"
+    home = Path(os.environ.get("ROS_HOME") or Path.home() / ".ros")
+    return home / node.lstrip("/")
+
+
+def limits_of(value: Value) -> GateLimits:
+    """Returns the limits of the gates."""
+    return GateLimits(
+        r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
+        change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
+        slow=value("apply_slow_only"))
+
 
 LOOK_EVERY = 1.0  # [s] into the watched folder
 
@@ -102,7 +159,7 @@ class Calibrator(Component):
     """A server of the action `calibrate` that also watches a folder; one calibration at a time, in a process of the lowest priority."""
 
     NAME = "calibrator"
-    PARAMETERS = parameters.PARAMETERS
+    PARAMETERS = PARAMETERS
     ENDPOINTS = (
         publishes("posterior", Posterior, qos.LATCHED, "the one in force"),
         publishes("calibrator/status", CalibratorStatus, qos.STATUS, "stage, progress, gates"),
@@ -119,7 +176,7 @@ class Calibrator(Component):
     def configure(self) -> None:
         watched, value = self.value("watch_directory"), self.value
         require_requested(value("draws"), value("chains"), value("seed"))
-        store = parameters.store_path(value, self.get_fully_qualified_name())
+        store = store_path(value, self.get_fully_qualified_name())
         # Each of several vehicles has a folder of its own in it.
         if watched and not Path(watched).exists() and any(place.is_dir() for place in Path(watched).absolute().parents[:2]):
             Path(watched).mkdir(parents=True)
@@ -128,13 +185,14 @@ class Calibrator(Component):
                            continuing=value("continue_posterior")) if watched else None
         self._store = PosteriorStore(store, report=lambda text: self.get_logger().error(text)).writer()
         self._speed = VehicleSpeed(self.refusals)
-        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=lambda: parameters.limits_of(value),
+        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=lambda: limits_of(value),
                                 speed=self._speed.now, changed=self._publish_posterior)
         self._calibrations = Calibrations(
             self._store, self._applier, folder, share=self._share, ground=value("ground"),
             publishable=lambda posterior, summary: posterior_message(posterior, summary, 0),
             changed=self._publish_status, log=self.get_logger())
-        self._watch = None if folder is None else FolderWatch(folder, parameters.order_of(value), self._calibrations, self._store,
+        order = CalibrationOrder(*(value(name) for name in ("recipe", "out_directory", "draws", "chains", "seed", "continue_posterior")))
+        self._watch = None if folder is None else FolderWatch(folder, order, self._calibrations, self._store,
                                                               self._share, self.get_logger())
         self._posterior_publisher, self._status_publisher = self.publisher("posterior"), self.publisher("calibrator/status")
         self.subscription("vehicle/state", self._speed.receive, raw=True)
@@ -269,7 +327,7 @@ class Calibrator(Component):
         self._publish_status()
 
     def _share(self) -> Share:
-        return parameters.share_of(self.value)
+        return Share(self.value("max_cores"), self.value("priority"))
 
     # ---- what is in force, and how it goes -----------------------------------------------------------------------------
 

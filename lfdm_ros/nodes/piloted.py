@@ -1,11 +1,15 @@
 """Parts of nodes that drive by states, scans and tasks: parameters, subscriptions, goals and paths by topic, the node around a pilot."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
@@ -21,10 +25,10 @@ from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component, while_active
 from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
-from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
@@ -32,6 +36,24 @@ from lfdm_ros.sensors import Radar, SensorScene, make_sensors
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle
+
+
+class FrameTree(TransformTree):
+    """Transforms, and with them a task from one frame in another."""
+
+    def task(self, task: Task, frame: str) -> Task:
+        """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame. Raises Refused:
+        a place out of range."""
+        if not task.frame or task.frame == frame or not self.knows(task.frame, frame):
+            return task
+        moved: dict[str, Any] = {}
+        if task.goal is not None:
+            (x, y), = self.points(np.array([[task.goal.x, task.goal.y]]), task.frame, frame)
+            moved["goal"] = replace(task.goal, x=float(x), y=float(y))
+        if task.path is not None:
+            moved["path"] = Path(self.points(np.column_stack([task.path.x, task.path.y]), task.frame, frame))
+        return replace(task, frame=frame, **moved)
+
 
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")

@@ -4,7 +4,7 @@ A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on
 Each chain is a generator that yields proposals; `sample` drives all chains in lock step, `pm.sample_smc(kernel=LockstepKernel)` one by one.
 
 Moves. Where a polynomial fits what was simulated so far, it decides first which proposals are simulated at all, two thirds of which would
-be rejected (`lfdm_ros.samplers.surrogate`); the target stays the same.
+be rejected (`Surrogate`); the target stays the same.
 
 PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
 without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
@@ -23,8 +23,67 @@ import numpy as np
 
 from lfdm_ros.inference.model import PopulationDensity
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
-from lfdm_ros.samplers import surrogate
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
+
+POINTS = 3  # simulated points for each coefficient, or none is fitted
+GOOD = 1.3  # standard deviation of beta times its error, from which it rejects too much
+FAR = 16.0  # how much less likely a point is than most that has no say in the fit
+RIDGE = 1e-9
+
+
+class Surrogate:
+    """beta times the log likelihood near a population, up to a constant: a polynomial, that says which proposals are worth a simulation.
+
+    Delayed acceptance (Christen and Fox 2005, "Markov chain Monte Carlo using an approximation"): a proposal is first accepted or not by
+    the surrogate, and only where it is, the likelihood decides, by how much it differs from the surrogate:
+
+        a_1 = min(1, pi'(y) q(y, x) / (pi'(x) q(x, y))),    a_2 = min(1, pi(y) pi'(x) / (pi(x) pi'(y))).
+
+    Both together keep pi, whatever the surrogate is like; a bad one only rejects more. It is fitted to what a population has simulated
+    before, in the coordinates of its own mean and covariance.
+    """
+
+    def __init__(self, mean: np.ndarray, root: np.ndarray, coefficients: np.ndarray, beta: float) -> None:
+        self._mean, self._root, self._coefficients, self._beta = mean, root, coefficients, beta
+
+    def __call__(self, particles: np.ndarray) -> np.ndarray:
+        """Evaluates particles (N, D) -> (N,)."""
+        values: np.ndarray = self._beta * (_features(particles, self._mean, self._root) @ self._coefficients)
+        return values
+
+
+def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], population: np.ndarray, likelihood: np.ndarray, beta: float,
+           mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
+    """Fits the surrogate of a population (N, D) with its log likelihoods (N,), from them and from points simulated before; None where it
+    would be a bad one, or too few points are there.
+
+    Args:
+        mean, root: of the population: the lower triangular root of its covariance.
+    """
+    own, first = np.unique(population, axis=0, return_index=True)
+    x, y = np.concatenate([own, *points]), np.concatenate([likelihood[first], *likelihoods])
+    usual = float(np.median(likelihood))
+    weight = np.exp(0.25 * np.clip(beta * (y - usual), -2.0 * FAR, 0.0))
+    near = np.isfinite(y) & (beta * (y - usual) > -FAR)
+    d = x.shape[1]
+    count = 1 + 3 * d + d * (d + 1) // 2
+    if near.sum() < POINTS * count:
+        return None
+    features = _features(x[near], mean, root) * weight[near, None]
+    products = features.T @ features
+    products[np.diag_indices(count)] += RIDGE * np.trace(products) / count
+    coefficients = np.linalg.solve(products, features.T @ ((y[near] - usual) * weight[near]))
+    found = Surrogate(mean, root, coefficients, beta)
+    error = beta * (likelihood[first] - usual) - found(own)
+    # The population has been fitted too.
+    return found if np.std(error) * np.sqrt(1.0 + count / near.sum()) < GOOD else None
+
+
+def _features(particles: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
+    z = np.linalg.solve(root, (particles - mean).T)
+    rows, columns = np.triu_indices(len(z))
+    return np.concatenate([np.ones((1, z.shape[1])), z, z[rows] * z[columns], z**3, z**4]).T
+
 
 STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
 TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
@@ -81,7 +140,7 @@ class LockstepKernel(TemperedPopulation):
         mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
         root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance) + 1e-12))
         accepted: tuple[list[float], list[float]] = ([], [])
-        asks: surrogate.Surrogate | None = None
+        asks: Surrogate | None = None
         here = np.zeros(n)  # what the surrogate says of the particles
         log_prior = getattr(self.density, "log_prior", None)  # there where the prior costs nothing beside the likelihood
         for step in range(self.final_steps if self.beta == 1.0 else self.steps):
@@ -117,9 +176,9 @@ class LockstepKernel(TemperedPopulation):
                 self.scale *= float(np.exp((accept if asks is None else worth).mean() - TARGET_ACCEPTANCE))
         self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
 
-    def _surrogate(self, mean: np.ndarray, root: np.ndarray) -> surrogate.Surrogate | None:
+    def _surrogate(self, mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
         points, likelihoods = zip(*self.simulated) if self.simulated else ((), ())
-        return surrogate.fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean, root)
+        return fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean, root)
 
     # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lfdm_ros.cli import simulate_draws
+from lfdm_ros.calibration import source
 from lfdm_ros.cli.main import main
 from lfdm_ros.cli.plot import draw, read
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
@@ -20,7 +20,7 @@ def result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_vehicle(VEHICLE, tmp_path / "vehicle.yaml")
     (tmp_path / "inputs.txt").write_text("0 0 0.5 0\n2 0.1 0.5 0\n")
     mass = VEHICLE.parameters["sprung_mass"] * np.random.default_rng(2).normal(1.0, 0.05, 400)
-    monkeypatch.setattr(simulate_draws, "posterior_parameters", lambda *_: {"sprung_mass": mass})
+    monkeypatch.setattr(source, "posterior_parameters", lambda *_: {"sprung_mass": mass})
     return tmp_path
 
 
@@ -81,7 +81,7 @@ def test_a_vehicle_that_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_where_nothing_is_finite_it_fails(result: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(simulate_draws, "posterior_parameters", lambda *_: {"sprung_mass": np.full(10, np.nan)})
+    monkeypatch.setattr(source, "posterior_parameters", lambda *_: {"sprung_mass": np.full(10, np.nan)})
     assert simulate(result, "--draws", "10") == 2
     assert "all 10 runs diverged" in capsys.readouterr().err
     assert not (result / "out.csv").exists()

@@ -10,7 +10,7 @@ from tf2_msgs.msg import TFMessage
 from lfdm_ros.bounds import Refusals, Refused
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.nodes.piloted import FrameTree
 from lfdm_ros.simulation import Goal
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
-from lfdm_ros.samplers import smc, surrogate
+from lfdm_ros.samplers import smc
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def density():
 
 
 def sampled(monkeypatch, fitted):
-    monkeypatch.setattr(surrogate, "fitted", fitted)
+    monkeypatch.setattr(smc, "fitted", fitted)
     return smc.sample(density(), draws=1000, chains=4, seed=np.random.SeedSequence(1))
 
 
@@ -148,7 +148,7 @@ def test_a_quadratic_is_found_from_a_population():
     def likelihood(x):
         return 7.0 - 0.5 * ((x - 1.0) ** 2).sum(axis=1) + x[:, 0] * x[:, 1]
 
-    found = surrogate.fitted([], [], population, likelihood(population), 0.3, population.mean(axis=0), root)
+    found = smc.fitted([], [], population, likelihood(population), 0.3, population.mean(axis=0), root)
     x = centre + rng.standard_normal((50, 3)) @ root.T
     difference = found(x) - 0.3 * likelihood(x)
     assert np.ptp(difference) < 1e-5, "up to a constant"
@@ -158,16 +158,16 @@ def test_none_is_found_where_it_would_mislead():
     rng = np.random.default_rng(0)
     few, many = rng.standard_normal((20, 3)), rng.standard_normal((400, 3))
     root = np.eye(3)
-    assert surrogate.fitted([], [], few, few[:, 0], 1.0, np.zeros(3), root) is None
+    assert smc.fitted([], [], few, few[:, 0], 1.0, np.zeros(3), root) is None
     rough = 20.0 * np.sin(9.0 * many).sum(axis=1)
-    assert surrogate.fitted([], [], many, rough, 1.0, np.zeros(3), root) is None
-    assert surrogate.fitted([], [], many, rough, 1e-3, np.zeros(3), root) is not None, "where it counts for next to nothing"
+    assert smc.fitted([], [], many, rough, 1.0, np.zeros(3), root) is None
+    assert smc.fitted([], [], many, rough, 1e-3, np.zeros(3), root) is not None, "where it counts for next to nothing"
 
 
 @pytest.mark.parametrize("kind", ["own", "wrong"])
 def test_the_posterior_does_not_depend_on_the_surrogate(monkeypatch, kind):
     """Fitted, and as wrong as can be (half as steep, and beside the place), against none; what is simulated is a part of it."""
-    own = surrogate.fitted
+    own = smc.fitted
 
     def wrong(points, likelihoods, population, likelihood, beta, mean, root):
         return lambda x: -0.25 * (np.linalg.solve(root, (x - mean).T - 0.5 * root.sum(axis=1)[:, None]) ** 2).sum(axis=0)

@@ -11,8 +11,7 @@ import pictures
 import pytest
 
 from lfdm_ros.bags import read_series
-from lfdm_ros.cli import demo as demo_command
-from lfdm_ros.cli import demo_shared
+from lfdm_ros.cli import demo as demos
 from lfdm_ros.cli.main import main
 from lfdm_ros.stacks import compose
 from lfdm_ros.vehicles import load_vehicle
@@ -22,7 +21,7 @@ from lfdm_ros.vehicles import load_vehicle
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo") / "result"
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed, pictures.left_out():
-        patch.setattr(demo_shared, "MAX_DURATION", 2.0)
+        patch.setattr(demos, "MAX_DURATION", 2.0)
         # With 30 draws one seed in eight has a chain that is lost among the nine unknowns of the last stage.
         assert main(["demo", "--out", str(out), "--draws", "60", "--chains", "2", "--seed", "4"]) == 0
     return out, printed.getvalue()
@@ -44,7 +43,7 @@ def test_the_truth_is_found(demo: tuple[Path, str]) -> None:
 
 def test_the_vehicle_is_shared_before_and_after(demo: tuple[Path, str]) -> None:
     out, text = demo
-    before, after = (demo_shared.read(name, out / "recordings" / f"shared_{name}", {}) for name in (demo_shared.BEFORE, demo_shared.AFTER))
+    before, after = (demos.read(name, out / "recordings" / f"shared_{name}", {}) for name in (demos.BEFORE, demos.AFTER))
     assert before.posterior == 0 and after.posterior == 1
     for drive in (before, after):
         assert drive.times[-1] == pytest.approx(2.0, abs=0.05) and np.nanmax(drive.risk) <= 1.0 and drive.k[0] == 1.0
@@ -86,7 +85,7 @@ def test_the_bags_alone_for_a_first_calibration_by_hand(demo: tuple[Path, str], 
         shutil.copytree(demo[0] / "recordings" / scenario, bag)
         return dict.fromkeys(("simulated_seconds", "wall_seconds", "speed_factor", "messages_recorded"), 1.0)
 
-    monkeypatch.setattr(demo_command, "record_drive", take)
+    monkeypatch.setattr(demos, "record_drive", take)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--record-only", "drives"]) == 0
     shown = capfd.readouterr().out
