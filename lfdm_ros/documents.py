@@ -231,19 +231,50 @@ def _too_large(value: int) -> bool:
     return not -sys.float_info.max <= value <= sys.float_info.max
 
 
-def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns `node` as a mapping with all required keys and no others than those and the optional ones. Raises InputError: it is not."""
+def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = (),
+            hints: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Returns `node` as a mapping with all required keys and no others than those and the optional ones. Raises InputError: it is not;
+    `hints`: ends of the message by unknown key, instead of the nearest known ones."""
     required = tuple(required)
     allowed = (*required, *optional)
     if not isinstance(node, dict):
         raise InputError(f"{where}: expected a mapping with {', '.join(map(str, allowed))}, found {quote(node)}")
     for key in node:
         if key not in allowed:
-            raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, allowed, 'allowed: ')}")
+            raise InputError(f"{where}: unknown key {quote(key)}" + ((hints or {}).get(key) or suggest(key, allowed, "allowed: ")))
     for key in required:
         if node.get(key) is None:
             raise InputError(f"{where}: missing key '{key}'")
     return dict(node)
+
+
+def numbers(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, float]:
+    """Returns `node` as a mapping of finite numbers. Raises InputError: as `mapping` and `number`."""
+    return {key: number(value, f"{where}: {key}") for key, value in mapping(node, where, required, optional).items()}
+
+
+def entries(node: Any, where: str, form: str, least: int = 0) -> list[tuple[str, Any]]:
+    """Returns the entries of a list, each after its place. Raises InputError: no list, or less than `least`; `form`: of its entries."""
+    if not isinstance(node, list) or len(node) < least:
+        raise InputError(f"{where}: give a list of {form}")
+    return [(f"{where}[{i}]", entry) for i, entry in enumerate(node)]
+
+
+def interval(node: Any, where: str) -> tuple[float, float]:
+    """Returns the two ends [m] of an interval. Raises InputError: it is written otherwise, or empty."""
+    if not isinstance(node, list) or len(node) != 2:
+        raise InputError(f"{where}: give [lowest, highest] in m, found {quote(node)}")
+    low, high = (number(value, where) for value in node)
+    if low >= high:
+        raise InputError(f"{where}: {low:g} m is not below {high:g} m")
+    return low, high
+
+
+def flag(value: Any, where: str) -> bool:
+    """Returns true or false. Raises InputError: it is something else."""
+    if not isinstance(value, bool):
+        raise InputError(f"{where}: expected true or false, found {quote(value)}")
+    return value
 
 
 def is_number(text: str) -> bool:

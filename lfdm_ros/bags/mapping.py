@@ -385,10 +385,7 @@ def _section(items: Any, key: str, where: str) -> Mapping[str, Any]:
 
 
 def _flag(items: Mapping[str, Any], key: str, where: str) -> bool:
-    value = items.get(key, False)
-    if not isinstance(value, bool):
-        raise InputError(f"{where}.{key} is {quote(value)}; write true or false")
-    return value
+    return documents.flag(items.get(key, False), f"{where}.{key}")
 
 
 def _numbers(row: Any, count: int) -> bool:

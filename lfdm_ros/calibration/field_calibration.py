@@ -18,7 +18,7 @@ import yaml
 from lfdm_ros import __version__
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.calibration.progress import Progress
-from lfdm_ros.documents import integer, mapping, number, quantity, read_text, read_yaml
+from lfdm_ros.documents import integer, interval, mapping, number, numbers, quantity, read_text, read_yaml
 from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.files import write_text
 from lfdm_ros.ground import FieldPrior, FrictionLink, Observations
@@ -72,13 +72,11 @@ def load_field_recipe(name: str | os.PathLike[str]) -> FieldRecipe:
     where = str(path)
     document, content = read_yaml(path)
     top = mapping(document, where, (KEY, "unknowns"), ("parameters", "survey", "seed", "draws", "chains", "sampler", "note"))
-    try:
-        link = FrictionLink(**{key: number(value, f"{where}: {KEY}.{key}")
-                               for key, value in mapping(top[KEY], f"{where}: {KEY}", ("ice", "dry")).items()})
-        held = FieldPrior(**{key: quantity(value, UNITS[key], f"{where}: parameters.{key}")[0]
-                             for key, value in mapping(top.get("parameters", {}), f"{where}: parameters", (), UNITS).items()})
-    except InputError as error:
-        raise error if str(error).startswith(where) else InputError(f"{where}: {error}") from None
+    ends = numbers(top[KEY], f"{where}: {KEY}", ("ice", "dry"))
+    values = {key: quantity(value, UNITS[key], f"{where}: parameters.{key}")[0]
+              for key, value in mapping(top.get("parameters", {}), f"{where}: parameters", (), UNITS).items()}
+    with prefixing(where):
+        link, held = FrictionLink(**ends), FieldPrior(**values)
     unknowns = {key: _unknown(key, spec, f"{where}: unknowns.{key}")
                 for key, spec in mapping(top["unknowns"], f"{where}: unknowns", (), UNITS).items()}
     if not unknowns:
@@ -111,17 +109,8 @@ def _unknown(name: str, spec: Any, where: str) -> Prior:
 def _places(node: Any, seed: int, where: str) -> np.ndarray:
     """Draws the places of a survey evenly over an area."""
     spec = mapping(node, where, (), ("x", "y", "count"))
-    ends = []
-    for key, usual in (("x", [0.0, 40.0]), ("y", [0.0, 40.0])):
-        given = spec.get(key, usual)
-        if not isinstance(given, list) or len(given) != 2:
-            raise InputError(f"{where}.{key}: give [lowest, highest] in m, found {quote(given)}")
-        first, last = (number(value, f"{where}.{key}") for value in given)
-        if first >= last:
-            raise InputError(f"{where}.{key}: {first:g} m is not below {last:g} m")
-        ends.append((first, last))
+    low, high = np.transpose([interval(spec.get(key, [0.0, 40.0]), f"{where}.{key}") for key in ("x", "y")])
     count = integer(spec.get("count", 40), f"{where}.count", MIN_PLACES, 2000)
-    low, high = np.transpose(ends)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))).uniform(low, high, (count, 2))
 
 

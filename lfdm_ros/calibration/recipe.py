@@ -10,33 +10,10 @@ from typing import Any
 
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
-from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
+from lfdm_ros.documents import entries, integer, mapping, number, quantity, read_yaml, text
 from lfdm_ros.errors import InputError, prefixing, quote, suggest
+from lfdm_ros.inference import plan
 from lfdm_ros.inference.dataset import RECORDED
-from lfdm_ros.inference.plan import (
-    AR1,
-    DEFAULT_INPUTS,
-    DEFAULT_STATE,
-    ERRORS,
-    INPUT_FIELDS,
-    MINIMISERS,
-    MISALIGNMENT,
-    NO_TOPIC,
-    SCALES,
-    TAKES,
-    WHITE,
-    CalibratedParameter,
-    Channel,
-    Inputs,
-    Nuisance,
-    Objective,
-    Recipe,
-    Segment,
-    Split,
-    Stage,
-    SteeringSource,
-    field_of,
-)
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.resources import find_config
@@ -45,7 +22,7 @@ from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
 
 
-def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground: str | None = None) -> Recipe:
+def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground: str | None = None) -> plan.Recipe:
     """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them, `ground` instead of its own.
     Raises InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key."""
     path = find_config("calibration", name)
@@ -65,8 +42,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     step = quantity(top.get("step", {"value": 0.005, "unit": "s"}), "s", f"{where}: step")[0]
     if not 0.0 < step <= 0.1:
         raise InputError(f"{where}: step: {step} s is outside (0, 0.1]")
-    if not isinstance(top["stages"], list) or not top["stages"]:
-        raise InputError(f"{where}: stages: expected a list of at least one stage")
+    listed = entries(top["stages"], f"{where}: stages", "at least one stage", 1)
     states = {field.name: field for field in model.states}
     if ground is not None:
         content += f"\n# ground: {ground}\n"
@@ -74,14 +50,14 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
         ground = text(top["ground"], f"{where}: ground") if "ground" in top else ""
     content += _content_of(ground, where)
     if errors is not None:
-        _choice(errors, ERRORS, "errors")
+        _choice(errors, plan.ERRORS, "errors")
         content += f"\n# errors: {errors}\n"  # part of what the recipe asks for
     stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
-                          f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
+                          here, states, declared) for here, entry in listed)
     _check_stages(stages, where)
     _check_ranges(stages, declared, where)
     sampler, options = _sampler(top.get("sampler", DEFAULT), f"{where}: sampler")
-    return Recipe(
+    return plan.Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else model_name, vehicle=vehicle, step=step,
         fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
@@ -97,7 +73,7 @@ def _content_of(ground: str, where: str) -> str:
         return f"\n# {json.dumps(find_ground(ground).document)}\n"
 
 
-def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | None) -> Recipe:
+def sampled_by(recipe: plan.Recipe, name: str | None, options: Mapping[str, Any] | None) -> plan.Recipe:
     """Returns the recipe with a sampler and options of its choice or, where none is given, its own."""
     own = recipe.options if name in (None, recipe.sampler) else {}
     return replace(recipe, sampler=name or recipe.sampler, options={**own, **(options or {})})
@@ -111,27 +87,25 @@ def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
     return sampler.name, {name: settings[name] for name in named}
 
 
-def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:
+def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> plan.Stage:
     stage = mapping(entry, where, ("name",),
                     ("parameters", "segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
     name = _name(stage["name"], f"{where}.name")
     where = f"{where} ({name})"
-    errors = _choice(stage.get("errors", WHITE), ERRORS, f"{where}.errors")
+    errors = _choice(stage.get("errors", plan.WHITE), plan.ERRORS, f"{where}.errors")
     correlation = None
-    if errors == AR1:
+    if errors == plan.AR1:
         spec = stage.get("correlation", {"prior": "uniform", "lower": -0.5, "upper": 0.999, "unit": "1"})
         correlation = parse_prior(spec, "1", f"{where}.correlation")
         lower, upper = correlation.bounds()
         if lower <= -1.0 or upper >= 1.0:
             raise InputError(f"{where}.correlation: must stay inside (-1, 1); use uniform or truncated_normal with such bounds")
     elif "correlation" in stage:
-        raise InputError(f"{where}.correlation: {errors} errors have none; write errors: {AR1}")
+        raise InputError(f"{where}.correlation: {errors} errors have none; write errors: {plan.AR1}")
     shared = {key: stage[key] for key in _SEGMENT_KEYS if key in stage}
     if "segments" in stage:
-        if not isinstance(stage["segments"], list) or not stage["segments"]:
-            raise InputError(f"{where}.segments: expected a list of at least one segment")
-        segments = tuple(_segment(node, f"{where}.segments[{i}]", shared, correlation, states, declared)
-                         for i, node in enumerate(stage["segments"]))
+        segments = tuple(_segment(node, here, shared, correlation, states, declared)
+                         for here, node in entries(stage["segments"], f"{where}.segments", "at least one segment", 1))
         names = [segment.name for segment in segments]
         if len(set(names)) != len(names):
             raise InputError(f"{where}.segments: two have the same name; give each its own")
@@ -141,7 +115,7 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
                      mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
     # A stage may be there for the measurement alone.
     parameters = _nonempty(stage.get("parameters"), f"{where}.parameters") if "parameters" in stage or not nuisance else {}
-    return Stage(
+    return plan.Stage(
         name=name, segments=segments, nuisance=nuisance, errors=errors,
         parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in parameters.items()),
         objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
@@ -152,7 +126,7 @@ _SEGMENT_KEYS = ("recording", "window", "split", "initial_state", "inputs", "pre
 
 
 def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Prior | None, states: Mapping[str, Field],
-             declared: Mapping[str, Field]) -> Segment:
+             declared: Mapping[str, Field]) -> plan.Segment:
     own = mapping(entry, where, (), ("name", *_SEGMENT_KEYS))
     spec = {**shared, **own}
     for key in ("recording", "window", "channels"):
@@ -184,57 +158,57 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
         channels.append(_channel(key, node, f"{where}.channels", states, label, correlation))
         if key in prescribed:
             raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
-    return Segment(
+    return plan.Segment(
         name=name, recordings=tuple(recordings), start=start, end=end,
         split=_split(spec["split"], f"{where}.split") if "split" in spec else None,
-        state_topic=text(initial.get("topic", DEFAULT_STATE), f"{where}.initial_state.topic"), estimate=tuple(estimate.items()),
+        state_topic=text(initial.get("topic", plan.DEFAULT_STATE), f"{where}.initial_state.topic"), estimate=tuple(estimate.items()),
         prescribed=tuple((state, *_place(state, node, f"{where}.prescribed.{state}")) for state, node in prescribed.items()),
         inputs=_inputs(spec.get("inputs", {}), f"{where}.inputs", declared), channels=tuple(channels))
 
 
-def _split(entry: Any, where: str) -> Split:
+def _split(entry: Any, where: str) -> plan.Split:
     spec = mapping(entry, where, ("length",), ("take",))
     length = quantity(spec["length"], "s", f"{where}.length")[0]
     if length <= 0.0:
         raise InputError(f"{where}.length: must be greater than 0, found {length:g} s")
-    return Split(length, _choice(spec.get("take", TAKES[0]), TAKES, f"{where}.take"))
+    return plan.Split(length, _choice(spec.get("take", plan.TAKES[0]), plan.TAKES, f"{where}.take"))
 
 
 def _place(name: str, entry: Any, where: str) -> tuple[str, str]:
     spec = mapping(entry, where, (), ("topic", "field"))
-    return (text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"),
-            text(spec.get("field", field_of(name)), f"{where}.field"))
+    return (text(spec.get("topic", plan.DEFAULT_STATE), f"{where}.topic"),
+            text(spec.get("field", plan.field_of(name)), f"{where}.field"))
 
 
-def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> Inputs:
+def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> plan.Inputs:
     spec = mapping(entry, where, (), ("topic", "steering"))
-    topic = text(spec.get("topic", DEFAULT_INPUTS), f"{where}.topic")
-    if topic == NO_TOPIC and "steering" not in spec:
-        raise InputError(f"{where}: with topic {NO_TOPIC} the steering needs a source; add steering: {{topic: ..., field: ...}}")
-    return Inputs(topic, _steering(spec["steering"], f"{where}.steering", declared) if "steering" in spec else None)
+    topic = text(spec.get("topic", plan.DEFAULT_INPUTS), f"{where}.topic")
+    if topic == plan.NO_TOPIC and "steering" not in spec:
+        raise InputError(f"{where}: with topic {plan.NO_TOPIC} the steering needs a source; add steering: {{topic: ..., field: ...}}")
+    return plan.Inputs(topic, _steering(spec["steering"], f"{where}.steering", declared) if "steering" in spec else None)
 
 
 # Nuisance of an input -> unit; those of outputs are CHANNEL.offset in the channel's unit and the misalignment.
 INPUT_NUISANCE = {"offset": "1", "scale": "1", "delay": "s", "lag": "s"}
 
 
-def _nuisance(name: str, entry: Any, where: str, states: Mapping[str, Field], segments: Iterable[Segment]) -> Nuisance:
+def _nuisance(name: str, entry: Any, where: str, states: Mapping[str, Field], segments: Iterable[plan.Segment]) -> plan.Nuisance:
     subject, _, kind = str(name).partition(".")
     measured = {channel.name for segment in segments for channel in segment.channels}
-    if subject in INPUT_FIELDS and kind in INPUT_NUISANCE:
+    if subject in plan.INPUT_FIELDS and kind in INPUT_NUISANCE:
         unit = INPUT_NUISANCE[kind]
     elif subject in measured and kind == "offset":
         unit = states[subject].unit
-    elif name == MISALIGNMENT and {"vx", "vy"} <= set(states):
+    elif name == plan.MISALIGNMENT and {"vx", "vy"} <= set(states):
         unit = "rad"
     else:
-        offered = [f"INPUT.{key}" for key in INPUT_NUISANCE] + [f"{channel}.offset" for channel in sorted(measured)] + [MISALIGNMENT]
+        offered = [f"INPUT.{key}" for key in INPUT_NUISANCE] + [f"{channel}.offset" for channel in sorted(measured)] + [plan.MISALIGNMENT]
         raise InputError(f"{where}.{name}: no such nuisance{suggest(name, offered)}; choose from {', '.join(offered)}, "
-                         f"INPUT being {', '.join(INPUT_FIELDS)}")
+                         f"INPUT being {', '.join(plan.INPUT_FIELDS)}")
     prior = parse_prior(entry, unit, f"{where}.{name}")
     if kind in ("lag", "scale") and prior.frozen().cdf(0.0) > 1e-6:
         raise InputError(f"{where}.{name}: must be positive; use half_normal, log_normal, uniform or truncated_normal")
-    return Nuisance(str(name), prior.as_unknown())
+    return plan.Nuisance(str(name), prior.as_unknown())
 
 
 def _name(value: Any, where: str) -> str:
@@ -244,7 +218,7 @@ def _name(value: Any, where: str) -> str:
     return name
 
 
-def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> CalibratedParameter:
+def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> plan.CalibratedParameter:
     where = f"{where}.{name}"
     if not isinstance(entry, Mapping):
         raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: N}}, found {quote(entry)}")
@@ -264,10 +238,10 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     if len(units) != 1:
         raise InputError(f"{where}.targets: parameters of different units cannot share one unknown ({', '.join(sorted(units))})")
     prior = parse_prior(spec, units.pop(), where)
-    return CalibratedParameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
+    return plan.CalibratedParameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 
-def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> Channel:
+def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> plan.Channel:
     if name not in states:
         raise InputError(f"{where}.{name}: not a state of the model{suggest(name, states, 'choose from: ')}")
     where = f"{where}.{name}"
@@ -275,10 +249,11 @@ def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], lab
     noise = parse_prior(spec["noise"], states[name].unit, f"{where}.noise")
     if noise.frozen().cdf(0.0) > 0.0:
         raise InputError(f"{where}.noise: a standard deviation is positive; use half_normal, log_normal, uniform or truncated_normal")
-    return Channel(name, *_place(name, {key: value for key, value in spec.items() if key != "noise"}, where), noise, label, correlation)
+    place = _place(name, {key: value for key, value in spec.items() if key != "noise"}, where)
+    return plan.Channel(name, *place, noise, label, correlation)
 
 
-def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> SteeringSource:
+def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> plan.SteeringSource:
     spec = mapping(entry, where, ("field",), ("topic", "scale", "per"))
     per = spec.get("per")
     if per is not None and (not isinstance(per, str) or per not in declared):
@@ -287,13 +262,14 @@ def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> Steering
     scale = number(spec.get("scale", 1.0), f"{where}.scale")
     if scale == 0.0:
         raise InputError(f"{where}.scale: must not be 0")
-    return SteeringSource(text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"), text(spec["field"], f"{where}.field"), scale, per)
+    topic, field = text(spec.get("topic", plan.DEFAULT_STATE), f"{where}.topic"), text(spec["field"], f"{where}.field")
+    return plan.SteeringSource(topic, field, scale, per)
 
 
-def _objective(entry: Any, where: str) -> Objective:
+def _objective(entry: Any, where: str) -> plan.Objective:
     spec = mapping(entry, where, (), ("scale", "minimiser"))
-    return Objective(_choice(spec.get("scale", SCALES[0]), SCALES, f"{where}.scale"),
-                     _choice(spec.get("minimiser", MINIMISERS[0]), MINIMISERS, f"{where}.minimiser"))
+    return plan.Objective(_choice(spec.get("scale", plan.SCALES[0]), plan.SCALES, f"{where}.scale"),
+                     _choice(spec.get("minimiser", plan.MINIMISERS[0]), plan.MINIMISERS, f"{where}.minimiser"))
 
 
 def _choice(value: Any, choices: Iterable[str], where: str) -> str:
@@ -302,7 +278,7 @@ def _choice(value: Any, choices: Iterable[str], where: str) -> str:
     return str(value)
 
 
-def _check_stages(stages: Iterable[Stage], where: str) -> None:
+def _check_stages(stages: Iterable[plan.Stage], where: str) -> None:
     names: set[str] = set()
     unknowns: dict[str, str] = {}
     inferred: dict[str, str] = {}
@@ -322,7 +298,7 @@ def _check_stages(stages: Iterable[Stage], where: str) -> None:
                 inferred[target] = stage.name
 
 
-def _check_ranges(stages: Iterable[Stage], declared: Mapping[str, Field], where: str) -> None:
+def _check_ranges(stages: Iterable[plan.Stage], declared: Mapping[str, Field], where: str) -> None:
     """Priors that reach outside what their parameters may be, all in one message."""
     outside = [f"stages ({stage.name}).parameters.{parameter.name}: the prior reaches outside the range of {target}: {beyond}"
                for stage in stages for parameter in stage.parameters for target, factor in parameter.targets

@@ -16,9 +16,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -48,32 +48,6 @@ BINS = 20
 TOGETHER, ALONE = 25, 5  # replications of a block: in lock step, or one by one
 REDRAWS = 1000  # of one truth that cannot be simulated
 SIMULATED = 20_000  # samples behind a band
-
-
-class StudyDesign(Protocol):
-    """Work that a study repeats; plain data, so it can go to another process.
-
-    name: of the stage; size: replications of a block; key: hash of all inputs of a replication; title: of the figure; head: entries of
-    results.json; check: raises InputError for settings that do not go together; block: draws truths, simulates and infers, by their
-    numbers within one block.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def draws(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def head(self) -> dict[str, Any]: ...
-    def check(self) -> None: ...
-    def block(self, replications: range) -> Replications: ...
 
 
 @dataclass(frozen=True)
@@ -431,6 +405,9 @@ class FieldDesign:
         return np.asarray(DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places)))
 
 
+StudyDesign = Design | FieldDesign  # work that a study repeats; plain data, so it can go to another process
+
+
 class PublishedLikelihood:
     """Likelihood of the code published with paper 000, for one data set: a known error that the check must find.
 
@@ -564,6 +541,8 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
         InputError: settings that do not go together, or `out` cannot be written.
         KeyboardInterrupt: stopped; results.json has what is done.
     """
+    from lfdm_ros.reports import save_pictures
+
     for design in designs:
         design.check()
     directory = Path(out)
@@ -585,7 +564,7 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
                 if parts:
                     found = Replications.joined([parts[number] for number in sorted(parts)])
                     outcome["stages"][design.name] = assess(found)
-                    _draw(directory, design, found)
+                    save_pictures(plot(found, design.title), directory / f"sbc_{design.name}")
                     write()
     except KeyboardInterrupt:
         outcome["interrupted"] = True
@@ -594,16 +573,6 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return outcome
-
-
-def _draw(directory: Path, design: StudyDesign, found: Replications) -> None:
-    from lfdm_ros.reports import save_pictures
-
-    save_pictures(plot(found, design.title), directory / f"sbc_{design.name}")
-
-
-def _block(design: StudyDesign, replications: range) -> Replications:
-    return design.block(replications)
 
 
 def _run(design: StudyDesign, folder: Path, replications: int, scheduler: Scheduler, progress: Callable[[StudyProgress], None] | None,
@@ -621,7 +590,7 @@ def _run(design: StudyDesign, folder: Path, replications: int, scheduler: Schedu
             progress(StudyProgress(design.name, done, replications, left))
 
     show()
-    for number, part in scheduler.map(partial(_block, design), [blocks[i] for i in missing]):
+    for number, part in scheduler.map(design.block, [blocks[i] for i in missing]):
         _save(files[missing[number]], design.key, part)
         parts[missing[number]] = part
         show()

@@ -21,17 +21,7 @@ from lfdm_ros.calibration.source import MEASURED, PredictionSource, from_posteri
 from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
 from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.files import write_text
-from lfdm_ros.inference.dataset import (
-    Dataset,
-    Recording,
-    check_inputs,
-    find_recordings,
-    load_window,
-    on_ground,
-    pieces_of,
-    recorded_states,
-    start_notes,
-)
+from lfdm_ros.inference import dataset
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, NO_TOPIC, Split
 from lfdm_ros.models import get_model
@@ -85,11 +75,11 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     else:
         source = from_vehicle(vehicle, model)  # type: ignore[arg-type]
     source = replace(source, ground=ground)
-    recording, *more = find_recordings([bag])
+    recording, *more = dataset.find_recordings([bag])
     if more:
         raise InputError(f"{bag}: holds {len(more) + 1} bags; give one of them, such as {recording.path}")
     if source.inputs.topic != NO_TOPIC or source.inputs.steering:
-        check_inputs(recording, source.inputs, source.vehicle, *(window or ()))
+        dataset.check_inputs(recording, source.inputs, source.vehicle, *(window or ()))
     topics = _topics(recording)
     shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
     found = _compare(recording, source, shown, window, seed, model_error)
@@ -156,7 +146,7 @@ class _Found:
 
     channels: Mapping[str, str]
     window: tuple[float, float]
-    datasets: Sequence[Dataset]
+    datasets: Sequence[dataset.Dataset]
     predictives: Sequence[Predictive]
     pieces: Sequence[Piece]
     compared: Mapping[str, Compared]
@@ -171,12 +161,12 @@ class _Found:
     baseline: Mapping[str, Any]
 
 
-def _compare(recording: Recording, source: PredictionSource, topic: str, window: tuple[float, float] | None, seed: int,
+def _compare(recording: dataset.Recording, source: PredictionSource, topic: str, window: tuple[float, float] | None, seed: int,
              widen: bool) -> _Found:
     channels, measured = _measured(recording, source, topic, window)
     start, end = window or measured
     windows, told, use = _windows(recording, source, start, end)
-    datasets = [on_ground(load_window(
+    datasets = [dataset.on_ground(dataset.load_window(
         recording, a, b, model=source.model, vehicle=source.vehicle, step=source.step,
         channels={name: (topic, field) for name, field in channels.items()}, state_topic=DEFAULT_STATE, inputs=source.inputs,
         prescribed=source.prescribed, name=name), source.ground, source.vehicle) for a, b, name in windows]
@@ -219,7 +209,7 @@ def _compare(recording: Recording, source: PredictionSource, topic: str, window:
     return _Found(channels, (start, end), datasets, predictives, pieces, compare([(names, one) for one in predictives]), before,
                   _errors(datasets, before) if before else {}, simple,
                   {i: float(own.sigma.mean()) for i, own in noise.items()}, told, use,
-                  [*start_notes((data, ()) for data in datasets),
+                  [*dataset.start_notes((data, ()) for data in datasets),
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
                      "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
                   outlying([names] * len(datasets), datasets, predictives),
@@ -227,7 +217,8 @@ def _compare(recording: Recording, source: PredictionSource, topic: str, window:
                   baselines.judge(likelihood, point, source.vehicle, bicycles or [bicycle], set(source.noise)))
 
 
-def _windows(recording: Recording, source: PredictionSource, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:
+def _windows(recording: dataset.Recording, source: PredictionSource, start: float,
+             end: float) -> tuple[list[tuple[float, float, str]], str, str]:
     """Returns start, end and name of each piece; a description of the split; and the use of its pieces in the calibration.
 
     A recording of the calibration gives the very pieces that were held out or, where none were, fitted; others, and the rest of these, give
@@ -248,13 +239,13 @@ def _windows(recording: Recording, source: PredictionSource, start: float, end: 
     if any(a < end - EDGE and b > start + EDGE for a, b, _ in fitted):
         raise InputError(f"{recording.path} ({recording.name}): window [{start:g}, {end:g}) s holds no piece that was held out, and some "
                          "that were fitted")
-    windows = [(w.start, w.end, w.name) for w in pieces_of(recording, start, end, Split(split.length), held_out=False)]
+    windows = [(w.start, w.end, w.name) for w in dataset.pieces_of(recording, start, end, Split(split.length), held_out=False)]
     left = end - windows[-1][1]
     return windows, (f"{len(windows)} pieces of {split.length:g} s in [{start:g}, {end:g}) s, none of which was fitted"
                      + (f"; the last {left:.1f} s are too short for one" if left > SHORT * split.length else "")), "new"
 
 
-def _errors(datasets: Sequence[Dataset], responses: Sequence[np.ndarray]) -> dict[str, float]:
+def _errors(datasets: Sequence[dataset.Dataset], responses: Sequence[np.ndarray]) -> dict[str, float]:
     """Computes the RMSE by channel of responses (K, C) to data sets; without channels that have no response."""
     out = {}
     with np.errstate(over="ignore", invalid="ignore"):
@@ -303,15 +294,15 @@ def beyond_at_speed(motion: np.ndarray, fitted: Mapping[str, Sequence[Any]]) -> 
             f" fitted up to {fitted_to:g} m/s^2 there): nothing was learned of bends as tight"]
 
 
-def _topics(recording: Recording) -> set[str]:
+def _topics(recording: dataset.Recording) -> set[str]:
     with open_bag(recording.path) as bag:
         return {connection.topic.strip("/") for connection in bag.connections}
 
 
-def _measured(recording: Recording, source: PredictionSource, topic: str,
+def _measured(recording: dataset.Recording, source: PredictionSource, topic: str,
               window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
     """Returns the fields that hold something in the window by channel, and the time they cover."""
-    fields = recorded_states(recording, topic, source.model)
+    fields = dataset.recorded_states(recording, topic, source.model)
     for state, _, _ in source.prescribed:
         fields.pop(state, None)
     series = read_series(recording.path, topic, list(fields.values()))

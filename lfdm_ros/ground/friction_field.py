@@ -71,14 +71,7 @@ class FrictionField:
     link: FrictionLink = field(default_factory=FrictionLink)
 
     def __post_init__(self) -> None:
-        latent = np.array(self.latent, float)
-        if latent.shape != self.grid.shape:
-            raise InputError(f"latent: values of shape {latent.shape} for a grid of (ny, nx) = {self.grid.shape}")
-        if not np.isfinite(latent).all():
-            row, column = np.argwhere(~np.isfinite(latent))[0]
-            raise InputError(f"latent: no finite number at row {row}, column {column}; fill holes before")
-        latent.setflags(write=False)
-        object.__setattr__(self, "latent", latent)
+        object.__setattr__(self, "latent", self.grid.values("latent", self.latent))
 
     @classmethod
     def uniform(cls, friction: float, link: FrictionLink | None = None) -> FrictionField:
@@ -88,8 +81,7 @@ class FrictionField:
 
     def latent_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Computes latent values at places of one shape [m]."""
-        x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
-        return look_up(self.coefficients, self.grid, x.ravel(), y.ravel())[0].reshape(x.shape)
+        return look_up(self.coefficients, self.grid, x, y)[0]
 
     def friction_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Computes friction [1] at places of one shape [m]."""
@@ -97,10 +89,9 @@ class FrictionField:
 
     def slopes_at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Computes the change of friction along x and y [1/m] at places of one shape [m]; 0 beyond an edge."""
-        x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
-        latent, along_x, along_y = look_up(self.coefficients, self.grid, x.ravel(), y.ravel())
+        latent, along_x, along_y = look_up(self.coefficients, self.grid, x, y)
         per_latent = (self.link.dry - self.link.ice) * 0.25 / np.cosh(0.5 * latent) ** 2
-        return (per_latent * along_x).reshape(x.shape), (per_latent * along_y).reshape(x.shape)
+        return per_latent * along_x, per_latent * along_y
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Finds the places [m] beyond the map, where its edge is clamped."""

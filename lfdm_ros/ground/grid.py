@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import ndimage
 
 from lfdm_ros.errors import InputError, quote
@@ -67,6 +68,18 @@ class Grid:
         """(ny nx, 2) [m], row by row."""
         return np.stack([part.ravel() for part in np.meshgrid(self.xs, self.ys)], axis=-1)
 
+    def values(self, name: str, given: ArrayLike) -> np.ndarray:
+        """Returns values at the nodes (ny, nx) as an array of its own that stays as it is. Raises InputError: of another shape, or one that
+        is not finite."""
+        values = np.array(given, float)
+        if values.shape != self.shape:
+            raise InputError(f"{name}: values of shape {values.shape} for a grid of (ny, nx) = {self.shape}")
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InputError(f"{name}: no finite number at row {row}, column {column}; fill holes before")
+        values.setflags(write=False)
+        return values
+
     def outside(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Finds the places, of any shape, that are not on the map; NaN is not."""
         inside = (x >= self.x) & (x <= self.xs[-1]) & (y >= self.y) & (y <= self.ys[-1])
@@ -110,17 +123,18 @@ def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.n
     return first.astype(np.int64), values, slopes
 
 
-def look_up(coefficients: np.ndarray, grid: Grid, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the spline and its slopes along x and y [1/m] at places (n,) [m]: three arrays (n,)."""
-    column, across, across_slope = weights((x - grid.x) / grid.spacing, grid.nx)
-    row, along, along_slope = weights((y - grid.y) / grid.spacing, grid.ny)
+def look_up(coefficients: np.ndarray, grid: Grid, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the spline and its slopes along x and y [1/m] at places of one shape [m]: three arrays of that."""
+    x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
+    column, across, across_slope = weights((x.ravel() - grid.x) / grid.spacing, grid.nx)
+    row, along, along_slope = weights((y.ravel() - grid.y) / grid.spacing, grid.ny)
     steps = np.arange(4)
     near = coefficients[row + steps[:, None, None], column + steps[None, :, None]]  # (4, 4, n)
     lines = np.einsum("jin,in->jn", near, across)
     value = np.einsum("jn,jn->n", lines, along)
     slope_x = np.einsum("jin,in,jn->n", near, across_slope, along) / grid.spacing
     slope_y = np.einsum("jn,jn->n", lines, along_slope) / grid.spacing
-    return value, slope_x, slope_y
+    return value.reshape(x.shape), slope_x.reshape(x.shape), slope_y.reshape(x.shape)
 
 
 def require_number(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.ground.friction_field import MARGIN, MAX_FRICTION, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.maps import HeightMap
@@ -120,8 +120,7 @@ def _seed_of(data: Mapping[str, Any], seed: int | None, where: str) -> int:
 
 def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> GroundDescription:
     here = f"{where}: friction"
-    given = {key: documents.number(value, f"{here}: {key}")
-             for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
+    given = documents.numbers(data["friction"], here, optional=(*_LINK, *_PRIOR))
     seed = _seed_of(data, seed, where)
     with prefixing(here):
         link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
@@ -161,11 +160,7 @@ def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | N
             raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
         return None, {}
     everywhere, regions = _soil(data["soil"], f"{where}: soil"), []
-    entries = data.get("soils") or []
-    if not isinstance(entries, list):
-        raise InputError(f"{where}: soils: give a list of {{soil, polygon: [[x, y], ...]}}")
-    for i, entry in enumerate(entries):
-        here = f"{where}: soils[{i}]"
+    for here, entry in documents.entries(data.get("soils") or [], f"{where}: soils", "{soil, polygon: [[x, y], ...]}"):
         values = documents.mapping(entry, here, ("soil", "polygon"))
         regions.append(SoilRegion(_corners(values["polygon"], f"{here}: polygon"), _soil(values["soil"], f"{here}: soil")))
     inline = {"soil": everywhere.document,
@@ -189,13 +184,8 @@ def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
     heights = rise_x * x + rise_y * y
     if "values" in values:
         heights = heights + _table(values["values"], grid, f"{where}: values")
-    bumps = values.get("bumps") or []
-    if not isinstance(bumps, list):
-        raise InputError(f"{where}: bumps: give a list of {{x, y, radius, height}}")
-    for i, entry in enumerate(bumps):
-        here = f"{where}: bumps[{i}]"
-        bump = {key: documents.number(value, f"{here}: {key}")
-                for key, value in documents.mapping(entry, here, ("x", "y", "radius", "height")).items()}
+    for here, entry in documents.entries(values.get("bumps") or [], f"{where}: bumps", "{x, y, radius, height}"):
+        bump = documents.numbers(entry, here, ("x", "y", "radius", "height"))
         if bump["radius"] < 2.0 * grid.spacing:
             raise InputError(f"{here}: radius: {bump['radius']:g} m is less than two spacings of {grid.spacing:g} m")
         distance = np.minimum(np.hypot(x - bump["x"], y - bump["y"]) / bump["radius"], 1.0)
@@ -217,16 +207,9 @@ def _table(node: Any, grid: Grid, where: str) -> np.ndarray:
 
 def _grid(node: Any, where: str) -> Grid:
     values = documents.mapping(node, where, ("x", "y", "spacing"))
-    ends = []
-    for key in ("x", "y"):
-        if not isinstance(values[key], list) or len(values[key]) != 2:
-            raise InputError(f"{where}: {key}: give [lowest, highest], found {quote(values[key])}")
-        low, high = (documents.number(value, f"{where}: {key}") for value in values[key])
-        if low >= high:
-            raise InputError(f"{where}: {key}: {low:g} m is not below {high:g} m")
-        ends.append((low, high))
+    (left, right), (low, high) = (documents.interval(values[key], f"{where}: {key}") for key in ("x", "y"))
     try:
-        return Grid.covering((ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), documents.number(values["spacing"], f"{where}: spacing"))
+        return Grid.covering((left, low), (right, high), documents.number(values["spacing"], f"{where}: spacing"))
     except InputError as error:
         raise InputError(f"{where}: {error}; nodes are {values['spacing']!r} m apart") from None
 
@@ -239,13 +222,9 @@ def _friction(node: Any, where: str) -> float:
 
 
 def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) -> Observations:
-    if not isinstance(node, list):
-        raise InputError(f"{where}: give a list of {{x, y, friction}}")
     rows = []
-    for i, entry in enumerate(node):
-        here = f"{where}[{i}]"
-        values = {key: documents.number(value, f"{here}: {key}")
-                  for key, value in documents.mapping(entry, here, ("x", "y", "friction"), ("noise",)).items()}
+    for here, entry in documents.entries(node, where, "{x, y, friction}"):
+        values = documents.numbers(entry, here, ("x", "y", "friction"), ("noise",))
         with prefixing(here):
             rows.append((values["x"], values["y"], float(link.latent(values["friction"])), values.get("noise", prior.sigma_n)))
     table = np.array(rows).reshape(-1, 4)
@@ -255,21 +234,17 @@ def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) 
 
 def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:
     """Reads friction and shape of each patch: corners (n, 2), or the middle and radius of a circle."""
-    if not isinstance(node, list):
-        raise InputError(f"{where}: give a list of {{friction, polygon: [[x, y], ...]}} or {{friction, circle: {{x, y, radius}}}}")
     found: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
-    for i, entry in enumerate(node):
-        here = f"{where}[{i}]"
+    for here, entry in documents.entries(node, where, "{friction, polygon: [[x, y], ...]} or {friction, circle: {x, y, radius}}"):
         values = documents.mapping(entry, here, ("friction",), ("polygon", "circle"))
         if ("circle" in values) == ("polygon" in values):
             raise InputError(f"{here}: give either circle or polygon")
         friction = _friction(values["friction"], f"{here}: friction")
         if "circle" in values:
-            circle = documents.mapping(values["circle"], f"{here}: circle", ("x", "y", "radius"))
-            x, y, radius = (documents.number(circle[key], f"{here}: circle: {key}") for key in ("x", "y", "radius"))
-            if radius <= 0.0:
-                raise InputError(f"{here}: circle: radius is {radius:g} m; give more than 0")
-            found.append((friction, (x, y, radius)))
+            circle = documents.numbers(values["circle"], f"{here}: circle", ("x", "y", "radius"))
+            if circle["radius"] <= 0.0:
+                raise InputError(f"{here}: circle: radius is {circle['radius']:g} m; give more than 0")
+            found.append((friction, (circle["x"], circle["y"], circle["radius"])))
             continue
         found.append((friction, _corners(values["polygon"], f"{here}: polygon")))
     return found

@@ -96,6 +96,11 @@ def _check(tyre_friction: float) -> None:
         raise InputError(f"tyre_friction: {tyre_friction:g} is not in (0, {MAX_FRICTION:g}]")
 
 
+def _spline_table(grid: Grid, coefficients: np.ndarray) -> LookupTable:
+    first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
+    return LookupTable(np.concatenate([first, coefficients.ravel() / grid_spline.DIVISOR]))
+
+
 class HeightMap:
     """Heights [m] over the ground that the vehicle rests on, which kernels read as long as this object lives; a cubic spline between nodes.
 
@@ -118,24 +123,14 @@ class HeightMap:
         Raises:
             InputError: heights of another shape, or one that is not finite.
         """
-        values = np.array(heights, float)
-        if values.shape != grid.shape:
-            raise InputError(f"heights: values of shape {values.shape} for a grid of (ny, nx) = {grid.shape}")
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise InputError(f"heights: no finite number at row {row}, column {column}; fill holes before")
-        values.setflags(write=False)
-        self.grid, self.heights, self._coefficients = grid, values, coefficients(values)
-        first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
-        self._table = LookupTable(np.concatenate([first, self._coefficients.ravel() / grid_spline.DIVISOR]))
+        self.grid, self.heights = grid, grid.values("heights", heights)
+        self._coefficients = coefficients(self.heights)
+        self._table = _spline_table(grid, self._coefficients)
         self.number = float(self._table.number)
 
     def at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Computes the height [m] and its slopes along x and y at places of one shape [m]."""
-        x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
-        found = look_up(self._coefficients, self.grid, x.ravel(), y.ravel())
-        height, slope_x, slope_y = (values.reshape(x.shape) for values in found)
-        return height, slope_x, slope_y
+        return look_up(self._coefficients, self.grid, x, y)
 
     def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Computes roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
@@ -166,15 +161,9 @@ class ResistanceMap:
         Raises:
             InputError: values of another shape, or one that is below 0 or not finite.
         """
-        values = np.array(resistance, float)
-        if values.shape != grid.shape:
-            raise InputError(f"resistance: values of shape {values.shape} for a grid of (ny, nx) = {grid.shape}")
-        bad = ~(np.isfinite(values) & (values >= 0.0))
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            raise InputError(f"resistance: {values[row, column]:g} at row {row}, column {column} is no number from 0 on")
-        values.setflags(write=False)
-        self.grid, self.resistance = grid, values
-        first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
-        self._table = LookupTable(np.concatenate([first, coefficients(values).ravel() / grid_spline.DIVISOR]))
+        self.grid, self.resistance = grid, grid.values("resistance", resistance)
+        if (self.resistance < 0.0).any():
+            row, column = np.argwhere(self.resistance < 0.0)[0]
+            raise InputError(f"resistance: {self.resistance[row, column]:g} at row {row}, column {column} is no number from 0 on")
+        self._table = _spline_table(grid, coefficients(self.resistance))
         self.number = float(self._table.number)

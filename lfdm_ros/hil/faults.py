@@ -107,13 +107,9 @@ def load_faults(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[tup
     """
     data, where = documents.of_config("hil", source, "faults")
     data = documents.mapping(data, where, optional=("description", "seed", "faults"))
-    seed = data.get("seed", 1)
-    if type(seed) is not int or not 0 <= seed < 2**63:
-        raise InputError(f"{where}: seed: {quote(seed)} is no whole number from 0")
-    rows = data.get("faults") or []
-    if not isinstance(rows, list):
-        raise InputError(f"{where}: faults: give a list")
-    return tuple(_fault(row, f"{where}: faults[{i}]") for i, row in enumerate(rows)), seed
+    seed = documents.integer(data.get("seed", 1), f"{where}: seed", 0)
+    rows = documents.entries(data.get("faults") or [], f"{where}: faults", "{fault, from, until, signal, value}")
+    return tuple(_fault(row, here) for here, row in rows), seed
 
 
 def _fault(row: Any, where: str) -> Fault:

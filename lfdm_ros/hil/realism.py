@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.errors import prefixing
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
@@ -140,12 +140,8 @@ def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
     """Reads settings from a file, by path or by its name in config/hil, or from its content. Raises InputError: names file and key."""
     data, where = documents.of_config("hil", source, "realism")
     data = documents.mapping(data, where, optional=("description", "seed", "sensors", "actuators", "vehicle"))
-    seed = data.get("seed", 1)
-    if type(seed) is not int or seed < 0:
-        raise InputError(f"{where}: seed: {quote(seed)} is no whole number from 0")
-    own = {f.name: f for f in SECTIONS["actuators"]}
-    vehicle = documents.mapping(data.get("vehicle") or {}, f"{where}: vehicle", optional=tuple(own))
-    changes = {name: documents.number(value, f"{where}: vehicle: {name}") for name, value in vehicle.items()}
+    seed = documents.integer(data.get("seed", 1), f"{where}: seed", 0)
+    changes = documents.numbers(data.get("vehicle") or {}, f"{where}: vehicle", optional=[f.name for f in SECTIONS["actuators"]])
     return Realism(_channels(data.get("sensors"), f"{where}: sensors", SIGNALS, SensorSettings),
                    _channels(data.get("actuators"), f"{where}: actuators", COMMANDS, ActuatorSettings), changes, seed)
 
@@ -155,9 +151,9 @@ def _channels(data: Any, where: str, names: tuple[str, ...], kind: type[_T]) -> 
     allowed = tuple(f.name for f in fields(kind))
     for name, values in documents.mapping(data or {}, where, optional=(*names, *(_GROUPS if names == SIGNALS else ()))).items():
         inner = f"{where}: {name}"
-        values = documents.mapping(values, inner, optional=allowed)
+        given = documents.numbers(values, inner, optional=allowed)
         with prefixing(inner):
-            made = kind(**{key: documents.number(value, f"{inner}: {key}") for key, value in values.items()})
+            made = kind(**given)
         for one in _GROUPS.get(name, (name,)):
             found[one] = made
     return found

@@ -9,43 +9,26 @@ roll, the loads its eqs 10-13 without side to side.
 from dataclasses import replace
 from typing import Any
 
-from lfdm_ros.models.chassis import (
-    ACCELERATION,
-    BODY,
-    GRAVITY,
-    LOADS,
-    NO_SLOPES,
-    PLANE,
-    VELOCITY,
-    WHEELS_AND_BRAKES,
-    Spin,
-    centre_height,
-    load_transfer,
-    locked,
-    plane_slopes,
-    solve_symmetric,
-    spin,
-    where_stiff,
-)
+from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
 STATES = (
-    *PLANE, *VELOCITY,
+    *chassis.PLANE, *chassis.VELOCITY,
     Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
     *per_wheel("omega", "rad/s", "wheel speed", "omega", wheels=("front", "rear")),
-    *ACCELERATION,
+    *chassis.ACCELERATION,
 )
-PARAMETERS = (*BODY, *LOADS, *WHEELS_AND_BRAKES)
+PARAMETERS = (*chassis.BODY, *chassis.LOADS, *chassis.WHEELS_AND_BRAKES)
 
 
 class ElevenDof:
     """The equations with some parts; see `lfdm_ros.models.equations.Equations`."""
 
     input_time, mean_motion = 0.5, False
-    gravity = GRAVITY
-    centre_height = staticmethod(centre_height)
+    gravity = chassis.GRAVITY
+    centre_height = staticmethod(chassis.centre_height)
     tyres = 2.0  # forces and brakes of an axle are those of so many; its inertia is always that of two
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
@@ -54,7 +37,7 @@ class ElevenDof:
 
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        static, _, pitch = load_transfer(p, self.gravity, self.centre_height)
+        static, _, pitch = chassis.load_transfer(p, self.gravity, self.centre_height)
         return Record(
             a=a, b=b, static=static, pitch=pitch, wind_pitch=p.cg_height / (2.0 * (a + b)), radius=p.wheel_radius,
             compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear),
@@ -64,8 +47,9 @@ class ElevenDof:
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
+    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
+             h: Scalar) -> chassis.Spin:
+        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Loads of one wheel of each axle (000 eqs 10-13 without side to side) --------------------------------------------------
     def axle_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, Scalar]:
@@ -87,7 +71,7 @@ class ElevenDof:
 
         # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins (000, between eqs 9 and 10).
         brakes = [u.brake * brake for brake in q.brakes]
-        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
         axles = []
         total, slopes = [0.0] * 3, [0.0] * 6
         for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
@@ -102,7 +86,7 @@ class ElevenDof:
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy + contact.mz))]
             if implicit:
-                slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, 0.0))]
+                slopes = [k + h * g for k, g in zip(slopes, chassis.plane_slopes(wheel.kx, contact.ky, c, s, px, 0.0))]
             axles.append((px, c, s, f, contact, wheel))
 
         # Chassis (000 eqs 4-6 without roll), in the unknowns and with the slopes of `lfdm_ros.models.roll_chassis`. The unsprung masses
@@ -111,11 +95,11 @@ class ElevenDof:
         rv, ru = x.yaw_rate * x.vy + self.gravity * stance.ahead, x.yaw_rate * x.vx - self.gravity * stance.left
 
         def solved(kuu: Scalar, kuv: Scalar, kur: Scalar, kvv: Scalar, kvr: Scalar, krr: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-            return solve_symmetric(q.mass + kuu, kuv, kur, q.mass + kvv, kvr - q.first, q.yaw_inertia + krr,
+            return chassis.solve_symmetric(q.mass + kuu, kuv, kur, q.mass + kvv, kvr - q.first, q.yaw_inertia + krr,
                                    total[0] + wind_x - q.first * x.yaw_rate * x.yaw_rate - kuu * rv + kuv * ru,
                                    total[1] + wind_y - kuv * rv + kvv * ru, total[2] - kur * rv + kvr * ru)
 
-        ax, ay, yaw_acc = where_stiff(m, axles[0][4], solved, slopes) if implicit else solved(*NO_SLOPES)
+        ax, ay, yaw_acc = chassis.where_stiff(m, axles[0][4], solved, slopes) if implicit else solved(*chassis.NO_SLOPES)
         ud, vd = ax + rv, ay - ru
         changes, forces = [], []
         for px, c, s, f, contact, wheel in axles:

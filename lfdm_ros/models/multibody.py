@@ -23,18 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lfdm_ros.models.chassis import (
-    BODY,
-    DRIVELINE_ROLL,
-    FRICTION_TIME,
-    GRAVITY,
-    PITCH_INERTIA,
-    PLANE,
-    ROLL,
-    TILT,
-    TWIST,
-    WHEELS_AND_BRAKES,
-)
+from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import AXLES, WHEELS, Field, per_wheel
 from lfdm_ros.models.double_wishbone import CornerPose, CornerRates, DoubleWishbone, together
 from lfdm_ros.models.equations import (
@@ -57,10 +46,10 @@ from lfdm_ros.models.struts import Struts
 from lfdm_ros.models.vectors import ZERO, Basis, Vector, X, Y, Z
 
 STATES = (
-    *PLANE,
+    *chassis.PLANE,
     Field("z", "m", "height of the sprung mass's centre over the ground's height of 0", "Z"),
-    *TILT,
-    *TWIST,
+    *chassis.TILT,
+    *chassis.TWIST,
     Field("link_displacement", "m", "steering link or rack, displacement to the left"),
     Field("link_rate", "m/s", "steering link or rack, velocity to the left"),
     *per_wheel("omega", "rad/s", "wheel speed, against the upright", "omega"),
@@ -73,7 +62,7 @@ STATES = (
 RESTING = (("z", "vz"), ("roll", "roll_rate"), ("pitch", "pitch_rate"), ("link_displacement", "link_rate"),
            *((f"arm_angle_{wheel}", f"arm_rate_{wheel}") for wheel in WHEELS))
 PARAMETERS = (
-    *BODY, ROLL[0], PITCH_INERTIA, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
+    *chassis.BODY, chassis.ROLL[0], chassis.PITCH_INERTIA, *chassis.WHEELS_AND_BRAKES, chassis.DRIVELINE_ROLL,
     Field("cg_above_pivots", "m", "height of the sprung mass's centre above the middle of the axles' lower pivots", "", -5.0, 5.0),
     Field("wheel_transverse_inertia", "kg*m^2", "inertia of one wheel about its diameter", "", 0.0, 1e4, True),
     Field("axle_inertia", "kg*m^2", "part of a wheel's spin inertia that turns on its own axis in the driveline", "", 0.0, 1e4),
@@ -125,7 +114,7 @@ class Multibody:
     """The equations with some parts; see `lfdm_ros.models.equations.Equations`."""
 
     input_time, mean_motion = 0.5, False
-    gravity = GRAVITY
+    gravity = chassis.GRAVITY
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, ground: Ground, suspension: DoubleWishbone, struts: Struts,
                  steering_linkage: Linkage):
@@ -297,7 +286,7 @@ class Multibody:
         where, fmax, fmin = self._m.where, self._m.fmax, self._m.fmin
         inertia, free = system.a[-1][-1], system.b[-1] + contact.my
         capacity = brake + contact.friction
-        to_stop = inertia * omega / fmax(h, FRICTION_TIME * where(h > 0.0, 0.0, 1.0)) + free
+        to_stop = inertia * omega / fmax(h, chassis.FRICTION_TIME * where(h > 0.0, 0.0, 1.0)) + free
         stuck = self._m.fabs(to_stop) < capacity
         # A stuck wheel does not follow the others.
         return system.eliminate_as((free - fmin(fmax(to_stop, -capacity), capacity)) / inertia, where(stuck, 0.0, 1.0 / inertia))

@@ -12,26 +12,7 @@ Differences from the paper, and why
 from collections.abc import Callable
 from typing import Any
 
-from lfdm_ros.models.chassis import (
-    ACCELERATION,
-    BODY,
-    DRIVELINE_ROLL,
-    GRAVITY,
-    LOADS,
-    NO_SLOPES,
-    PLANE,
-    ROLL,
-    VELOCITY,
-    WHEELS_AND_BRAKES,
-    Spin,
-    centre_height,
-    load_transfer,
-    locked,
-    plane_slopes,
-    solve_symmetric,
-    spin,
-    where_stiff,
-)
+from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import WHEELS, Field, per_wheel
 from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
@@ -40,18 +21,18 @@ from lfdm_ros.models.ground import Footing, Stance
 def states(wheels: tuple[str, ...] = WHEELS) -> tuple[Field, ...]:
     """Declares the states of a chassis with these wheels, from the front, left before right."""
     return (
-        *PLANE,
+        *chassis.PLANE,
         Field("roll", "rad", "roll angle, + right side down", "phi"),
-        *VELOCITY,
+        *chassis.VELOCITY,
         Field("roll_rate", "rad/s", "roll rate", "omega_x"),
         Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
         *per_wheel("omega", "rad/s", "wheel speed", "omega", wheels),
-        *ACCELERATION,
+        *chassis.ACCELERATION,
     )
 
 
 PARAMETERS = (
-    *BODY, *LOADS, *ROLL, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
+    *chassis.BODY, *chassis.LOADS, *chassis.ROLL, *chassis.WHEELS_AND_BRAKES, chassis.DRIVELINE_ROLL,
     Field("roll_yaw_inertia", "kg*m^2", "product of inertia of the sprung mass, xz", "Jxz", -1e6, 1e6),
     Field("roll_stiffness_front", "N*m/rad", "front roll stiffness", "kphi_f", 0.0, 1e7),
     Field("roll_stiffness_rear", "N*m/rad", "rear roll stiffness", "kphi_r", 0.0, 1e7),
@@ -60,7 +41,7 @@ PARAMETERS = (
 )
 
 
-def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any], Any] = centre_height) -> Record:
+def load_terms(p: Any, gravity: float = chassis.GRAVITY, height: Callable[[Any, Any, Any], Any] = chassis.centre_height) -> Record:
     """Returns the terms by which wheel loads (000 eqs 10-13) and roll angle follow the motion; p has PARAMETERS, `height` is as in
     `load_transfer`.
 
@@ -71,7 +52,7 @@ def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any
     """
     a, b = p.cg_to_front_axle, p.cg_to_rear_axle
     base = a + b
-    static, (unsprung_f, unsprung_r), pitch = load_transfer(p, gravity, height)
+    static, (unsprung_f, unsprung_r), pitch = chassis.load_transfer(p, gravity, height)
     drop = (p.roll_centre_drop_front * b + p.roll_centre_drop_rear * a) / base
     lever = drop * p.sprung_mass
     return Record(
@@ -93,8 +74,8 @@ class RollChassis:
     """
 
     input_time, mean_motion = 0.5, False
-    gravity = GRAVITY
-    centre_height = staticmethod(centre_height)
+    gravity = chassis.GRAVITY
+    centre_height = staticmethod(chassis.centre_height)
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
         self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
@@ -123,8 +104,9 @@ class RollChassis:
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
+    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
+             h: Scalar) -> chassis.Spin:
+        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Wheel loads (000 eqs 10-13) -------------------------------------------------------------------------------------------
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
@@ -159,7 +141,7 @@ class RollChassis:
         # Forces of the tyres and their moment (000 eqs 4-6, right-hand sides; contact patch velocities of eqs 8-9), wheel spins.
         corners = self.corners(q)
         brakes = [u.brake * axle.brake for _, _, axle in corners]
-        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
         wheels: list[Any] = []
         total = [0.0] * 3
         slopes = [0.0] * 6
@@ -173,7 +155,7 @@ class RollChassis:
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]
             if implicit:
-                slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, py))]
+                slopes = [k + h * g for k, g in zip(slopes, chassis.plane_slopes(wheel.kx, contact.ky, c, s, px, py))]
             wheels.append((px, py, c, s, contact, wheel))
 
         # Chassis (000 eqs 4-7) in the unknowns ax = du/dt - r v - g_x, ay = dv/dt + r u - g_y, the proper accelerations, with gravity g_x,
@@ -193,10 +175,10 @@ class RollChassis:
             # Roll eliminated: a symmetric 3 x 3 system.
             m22, m23 = q.mass + kvv - lever * lever / roll_inertia, kvr - q.first + lever * cross / roll_inertia
             m33 = q.yaw_inertia + krr - cross * cross / roll_inertia
-            return solve_symmetric(q.mass + kuu, kuv, kur, m22, m23, m33,
+            return chassis.solve_symmetric(q.mass + kuu, kuv, kur, m22, m23, m33,
                                    e1, e2 + lever * e4 / roll_inertia, e3 - cross * e4 / roll_inertia)
 
-        ax, ay, yaw_acc = where_stiff(m, wheels[0][4], solved, slopes) if implicit else solved(*NO_SLOPES)
+        ax, ay, yaw_acc = chassis.where_stiff(m, wheels[0][4], solved, slopes) if implicit else solved(*chassis.NO_SLOPES)
         roll_acc = (e4 + lever * ay - cross * yaw_acc) / roll_inertia
 
         ud, vd = ax + rv, ay - ru

@@ -28,22 +28,7 @@ at rest. The accelerations in (3) are those of the last step. Slopes of the grou
 from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models.chassis import (
-    ACCELERATION,
-    BODY,
-    DRIVELINE_ROLL,
-    GRAVITY,
-    PITCH_INERTIA,
-    PLANE,
-    ROLL,
-    TILT,
-    TWIST,
-    WHEELS_AND_BRAKES,
-    Spin,
-    locked,
-    solve,
-    spin,
-)
+from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import (
     Contact,
@@ -64,11 +49,11 @@ from lfdm_ros.models.ground import Footing, Stance
 _CG_HEIGHT = Field("cg_height", "m", "height of the sprung mass's centre above ground", "h", 0.0, 5.0, True)
 
 STATES = (
-    *PLANE,
-    *TILT,
-    *TWIST,
+    *chassis.PLANE,
+    *chassis.TILT,
+    *chassis.TWIST,
     *per_wheel("omega", "rad/s", "wheel speed", "omega"),
-    *ACCELERATION,
+    *chassis.ACCELERATION,
     Field("roll_acceleration", "rad/s^2", "roll acceleration of the last step", role="held"),
     Field("pitch_acceleration", "rad/s^2", "pitch acceleration of the last step", role="held"),
     Field("yaw_acceleration", "rad/s^2", "yaw acceleration of the last step", role="held"),
@@ -77,8 +62,8 @@ STATES = (
     *per_wheel("tyre_compression", "m", "vertical compression of the tyre from the static one"),
 )
 PARAMETERS = (
-    *BODY, _CG_HEIGHT, *ROLL, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
-    PITCH_INERTIA,
+    *chassis.BODY, _CG_HEIGHT, *chassis.ROLL, *chassis.WHEELS_AND_BRAKES, chassis.DRIVELINE_ROLL,
+    chassis.PITCH_INERTIA,
     Field("suspension_stiffness_front", "N/m", "stiffness of one front strut", "ksf", 0.0, 1e8, True),
     Field("suspension_stiffness_rear", "N/m", "stiffness of one rear strut", "ksr", 0.0, 1e8, True),
     Field("suspension_damping_front", "N*s/m", "damping of one front strut", "bsf", 0.0, 1e7),
@@ -125,7 +110,7 @@ class TwentyFourDof:
     """
 
     input_time, mean_motion = 0.5, False
-    gravity = GRAVITY
+    gravity = chassis.GRAVITY
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
         self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
@@ -152,8 +137,9 @@ class TwentyFourDof:
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
+    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
+             h: Scalar) -> chassis.Spin:
+        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- What is taken as it is at the instant ---------------------------------------------------------------------------------
     def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
@@ -240,7 +226,7 @@ class TwentyFourDof:
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
         brakes = [u.brake * q.brakes[i // 2] for i in range(len(x.wheels))]
-        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
         corners = []
         for i, own in enumerate(x.wheels):
             axle, left = i // 2, i % 2 == 0
@@ -348,7 +334,7 @@ class TwentyFourDof:
                 moments = [*motion[:2], motion[1] * drop, *motion[3:]]
                 rows = [[value + slope * moment * one for value, one in zip(row, motion)] for row, moment in zip(rows, moments)]
             patches.append((along, across))
-        accelerations = solve(rows, right)
+        accelerations = chassis.solve(rows, right)
         forces, follow = [], []
         for at, patch in zip(corners, patches):
             along, across = (sum(one * value for one, value in zip(motion, accelerations)) for motion in patch)

@@ -24,17 +24,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import (
-    MARKER_RATE,
-    RADAR,
-    RADAR_TOPIC,
-    SUBSCRIBES_RADAR,
-    PilotedComponent,
-    driving_endpoints,
-    driving_parameters,
-    radar_of,
-    scan_parameters,
-)
+from lfdm_ros.nodes import piloted
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
@@ -55,7 +45,7 @@ _REMEMBERED = 100_000  # cycle times
 _LOCK = "max_road_wheel_angle"
 
 
-class MpcController(PilotedComponent):
+class MpcController(piloted.PilotedComponent):
     """A controller that answers states with `autonomy/command`, and publishes its plans and reasons. Settings: control/settings.py.
 
     Free running, it needs `use_sim_time` wherever the states' stamps are simulated time.
@@ -64,21 +54,21 @@ class MpcController(PilotedComponent):
     NAME = "mpc_controller"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
-        *driving_parameters("vehicle/state"),
+        *piloted.driving_parameters("vehicle/state"),
         Parameter("shared", False, "another node sends the vehicle its commands: they are heard on control/command, and plans go on from "
                                    "them; in lockstep a state waits for that of the one before"),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
-        *scan_parameters(timeout=1.0),
-        RADAR,
-        MARKER_RATE,
+        *piloted.scan_parameters(timeout=1.0),
+        piloted.RADAR,
+        piloted.MARKER_RATE,
         *SETTINGS.parameters, *TRACKER.parameters, *LATTICE.parameters,
     )
     MOVED = MOVED
     ENDPOINTS = (
-        *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
-        SUBSCRIBES_RADAR,
+        *piloted.driving_endpoints(piloted.PilotedComponent.STATE_TOPIC, piloted.PilotedComponent.SCAN_TOPIC),
+        piloted.SUBSCRIBES_RADAR,
         subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
@@ -107,7 +97,7 @@ class MpcController(PilotedComponent):
         self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
         self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._on_ground.heights,
                                      shared=self.controller.applied if self.value("shared") else None,
-                                     radar=radar_of(plain, self.value("radar")))
+                                     radar=piloted.radar_of(plain, self.value("radar")))
 
         self._settings = settings
         self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
@@ -121,7 +111,7 @@ class MpcController(PilotedComponent):
         self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
         self._hear(settings.period)
-        self.subscription(RADAR_TOPIC, self._on_radar)
+        self.subscription(piloted.RADAR_TOPIC, self._on_radar)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
         self.subscription(KNOWN, self._on_known)

@@ -28,7 +28,6 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "vehicle_simulator": (*_PLACE, "freeze_state", "withhold_scan", "imposed_friction"),
     "teleop_link": ("up_jitter", "up_drop")}
 RESTARTED = tuple(SETTINGS)[:4]
-RESTARTING = (*_PLACE, "threats")  # settings that need it
 
 ENDPOINTS = (
     *(calls(f"{node}/get_parameters", GetParameters, "its settings") for node in SETTINGS),

@@ -15,19 +15,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.ros import qos
+from lfdm_ros.ros import messages, qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, publishes, subscribes
-from lfdm_ros.ros.messages import (
-    BODY_FRAME,
-    UNKNOWN,
-    check_state,
-    diagonal,
-    nanoseconds,
-    quaternion,
-    set_fields,
-    unmeasured,
-)
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.topics import RateLimiter
@@ -78,17 +68,17 @@ class StateSensor(Component):
 
     def configure(self) -> None:
         self._sigmas = {name: self.value(_NOISE + name) for name in _CHANNELS if self.value(_NOISE + name) > 0.0}
-        self._message = unmeasured()
+        self._message = messages.unmeasured()
         self._odometry = Odometry()
         self._odometry.pose.covariance, self._odometry.twist.covariance = self._covariance(_POSE), self._covariance(_TWIST)
         self._imu = Imu()
-        self._imu.header.frame_id = BODY_FRAME  # a state's accelerations are those of the position point
+        self._imu.header.frame_id = messages.BODY_FRAME  # a state's accelerations are those of the position point
         self._imu.orientation_covariance = self._covariance(_ATTITUDE)
         self._imu.angular_velocity_covariance = self._covariance(_GYRO)
         self._imu.linear_acceleration_covariance = self._covariance(_ACCELEROMETER)
         self._fix = NavSatFix(position_covariance=self._covariance(_POSE[:3]),
                               position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
-        self._fix.header.frame_id = BODY_FRAME
+        self._fix.header.frame_id = messages.BODY_FRAME
         self._fix.status.status, self._fix.status.service = NavSatStatus.STATUS_FIX, NavSatStatus.SERVICE_GPS
         self._datum = Datum(*(self.value(f"gnss_{name}") for name in ("latitude", "longitude", "altitude")))
         # A topic without publishers tells that there is nothing of the kind.
@@ -97,7 +87,7 @@ class StateSensor(Component):
         self.subscription("vehicle/state", self._on_state)
 
     def _covariance(self, channels: tuple[str | None, ...]) -> array[float]:
-        return diagonal([self._sigmas[name] ** 2 if name in self._sigmas else UNKNOWN for name in channels])
+        return messages.diagonal([self._sigmas[name] ** 2 if name in self._sigmas else messages.UNKNOWN for name in channels])
 
     def activate(self) -> None:
         self._random = np.random.default_rng(self.value("seed"))
@@ -107,7 +97,7 @@ class StateSensor(Component):
     @while_active
     def _on_state(self, state: VehicleState) -> None:
         try:
-            check_state(state)
+            messages.check_state(state)
         except InputError as error:
             self.refusals.refuse("state", error)
             return
@@ -123,7 +113,7 @@ class StateSensor(Component):
             self._odometry_publisher.publish(self._fill_odometry())
         if self._imu_publisher is not None:
             self._imu_publisher.publish(self._fill_imu(state))
-        if self._fix_publisher is not None and self._fixes.admit(nanoseconds(self._stamp)):
+        if self._fix_publisher is not None and self._fixes.admit(messages.nanoseconds(self._stamp)):
             self._fix_publisher.publish(self._fill_fix())
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
@@ -144,22 +134,22 @@ class StateSensor(Component):
     def _fill_odometry(self) -> Odometry:
         odometry, pose, twist = self._odometry, self._known(_POSE), self._known(_TWIST)
         odometry.header, odometry.child_frame_id = self._message.header, self._message.child_frame_id
-        set_fields(odometry.pose.pose.position, "xyz", pose[:3])
-        set_fields(odometry.pose.pose.orientation, "xyzw", quaternion(*pose[3:]))
-        set_fields(odometry.twist.twist.linear, "xyz", twist[:3])
-        set_fields(odometry.twist.twist.angular, "xyz", twist[3:])
+        messages.set_fields(odometry.pose.pose.position, "xyz", pose[:3])
+        messages.set_fields(odometry.pose.pose.orientation, "xyzw", messages.quaternion(*pose[3:]))
+        messages.set_fields(odometry.twist.twist.linear, "xyz", twist[:3])
+        messages.set_fields(odometry.twist.twist.angular, "xyz", twist[3:])
         return odometry
 
     def _fill_imu(self, state: VehicleState) -> Imu:
         """Fills the IMU's message: the accelerometer leans with the body, measured or not, and the noise adds to its specific force."""
         imu, message = self._imu, self._message
         imu.header.stamp = self._stamp
-        set_fields(imu.orientation, "xyzw", quaternion(*self._known(_ATTITUDE)))
-        set_fields(imu.angular_velocity, "xyz", self._known(_GYRO))
+        messages.set_fields(imu.orientation, "xyzw", messages.quaternion(*self._known(_ATTITUDE)))
+        messages.set_fields(imu.angular_velocity, "xyz", self._known(_GYRO))
         felt = specific_force(state.ax, state.ay, *(value if value == value else 0.0 for value in (state.roll, state.pitch)))
         along, across = (force + noisy - true if noisy == noisy else 0.0 for force, noisy, true in zip(
             felt, (message.ax, message.ay), (state.ax, state.ay)))
-        set_fields(imu.linear_acceleration, "xyz", (along, across, GRAVITY))
+        messages.set_fields(imu.linear_acceleration, "xyz", (along, across, GRAVITY))
         return imu
 
     def _fill_fix(self) -> NavSatFix:

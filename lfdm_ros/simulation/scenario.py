@@ -94,7 +94,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
     given = _profile(data, str(path))
-    start = _numbers(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
+    start = documents.numbers(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
     pose = _record(Pose, {**(asdict(course.initial) if course else {}), **start}, f"{path}: initial")
     if "duration" in data:
         duration = documents.number(data["duration"], f"{path}: duration")
@@ -161,8 +161,7 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
     for name, value in values.items():
         annotation = str(expected[name].annotation)
         if annotation == "bool":
-            if not isinstance(value, bool):
-                raise InputError(f"{where}: {name}: expected true or false, found {quote(value)}")
+            documents.flag(value, f"{where}: {name}")
         elif annotation == "int":
             values[name] = documents.integer(value, f"{where}: {name}", 0)
         else:
@@ -184,18 +183,13 @@ def _profile(data: Mapping[str, Any], where: str) -> InputProfile | None:
 
 def _goal(node: Any, where: str) -> Goal:
     values = documents.mapping(node, where, ("x", "y"), ("tolerance", "stop"))
-    stop = values.pop("stop", False)
-    if not isinstance(stop, bool):
-        raise InputError(f"{where}: stop: expected true or false, found {quote(stop)}")
-    return _record(Goal, {**_numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
+    stop = documents.flag(values.pop("stop", False), f"{where}: stop")
+    return _record(Goal, {**documents.numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
 
 
 def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
-    if not isinstance(node, list):
-        raise InputError(f"{where}: give a list of {{circle: {{x, y, radius}}}} or {{polygon: [[x, y], ...]}}")
     found: list[Circle | Polygon] = []
-    for k, entry in enumerate(node):
-        here = f"{where}[{k}]"
+    for here, entry in documents.entries(node, where, "{circle: {x, y, radius}} or {polygon: [[x, y], ...]}"):
         values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "motion", "present", "name", "kind"))
         if ("circle" in values) == ("polygon" in values):
             raise InputError(f"{here}: give either circle or polygon")
@@ -210,7 +204,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             rest["present"] = tuple(span)
         if "circle" in values:
             here = f"{here}: circle"
-            found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
+            found.append(_record(Circle, {**documents.numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
         else:
             here = f"{here}: polygon"
             found.append(_record(Polygon, {"vertices": _table(values["polygon"], ("x", "y"), here, 3), **rest}, here))
@@ -230,10 +224,6 @@ def _motion(node: Any, where: str) -> tuple[MotionStep, ...]:
 def _record(kind: Any, values: dict[str, Any], where: str) -> Any:
     with prefixing(where):
         return kind(**values)
-
-
-def _numbers(node: Any, where: str, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, float]:
-    return {key: documents.number(value, f"{where}: {key}") for key, value in documents.mapping(node, where, required, optional).items()}
 
 
 def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:

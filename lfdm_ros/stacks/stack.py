@@ -282,18 +282,12 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
     """Reads a stack by name or path, or takes its content as a mapping. Raises InputError: names file and key."""
     data, where = documents.of_config("stacks", source, "stack")
     data = documents.mapping(data, where, optional=_STACK_KEYS)
-    nodes = data.get("nodes")
-    if not isinstance(nodes, list) or not nodes:
-        raise InputError(f"{where}: nodes: give a list of nodes")
-    entries = [_entry(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]
+    entries = [_entry(node, here) for here, node in documents.entries(data.get("nodes"), f"{where}: nodes", "nodes", 1)]
     names = [f"{entry.namespace}/{entry.name}" for entry in entries]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{where}: two nodes are named '{name}'; give them names of their own")
-    processes = data.get("processes", False)
-    if not isinstance(processes, bool):
-        raise InputError(f"{where}: processes: {quote(processes)} is not true or false")
-    stack = Stack(where, tuple(entries), processes)
+    stack = Stack(where, tuple(entries), documents.flag(data.get("processes", False), f"{where}: processes"))
     for topic, publishers in stack.sole_topics.items():
         if len(publishers) > 1:
             raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")
@@ -378,12 +372,8 @@ def _entry(data: Any, where: str) -> NodeEntry:
     for key, value in (("name", name), ("namespace", namespace)):
         if not isinstance(value, str):
             raise InputError(f"{where}: {key}: {quote(value)} is not a text")
-    autostart = data.get("autostart", True)
-    if not isinstance(autostart, bool):
-        raise InputError(f"{where}: autostart: {quote(autostart)} is not true or false")
-    respawn = data.get("respawn", 0)
-    if not isinstance(respawn, int) or isinstance(respawn, bool) or not 0 <= respawn <= _MAX_RESPAWNS:
-        raise InputError(f"{where}: respawn: {quote(respawn)} is no whole number from 0 to {_MAX_RESPAWNS}")
+    autostart = documents.flag(data.get("autostart", True), f"{where}: autostart")
+    respawn = documents.integer(data.get("respawn", 0), f"{where}: respawn", 0, _MAX_RESPAWNS)
     remappings = _by_name(data.get("remappings") or {}, f"{where}: remappings")
     if not all(isinstance(value, str) for value in remappings.values()):
         raise InputError(f"{where}: remappings: give FROM: TO, both names")

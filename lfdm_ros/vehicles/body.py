@@ -112,34 +112,6 @@ class Description:
     actuators: Actuators
 
 
-def footprint_of(p: Mapping[str, float]) -> Footprint:
-    """Returns the outline that a vehicle's parameters give, or else RULE. Raises InputError: a position point beyond an end of the
-    vehicle."""
-    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
-    overhang = OVERHANG * (a + b)
-    track = max(p.get("track_front", 0.0), p.get("track_rear", 0.0))
-    width = p.get("overall_width") or (WIDER * track if track else WIDE * (a + b))
-    return Footprint(a + p.get("front_overhang", overhang), b + p.get("rear_overhang", overhang), 0.5 * width)
-
-
-def lidar_mount_of(p: Mapping[str, float]) -> Mount:
-    """Returns the place of the LIDAR; by default above the middle of the front axle."""
-    return Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0),
-                 p.get("lidar_z", p.get("cg_height", 0.0)))
-
-
-def imu_mount_of(p: Mapping[str, float]) -> Mount:
-    """Returns the place of the IMU; by default the sprung mass's centre, which is above the position point."""
-    return Mount(p["cg_to_front_axle"] + p["imu_x"] if "imu_x" in p else 0.0, p.get("imu_y", 0.0), 0.0,
-                 p.get("imu_z", p.get("cg_height", 0.0)))
-
-
-def actuators_of(p: Mapping[str, float]) -> Actuators:
-    """Returns the actuators of a vehicle; by default without delay, lag and limits of the pedals, and with STEERING_RATE."""
-    return Actuators(p.get("actuation_delay", 0.0), p.get("steering_lag", 0.0), p.get("steering_rate", STEERING_RATE),
-                     p.get("throttle_rate", math.inf), p.get("brake_rate", math.inf))
-
-
 def mass_of(p: Mapping[str, float]) -> float:
     """Returns the mass of the whole vehicle [kg]; 0 where the parameters do not say."""
     return sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))

@@ -85,9 +85,7 @@ class _Reader:
     def flag(self, key: str, default: bool | None = None) -> bool:
         if default is not None and key not in self.node:
             return default
-        if not isinstance(self.value(key), bool):
-            raise InputError(f"{self.path}: {key} must be true or false, not {quote(self.node[key])}")
-        return bool(self.node[key])
+        return documents.flag(self.value(key), f"{self.path}: {key}")
 
     def rows(self, key: str, width: int) -> list[list[float]]:
         """Returns a table: a list of rows of `width` numbers."""

@@ -95,8 +95,13 @@ class Vehicle:
 
     @property
     def footprint(self) -> body.Footprint:
-        """The outline from above, from the position point; derived from wheelbase and track where the parameters do not say."""
-        return body.footprint_of(self.parameters)
+        """The outline from above, from the position point; by the rule body.RULE where the parameters do not say. Raises InputError: a
+        position point beyond an end of the vehicle."""
+        p = self.parameters
+        a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+        overhang, track = body.OVERHANG * (a + b), max(p.get("track_front", 0.0), p.get("track_rear", 0.0))
+        width = p.get("overall_width") or (body.WIDER * track if track else body.WIDE * (a + b))
+        return body.Footprint(a + p.get("front_overhang", overhang), b + p.get("rear_overhang", overhang), 0.5 * width)
 
     @property
     def assumed(self) -> str:
@@ -109,13 +114,17 @@ class Vehicle:
 
     @property
     def lidar(self) -> body.Mount:
-        """Place of the LIDAR, from the position point."""
-        return body.lidar_mount_of(self.parameters)
+        """Place of the LIDAR, from the position point; by default above the middle of the front axle."""
+        p = self.parameters
+        return body.Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0),
+                          p.get("lidar_z", p.get("cg_height", 0.0)))
 
     @property
     def imu(self) -> body.Mount:
-        """Place of the IMU, from the position point."""
-        return body.imu_mount_of(self.parameters)
+        """Place of the IMU, from the position point; by default the sprung mass's centre, which is above that."""
+        p = self.parameters
+        return body.Mount(p["cg_to_front_axle"] + p["imu_x"] if "imu_x" in p else 0.0, p.get("imu_y", 0.0), 0.0,
+                          p.get("imu_z", p.get("cg_height", 0.0)))
 
     @property
     def sensor_mounts(self) -> dict[str, body.Mount]:
@@ -127,8 +136,10 @@ class Vehicle:
 
     @property
     def actuators(self) -> body.Actuators:
-        """Actuators between a command and its effect."""
-        return body.actuators_of(self.parameters)
+        """Actuators between a command and its effect; by default without delay, lag and limits of the pedals, with body.STEERING_RATE."""
+        p = self.parameters
+        return body.Actuators(p.get("actuation_delay", 0.0), p.get("steering_lag", 0.0), p.get("steering_rate", body.STEERING_RATE),
+                              p.get("throttle_rate", math.inf), p.get("brake_rate", math.inf))
 
     @property
     def constants(self) -> body.Description:

@@ -2,7 +2,7 @@
 
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,11 @@ from typing import Any
 import yaml
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, prefixing, quote, suggest
+from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.files import write_text
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
-from lfdm_ros.vehicles.schema import (
-    DECLARED,
-    FROM_SIZE,
-    GROUPS,
-    SECTIONS,
-    TABLES,
-    VECTORS,
-    VERTICAL_STIFFNESS,
-    TableKey,
-    components,
-    required_sections,
-)
+from lfdm_ros.vehicles import schema
 from lfdm_ros.vehicles.tir_file import read_tir
 from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
@@ -47,20 +36,20 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     """
     path = find_config("vehicles", source)
     document = _read_with_base(path)
-    documents.mapping(document, str(path), required_sections(), document)
+    documents.mapping(document, str(path), schema.required_sections(), document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
     document, sensors = _take_sensors(document, str(path))
-    sections = {section: _section(document, section, str(path)) for section in SECTIONS}
+    sections = {section: _section(document, section, str(path)) for section in schema.SECTIONS}
     for section, entries in sections.items():
         where = f"{path}: {section}"
         for key, node in entries.items():
-            if (section, key) in TABLES:
-                _read_table(node, TABLES[section, key], f"{where}.{key}", parameters, sources)
-            elif key in VECTORS:
+            if (section, key) in schema.TABLES:
+                _read_table(node, schema.TABLES[section, key], f"{where}.{key}", parameters, sources)
+            elif key in schema.VECTORS:
                 _read_vector(node, key, where, parameters, sources)
             elif key not in _TYRE_SOURCES:
-                value, sources[key] = documents.quantity(node, DECLARED[key].unit, f"{where}.{key}")
+                value, sources[key] = documents.quantity(node, schema.DECLARED[key].unit, f"{where}.{key}")
                 parameters[key] = check(key, value, where)
     if "tir" in sections["tyre"]:
         _read_tir(sections["tyre"], path, parameters, sources)
@@ -77,9 +66,9 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
 def _read_with_base(path: Path) -> dict[str, Any]:
     """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file, beside
     this one first."""
-    keys = ("name", "description", "conventions", "default_tyre", *SECTIONS)
+    keys = ("name", "description", "conventions", "default_tyre", *schema.SECTIONS)
     document = documents.read_yaml(path)[0]
-    _known(document, str(path), ("base", *keys))
+    documents.mapping(document, str(path), optional=("base", *keys))
     if "base" not in document:
         return document
     name = documents.text(document.pop("base"), f"{path}: base")
@@ -87,9 +76,9 @@ def _read_with_base(path: Path) -> dict[str, Any]:
     with prefixing(f"{path}: base"):
         source = beside if beside.is_file() else find_config("vehicles", name)
     base = documents.read_yaml(source)[0]
-    _known(base, f"{path}: base: {source}", keys)
+    documents.mapping(base, f"{path}: base: {source}", optional=keys)
     kept = {key: node for key, node in base.items() if key not in ("name", "description")}
-    return {**kept, **document, **{section: {**kept[section], **document[section]} for section in SECTIONS
+    return {**kept, **document, **{section: {**kept[section], **document[section]} for section in schema.SECTIONS
                                    if isinstance(kept.get(section), dict) and isinstance(document.get(section), dict)}}
 
 
@@ -100,7 +89,7 @@ def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], 
         return document, {}
     for name in [key for key, node in section.items() if isinstance(node, dict) and "type" in node]:
         where, node = f"{path}: sensors.{name}", section[name]
-        if not (isinstance(name, str) and name.isidentifier()) or name in (*SECTIONS["sensors"], "lidar", "imu", "base_link"):
+        if not (isinstance(name, str) and name.isidentifier()) or name in (*schema.SECTIONS["sensors"], "lidar", "imu", "base_link"):
             raise InputError(f"{where}: no name for a sensor; use letters, digits and _, other than lidar, imu and base_link")
         places = {key: documents.quantity(node[key], unit, f"{where}.{key}")[0] for key, unit in _PLACE.items() if key in node}
         seed = {"seed": documents.integer(node["seed"], f"{where}.seed", 0)} if "seed" in node else {}
@@ -119,24 +108,24 @@ def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "") -> None:
     """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back to the last digit; `note`: a comment in front of it."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
-        out = {"value": value, "unit": DECLARED[names[0]].unit}
+        out = {"value": value, "unit": schema.DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
 
     document: dict[str, Any] = {"name": vehicle.name, "description": vehicle.description, "conventions": vehicle.conventions}
     if vehicle.default_tyre:
         document["default_tyre"] = vehicle.default_tyre
-    for section, keys in SECTIONS.items():
+    for section, keys in schema.SECTIONS.items():
         entries: dict[str, Any] = {}
         for key in keys:
-            if key in VECTORS:
-                if components(key)[0] in vehicle.parameters:
-                    entries[key] = entry(components(key), [vehicle.parameters[name] for name in components(key)])
+            if key in schema.VECTORS:
+                if schema.components(key)[0] in vehicle.parameters:
+                    entries[key] = entry(schema.components(key), [vehicle.parameters[name] for name in schema.components(key)])
                 continue
-            if (section, key) not in TABLES:
+            if (section, key) not in schema.TABLES:
                 if key in vehicle.parameters:
                     entries[key] = entry([key], vehicle.parameters[key])
                 continue
-            table = TABLES[section, key]
+            table = schema.TABLES[section, key]
             names = {column: table.parameters(column) for column in table.columns}
             if all(name in vehicle.parameters for column in names.values() for name in column):
                 rows = _row_count(table, names, vehicle.parameters)
@@ -152,28 +141,17 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
     write_text(Path(path), comment + text)
 
 
-def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] | None = None) -> None:
-    """Refuses keys other than `keys`, with the nearest of them, or with what `hint` says of the key."""
-    keys = tuple(keys)
-    if not isinstance(node, dict):
-        raise InputError(f"{where}: expected a mapping with {', '.join(keys)}, found {quote(node)}")
-    for key in node:
-        if key not in keys:
-            more = (hint or {}).get(key) or suggest(key, keys, "allowed: ")
-            raise InputError(f"{where}: unknown key {quote(key)}{more}")
-
-
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
     """Returns a section's entries: known keys only, and of each group of keys that is begun all."""
     entries = document.get(section, {})
     where = f"{path}: {section}"
-    elsewhere = {key: f"; it belongs in section {other}" for other, keys in SECTIONS.items() for key in keys}
-    _known(entries, where, (*SECTIONS[section], *(_TYRE_SOURCES if section == "tyre" else ())), elsewhere)
-    present = {key for name in SECTIONS if isinstance(document.get(name), dict) for key in document[name]}
-    begun = [group for group in GROUPS.values()
+    elsewhere = {key: f"; it belongs in section {other}" for other, keys in schema.SECTIONS.items() for key in keys}
+    documents.mapping(entries, where, (), (*schema.SECTIONS[section], *(_TYRE_SOURCES if section == "tyre" else ())), elsewhere)
+    present = {key for name in schema.SECTIONS if isinstance(document.get(name), dict) for key in document[name]}
+    begun = [group for group in schema.GROUPS.values()
              if group.required or any(key in present or group.instead.get(key) in present for keys in group.keys.values() for key in keys)]
     for group in begun:
-        for needed in (group, *(GROUPS[name] for name in group.needs)):
+        for needed in (group, *(schema.GROUPS[name] for name in group.needs)):
             for key in needed.keys.get(section, ()):
                 if key not in present and needed.instead.get(key) not in present:
                     raise InputError(f"{where}: missing key '{key}', which {group.title} needs")
@@ -182,7 +160,7 @@ def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, 
     return entries
 
 
-def _row_count(table: TableKey, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
+def _row_count(table: schema.TableKey, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
     if table.count:
         return int(parameters[table.count])
     rows = [tuple(parameters[column[i]] for column in names.values()) for i in range(table.points)]
@@ -192,11 +170,10 @@ def _row_count(table: TableKey, names: Mapping[str, list[str]], parameters: Mapp
     return count
 
 
-def _read_table(node: Any, table: TableKey, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
+def _read_table(node: Any, table: schema.TableKey, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
     columns = ", ".join(table.columns)
-    _known(node, where, table.columns)
     entries = documents.mapping(node, where, table.columns)
-    read = {column: documents.quantities(entries[column], DECLARED[f"{stem}_0"].unit, f"{where}.{column}")
+    read = {column: documents.quantities(entries[column], schema.DECLARED[f"{stem}_0"].unit, f"{where}.{column}")
             for column, stem in table.columns.items()}
     lengths = {column: len(values) for column, (values, _) in read.items()}
     rows = max(lengths.values())
@@ -219,10 +196,10 @@ def _read_table(node: Any, table: TableKey, where: str, parameters: dict[str, fl
 
 
 def _read_vector(node: Any, key: str, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
-    values, source = documents.quantities(node, DECLARED[components(key)[0]].unit, f"{where}.{key}")
+    values, source = documents.quantities(node, schema.DECLARED[schema.components(key)[0]].unit, f"{where}.{key}")
     if len(values) != 3:
         raise InputError(f"{where}.{key}: {len(values)} numbers; give three, along x, y and z")
-    for name, value in zip(components(key), values):
+    for name, value in zip(schema.components(key), values):
         parameters[name], sources[name] = check(name, value, where), source
 
 
@@ -236,12 +213,11 @@ def _read_tir(tyre: Mapping[str, Any], path: Path, parameters: dict[str, float],
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:
     """Adds the tyre's force table from its size; a vertical stiffness that the file gives stays."""
-    twice = [name for name in FROM_SIZE if name in tyre]
+    twice = [name for name in schema.FROM_SIZE if name in tyre]
     if twice:
         raise InputError(f"{where}: {twice[0]} follows from the size; give one of the two")
     node = tyre["size"]
-    _known(node, where, (*_SIZE_KEYS, "source"))
-    documents.mapping(node, where, ("vehicle_type",), node)
+    documents.mapping(node, where, _SIZE_KEYS[:1], (*_SIZE_KEYS[1:], "source"))
 
     def read(key: str, unit: str) -> float:
         value = documents.quantity(node[key], unit, f"{where}.{key}")[0]
@@ -267,6 +243,6 @@ def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: d
         raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
     note = "; ".join(filter(None, ("from the size of the tyre", str(node.get("source", "")))))
     for name, value in derived.items():
-        if name not in VERTICAL_STIFFNESS or name not in tyre:
+        if name not in schema.VERTICAL_STIFFNESS or name not in tyre:
             parameters[name] = check(name, value, where)
             sources[name] = note

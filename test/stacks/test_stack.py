@@ -37,13 +37,13 @@ def test_executables_are_the_modules_with_a_main() -> None:
     folder = share_directory() / "lfdm_ros" / "nodes"
     if not folder.is_dir():
         pytest.skip("not run from the source tree")
-    assert sorted(EXECUTABLES) == sorted(p.stem for p in folder.glob("*.py") if "\ndef main(" in p.read_text())
+    assert sorted(EXECUTABLES) == sorted(p.stem for p in folder.glob("*.py") if "\nmain = " in p.read_text())
 
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"colour": 1}, "unknown key 'colour'"),
     ({"nodes": []}, "nodes: give a list"),
-    ({"processes": "each"}, "processes: 'each' is not true or false"),
+    ({"processes": "each"}, "processes: expected true or false, found 'each'"),
     ({"nodes": [{"executable": "warp_drive"}]}, "executable 'warp_drive' is unknown"),
     ({"nodes": [{"executable": "vehicle_simulator", "nme": "x"}]}, "nodes[0]: unknown key 'nme'"),
     ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"speed": 1}}]}, "nodes[0]: parameters: speed"),
