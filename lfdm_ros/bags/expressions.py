@@ -47,14 +47,6 @@ def _where(time: np.ndarray, condition: Quantity, a: Quantity, b: Quantity) -> Q
     return Quantity(np.where(condition.values, a.values, b.values), _same(a, b))
 
 
-def _either(time: np.ndarray, a: Quantity, b: Quantity) -> Quantity:
-    return Quantity(np.where(np.isfinite(a.values), a.values, b.values), _same(a, b))
-
-
-def _sqrt(time: np.ndarray, x: Quantity) -> Quantity:
-    return Quantity(np.sqrt(x.values), None if x.dimension is None else x.dimension**0.5)
-
-
 def _arctan2(time: np.ndarray, y: Quantity, x: Quantity) -> Quantity:
     _same(y, x)
     return Quantity(np.arctan2(y.values, x.values), _one())
@@ -109,14 +101,6 @@ def _tangent_plane(time: np.ndarray, latitude: Quantity, longitude: Quantity) ->
     return east, up * np.cos(phi0) - ahead * np.sin(phi0)
 
 
-def _east(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> Quantity:
-    return Quantity(_tangent_plane(time, latitude, longitude)[0], unit_scale("m")[2])
-
-
-def _north(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> Quantity:
-    return Quantity(_tangent_plane(time, latitude, longitude)[1], unit_scale("m")[2])
-
-
 @dataclass(frozen=True)
 class Function:
     """A function of the language: names of its arguments, what it gives, and how from the topic's times and the arguments."""
@@ -134,16 +118,20 @@ FUNCTIONS: dict[str, Function] = {
     "arctan2": Function(("y", "x"), "angle of a direction, -pi to pi", _arctan2),
     "unwrap": Function(("angle",), "without the jumps by a turn", _angle(unwrap)),
     "abs": Function(("x",), "without the sign", lambda time, x: Quantity(np.abs(x.values), x.dimension)),
-    "sqrt": Function(("x",), "square root", _sqrt),
+    "sqrt": Function(("x",), "square root", lambda _, x: Quantity(
+        np.sqrt(x.values), None if x.dimension is None else x.dimension**0.5)),
     "where": Function(("condition", "a", "b"), "a where the condition holds, else b", _where),
-    "either": Function(("a", "b"), "a where it is a number, b where it is missing", _either),
+    "either": Function(("a", "b"), "a where it is a number, b where it is missing", lambda _, a, b: Quantity(
+        np.where(np.isfinite(a.values), a.values, b.values), _same(a, b))),
     "first": Function(("x",), "its first value that is not missing", _first),
     "gradient": Function(("x",), "time derivative: central differences on the times as they are", _gradient),
     "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to so many seconds (Savitzky, Golay 1964)",
                                   _savgol_derivative),
     "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion, as poses and IMUs in ROS have it", _yaw),
-    "east": Function(("latitude", "longitude"), "metres to the east of the first place (WGS 84)", _east),
-    "north": Function(("latitude", "longitude"), "metres to the north of the first place (WGS 84)", _north),
+    "east": Function(("latitude", "longitude"), "metres to the east of the first place (WGS 84)", lambda *given: Quantity(
+        _tangent_plane(*given)[0], unit_scale("m")[2])),
+    "north": Function(("latitude", "longitude"), "metres to the north of the first place (WGS 84)", lambda *given: Quantity(
+        _tangent_plane(*given)[1], unit_scale("m")[2])),
 }
 
 

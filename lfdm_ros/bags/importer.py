@@ -14,7 +14,7 @@ import numpy as np
 
 from lfdm_ros.bags import expressions
 from lfdm_ros.bags.fields import NamedElement, Step, follow
-from lfdm_ros.bags.mapping import ANGLES, MappedColumn, MappedSource, MappingFile, Topic, load_mapping
+from lfdm_ros.bags.mapping import ANGLES, MappedSource, MappingFile, Topic, load_mapping
 from lfdm_ros.bags.quantities import Quantity, SourceTable, in_unit
 from lfdm_ros.bags.reader import is_bag_folder
 from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
@@ -210,7 +210,8 @@ class _Files:
             check_time(time, table)
         if path is not None:
             self._read[source.name] = path
-        return _Loaded(source.where, time + source.clock.offset, columns, {column.name: _wraps(column) for column in source.columns})
+        return _Loaded(source.where, time + source.clock.offset, columns, {
+                column.name: column.wraps if column.wraps is not None or column.unit in ANGLES else False for column in source.columns})
 
     def _time(self, source: MappedSource, table: SourceTable, columns: dict[str, Quantity]) -> np.ndarray:
         clock = source.clock
@@ -233,10 +234,6 @@ class _Files:
             raise InputError(f"{table.where} has {table.rows} samples from row {clock.first_row} on, but source {clock.source} "
                              f"ends at row {len(time) - 1}")
         return time[clock.first_row:last]
-
-
-def _wraps(column: MappedColumn) -> bool | None:
-    return column.wraps if column.wraps is not None or column.unit in ANGLES else False
 
 
 def _files_of(path: Path) -> list[Path]:

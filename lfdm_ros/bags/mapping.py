@@ -245,16 +245,13 @@ def _skip_lines(items: Mapping[str, Any], where: str) -> tuple[tuple[int, int], 
 def _check_format_keys(form: str, items: Mapping[str, Any], where: str) -> None:
     for key in FORMATS[form].needs:
         if not items.get(key):
-            raise InputError(f"{where}: a source of format {form} needs '{key}': {_key_text(key)}")
+            text = next(known.text for known in SOURCE_KEYS if known.name == key)
+            raise InputError(f"{where}: a source of format {form} needs '{key}': {text}")
     for other in FORMATS.values():
         for key in set(other.keys) - set(FORMATS[form].keys):
             if key in items:
                 raise InputError(f"{where}.{key} is for format {other.name}, and this source is {form}; leave it out, or write "
                                  f"format: {other.name}")
-
-
-def _key_text(name: str) -> str:
-    return next(key.text for key in SOURCE_KEYS if key.name == name)
 
 
 def _group(value: Any, where: str) -> str | int | None:
@@ -265,15 +262,17 @@ def _group(value: Any, where: str) -> str | int | None:
 
 def _column(name: str, value: Any, where: str) -> MappedColumn:
     if not name.isidentifier():
+        usable = re.sub(r"\W+", "_", name).strip("_") or "name"
         raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write for example "
-                         f"{_identifier(name)}: {{column: \"{name}\", unit: ...}}")
+                         f"{usable}: {{column: \"{name}\", unit: ...}}")
     items = value if isinstance(value, Mapping) else {"unit": value}
     documents.mapping(items, where, optional=names(COLUMN_KEYS))
     if items.get("unit") is None:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
     unit, dated = ("s", True) if unit == ISO_8601 else (unit, False)
-    _check_unit(unit, where)
+    with prefixing(where, ValueError):
+        from_unit(0.0, unit)
     if "wraps" in items and unit not in ANGLES:
         raise InputError(f"{where}.wraps: only an angle wraps, and {unit} is no unit of angle; write one of {', '.join(ANGLES)}")
     return MappedColumn(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
@@ -372,11 +371,6 @@ def number_and_unit(value: Any, where: str) -> Quantity:
         return from_unit(float(match[1]), match[2])
 
 
-def _check_unit(unit: str, where: str) -> None:
-    with prefixing(where, ValueError):
-        from_unit(0.0, unit)
-
-
 def _section(items: Any, key: str, where: str) -> Mapping[str, Any]:
     value = items.get(key)
     if not isinstance(value, Mapping) or not value:
@@ -390,7 +384,3 @@ def _flag(items: Mapping[str, Any], key: str, where: str) -> bool:
 
 def _numbers(row: Any, count: int) -> bool:
     return isinstance(row, list) and len(row) == count and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)
-
-
-def _identifier(name: str) -> str:
-    return re.sub(r"\W+", "_", name).strip("_") or "name"

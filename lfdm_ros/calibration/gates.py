@@ -120,7 +120,8 @@ def bounds(summary: Mapping[str, Any]) -> GateResult:
 
 def change_sd(summary: Mapping[str, Any], last: Mapping[str, Any] | None, most: float) -> GateResult:
     """Checks that no vehicle parameter moves by more than `most` standard deviations of the posterior in force."""
-    spread = _target_sd(last) if last else {}
+    spread = {target: abs(factor) * float(row["sd"]) for stage in (last or {"stages": ()})["stages"] for row in stage["parameters"].values()
+              for target, factor in (row.get("targets") or {}).items() if row.get("sd") is not None}
     changes = {name: _ratio(new - old, spread[name]) for name, old, new in _pairs(summary, last) if name in spread}
     return _change("change_sd", changes, most, last, ".3g", "standard deviations of the posterior in force")
 
@@ -147,12 +148,6 @@ def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns:
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
     """Lists (label, vehicle parameter, value) of all stages."""
     return [(stage["name"], name, value) for stage in summary["stages"] for name, value in stage["passed_on"].items()]
-
-
-def _target_sd(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Maps vehicle parameters to their posterior standard deviations, where known."""
-    return {target: abs(factor) * float(row["sd"]) for stage in summary["stages"] for row in stage["parameters"].values()
-            for target, factor in (row.get("targets") or {}).items() if row.get("sd") is not None}
 
 
 def _pairs(summary: Mapping[str, Any], last: Mapping[str, Any] | None) -> list[tuple[str, float, float]]:

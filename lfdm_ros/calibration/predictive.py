@@ -164,7 +164,9 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
         alone = np.concatenate([own for _, own in likelihood.response_parts(number, point[None], IN_FLIGHT)])[0]
-        missed = _missed(data, alone, errors)
+        # Of a channel's model error: standard deviation (K,) and correlation.
+        missed = {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], alone[:, c]))),
+                      own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
         for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):
             noise = _noise(rng, data, rows, sigma[part], rho[part])
             finite = np.isfinite(responses).all(axis=1)
@@ -201,13 +203,6 @@ def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.
         return np.moveaxis(correlated_noise(rng, (*sigma.shape, len(data.times)), sigma, rho)[:, :, rows], 1, 2)
     noise: np.ndarray = rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None]
     return noise
-
-
-def _missed(data: Dataset, response: np.ndarray, errors: Mapping[int, ModelError]) -> dict[int, tuple[np.ndarray, float]]:
-    """Returns, by the column of a channel, standard deviation (K,) of the model error of a run with this response (K, C), and its
-    correlation."""
-    return {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], response[:, c]))),
-                own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
 
 
 def _rows(data: Dataset) -> np.ndarray:

@@ -85,7 +85,11 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     interrupted = False
     try:
         for index, (stage, data, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
-            forward = _forwarding(progress, stage.name, index, len(recipe.stages))
+
+            def forward(state: SamplerProgress, stage: str = stage.name, index: int = index) -> None:
+                if progress is not None:
+                    progress(Progress.of(state, stage, index, len(recipe.stages)))
+
             forward(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
             earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             model = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, forward)
@@ -149,14 +153,6 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
         progress("writing report.html")
         write_text(directory / "report.html", report.calibration_report(recipe, finished, outcome))
         store.describe(directory)
-
-
-def _forwarding(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
-    def forward(state: SamplerProgress) -> None:
-        if progress is not None:
-            progress(Progress.of(state, stage, index, count))
-
-    return forward
 
 
 _Work = tuple[Recipe, Sequence[str], Mapping[str, Any]]

@@ -115,7 +115,7 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run, sampler = result.stage, result.run, recipe.sampler
-    bicycle = _extra(lambda: _kinematic(result))
+    bicycle = _extra(lambda: fit_kinematic([own for _, own in result.data.fitted], result.after, result.likelihood.model) or {})
     bicycles = [found for found in (bicycle, _extra(lambda: baselines.fit_to_positions(result, recipe))) if found]
     fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
     prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
@@ -164,12 +164,6 @@ def _range(result: StageResult) -> dict[str, list[Any]]:
     part = np.clip(np.searchsorted(edges, vx, side="right") - 1, 0, SPEEDS - 1)
     by_speed = [[float(edges[i]), float(edges[i + 1]), float(np.abs(ay[part == i]).max(initial=0.0))] for i in range(SPEEDS)]
     return {"speed": [float(vx.min()), float(vx.max())], "lateral_acceleration": [0.0, float(np.abs(ay).max())], "by_speed": by_speed}
-
-
-def _kinematic(result: StageResult) -> dict[str, Any]:
-    # Of a kinematic bicycle that is fitted to the same runs, for whoever asks what the model is worth.
-    data = [own for _, own in result.data.fitted]
-    return fit_kinematic(data, result.after, result.likelihood.model) or {}
 
 
 def of_draws(compared: Compared) -> dict[str, float]:

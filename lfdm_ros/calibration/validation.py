@@ -100,7 +100,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "position": {what: float(np.hypot(row["x"], row["y"])) for what, row in (
             ("response", {name: compared[name].response for name in names}), ("before", found.before), ("kinematic", found.kinematic))
             if set(PLACE) <= set(row)},
-        "coverage_90": {name: _widened(compared[name]) if i in scale else None for i, name in enumerate(names)},
+        "coverage_90": {name: None if i not in scale else own.widened if np.isfinite(own.widened) else own.coverage
+                        for i, (name, own) in enumerate((name, compared[name]) for name in names)},
         "coverage_90_without_model_error": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
         "rmse_by_topic": {other: {name: value.response for name, value in one.compared.items()}
                           for other, one in {shown: found, **others}.items()},
@@ -124,10 +125,6 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         if figure is not None:
             save_figure(_overview(found, source.model), Path(figure))
     return summary
-
-
-def _widened(compared: Compared) -> float:
-    return compared.widened if np.isfinite(compared.widened) else compared.coverage
 
 
 def _overview(found: _Found, model: str) -> Any:

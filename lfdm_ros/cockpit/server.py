@@ -242,7 +242,12 @@ class CockpitServer:
             self.hosts = frozenset({f"{name}:{self._port}" for name in names} | set(names if usual else ()))
             host = next((name for name in names if name not in ("0.0.0.0", "[::]")), shown)
             self.url = f"{scheme}://{host}:{self._port}/#token={self.token}"
-            server = _Server(_application(self), ssl_options=self._tls, max_body_size=MAX_MESSAGE, max_header_size=16_384,
+            application = tornado.web.Application(
+                [("/session", _Session), ("/view", _View), ("/input", _Input),
+                 ("/(.*)", _Page, {"path": str(PAGE), "default_filename": "index.html"})],
+                cockpit=self, websocket_max_message_size=MAX_MESSAGE,
+                websocket_ping_interval=5.0, websocket_ping_timeout=5.0, log_function=lambda handler: None)
+            server = _Server(application, ssl_options=self._tls, max_body_size=MAX_MESSAGE, max_header_size=16_384,
                              body_timeout=BODY_TIMEOUT, idle_connection_timeout=10.0)
             server.add_sockets(sockets)
         except Exception as error:
@@ -311,14 +316,6 @@ def _tls(address: str, certificate: str, key: str, insecure: bool) -> ssl.SSLCon
         raise InputError(f"cockpit: {address} is reached by other machines, and http shows them the token: give certificate and key, or "
                          "keep 127.0.0.1 and use ssh -L; insecure: true allows it all the same")
     return None
-
-
-def _application(server: CockpitServer) -> tornado.web.Application:
-    return tornado.web.Application(
-        [("/session", _Session), ("/view", _View), ("/input", _Input),
-         ("/(.*)", _Page, {"path": str(PAGE), "default_filename": "index.html"})],
-        cockpit=server, websocket_max_message_size=MAX_MESSAGE,
-        websocket_ping_interval=5.0, websocket_ping_timeout=5.0, log_function=lambda handler: None)
 
 
 class _Checked(tornado.web.RequestHandler):

@@ -55,7 +55,7 @@ class MachineCode:
     """A loaded object. Its functions keep it alive."""
 
     def __init__(self, data: bytes):
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{TRIPLE}"\n'), _machine())
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{TRIPLE}"\n'), _host().machine(jit=True))
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
@@ -158,7 +158,3 @@ def lacking(level: str) -> list[str]:
     """Returns the features of a level of x86-64 that this machine's processor lacks, by the names of LLVM."""
     has = llvm.get_host_cpu_features()
     return [feature[1:] for feature in LEVELS[level].split(",") if not has.get(feature[1:])]
-
-
-def _machine() -> llvm.TargetMachine:
-    return _host().machine(jit=True)

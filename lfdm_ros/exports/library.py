@@ -134,7 +134,7 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
     declarations = "\n".join(f"{result} {level}_{name}({arguments});"
                              for level in levels for name, (result, arguments) in _FUNCTIONS.items())
     members = "\n".join(f"  {result} (*{name})({arguments});" for name, (result, arguments) in _FUNCTIONS.items())
-    tables = "\n".join(f"  static const Functions {level} = {{{_prefixed(level)}}};" for level in levels)
+    tables = "\n".join(f"  static const Functions {level} = {{{', '.join(f'{level}_{name}' for name in _FUNCTIONS)}}};" for level in levels)
     chosen = "return here() ? &v3 : &base;" if len(levels) > 1 else f"return &{levels[0]};"
     return f"""/* Written by lfdm_ros: {model.name}. */
 #include <math.h>
@@ -192,10 +192,6 @@ static int here(void) {
   return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 5 & 1) && (b >> 8 & 1);
 }
 """
-
-
-def _prefixed(level: str) -> str:
-    return ", ".join(f"{level}_{name}" for name in _FUNCTIONS)
 
 
 def _number(value: float) -> str:

@@ -154,7 +154,7 @@ class TaskTopics:
         for topic in _GOALS:
             node.subscription(topic, self._on_goal)
         for topic in _PATHS:
-            node.subscription(topic, self._on_path, raw=True)
+            node.subscription(topic, lambda data: self._drive("path", lambda: self._task_of_path(data)), raw=True)
         for topic in _FRAMES:
             node.subscription(topic, self._on_frames)
 
@@ -164,9 +164,6 @@ class TaskTopics:
 
     def _on_goal(self, message: PoseStamped) -> None:
         self._drive("goal", lambda: self._task_of_goal(message))
-
-    def _on_path(self, data: bytes) -> None:
-        self._drive("path", lambda: self._task_of_path(data))
 
     def _drive(self, kind: str, make: Callable[[], Task]) -> None:
         if self._node.state != "active":
@@ -219,7 +216,7 @@ class PilotedComponent(Component):
         self.subscription(self.SCAN_TOPIC, self._on_scan)
         self.tasks = TaskTopics(self, self.pilot, lambda message: goal_task(
             message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")), lambda data: path_task(
-            data, self.value("speed"), self.value("stop_at_end")), self._begin_task)
+            data, self.value("speed"), self.value("stop_at_end")), lambda: setattr(self, "finished", False))
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
         self.every(period, self._watch, self.get_clock())
         if self._lockstep:
@@ -312,6 +309,3 @@ class PilotedComponent(Component):
         if self.state == "active" and self.pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
             self._waits_since = math.inf
             self.publish_decision(self.pilot.give_up_on_scan(), time.perf_counter())
-
-    def _begin_task(self) -> None:
-        self.finished = False

@@ -218,7 +218,8 @@ class Recorder(Component):
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():
-            if topic in self._taken or topic in self._unknown or not self._is_wanted(topic):
+            if topic in self._taken or topic in self._unknown or not is_wanted(
+                    topic, self._wanted, self._excluded, self.get_namespace()):
                 continue
             try:
                 published = find_topic(self, topic)
@@ -232,9 +233,6 @@ class Recorder(Component):
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
                 self._unknown[topic] = error_text(error)
                 self.get_logger().error(f"{topic} is not recorded: {error_text(error)}")
-
-    def _is_wanted(self, topic: str) -> bool:
-        return is_wanted(topic, self._wanted, self._excluded, self.get_namespace())
 
     def _callback(self, topic: str, msgtype: str) -> Any:
         put, now = self.bag.put, self.get_clock().now

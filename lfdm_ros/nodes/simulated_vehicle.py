@@ -19,7 +19,7 @@ from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
+from lfdm_ros.ros.endpoints import Endpoint, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message, set_stamp
@@ -65,11 +65,8 @@ def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
     return round(steps)
 
 
-def _has_obstacles(value: Value) -> bool:
-    return bool(value("scenario")) and bool(load_scenario(value("scenario"), seed_of(value("scenario_seed"))).world.obstacles)
-
-
-OBSTACLES = When("a `scenario` with obstacles", _has_obstacles)
+OBSTACLES = When("a `scenario` with obstacles", lambda value: bool(value("scenario")) and bool(
+    load_scenario(value("scenario"), seed_of(value("scenario_seed"))).world.obstacles))
 
 
 def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:

@@ -146,7 +146,8 @@ class VehicleSimulator(Component):
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
             stop_time=self.value("stop_time"), ended=self._end, has_driver=lambda: self._command.get_publisher_count() > 0,
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
-            answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
+            answer_timeout=self.value("answer_timeout"), deserted=lambda waited: self.give_up(
+                f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}"), failed=self.give_up)
 
         surroundings = scene_of(self._world, ground, manoeuvre)
         self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
@@ -307,10 +308,6 @@ class VehicleSimulator(Component):
         """Ends the run at its stop time."""
         self._publish_status()  # before a recorder is told to end
         self.stop_requested(reason)
-
-    def _give_up(self, waited: float) -> None:
-        """Ends a lockstep run that nobody drives as failed: others would wait for its end for ever."""
-        self.give_up(f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}")
 
     def _report_waiting(self) -> None:
         if waits := self._waits(self._stepper.status()):

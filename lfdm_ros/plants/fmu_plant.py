@@ -123,8 +123,8 @@ class _Formula:
             return _constant(float(self._constants[name].values) if name in self._constants else _CONSTANTS[name])
         if isinstance(node, ast.Call):
             assert isinstance(node.func, ast.Name)
-            function, parts = _of_numbers(expressions.FUNCTIONS[node.func.id]), [self._of(argument) for argument in node.args]
-            return lambda numbers: function(*(part(numbers) for part in parts))
+            called, parts = expressions.FUNCTIONS[node.func.id], [self._of(argument) for argument in node.args]
+            return lambda numbers: float(called.apply(np.zeros(1), *(Quantity(part(numbers)) for part in parts)).values)
         if isinstance(node, ast.BoolOp):
             parts, every = [self._of(value) for value in node.values], all if isinstance(node.op, ast.And) else any
             return lambda numbers: every(part(numbers) for part in parts)
@@ -139,10 +139,6 @@ class _Formula:
 
 def _constant(value: float) -> Callable[[Sequence[float]], float]:
     return lambda _numbers: value
-
-
-def _of_numbers(function: expressions.Function) -> Callable[..., float]:
-    return lambda *values: float(function.apply(np.zeros(1), *map(Quantity, values)).values)
 
 
 class _Reader:

@@ -84,13 +84,6 @@ def require_outputs(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: outputs lack {', '.join(missing)}; needed are {', '.join(REQUIRED)}")
 
 
-def _refusal(name: str) -> Callable[[Any], Any]:
-    def build(operations: Any) -> Any:
-        raise InputError(f"{name} has no equations here: it is a plant of others; name a model of ours")
-
-    return build
-
-
 class PlantSimulator:
     """A plant as the rest of the package sees a `Simulator`: all outputs of the models in their order, those it lacks NaN.
 
@@ -111,10 +104,14 @@ class PlantSimulator:
         self.output_names = tuple(_UNITS)
         self.output_index = {output: i for i, output in enumerate(self.output_names)}
         wheels = tuple(wheel for wheel in WHEELS if any(output.endswith(f"_{wheel}") for output in plant.output_names))
+
+        def refuse(operations: Any) -> Any:
+            raise InputError(f"{name} has no equations here: it is a plant of others; name a model of ours")
+
         self.model = Model(
             name=name, description="a plant of others", source=name, states=tuple(Field(output, _UNITS[output], "") for output in
                                                                                   plant.output_names),
-            inputs=INPUTS, outputs=OUTPUTS, parameters=(), build=_refusal(name), wheels=wheels)
+            inputs=INPUTS, outputs=OUTPUTS, parameters=(), build=refuse, wheels=wheels)
         self._places = [self.output_index[output] for output in plant.output_names]
         self._speed, self._yaw = (plant.output_names.index(output) for output in ("vx", "yaw"))
         self._yaw_now = self.output_index["yaw"]

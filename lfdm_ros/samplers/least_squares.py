@@ -220,7 +220,8 @@ class _Fit:
         error, scale = self.errors(x), self._problem.objective.scale
         if scale == "noise":
             deviations = [prior.deviation(column) for prior, column in zip(self._priors, (x * self.spread).T)]
-            return np.concatenate([self._whitened(error, noise), np.column_stack(deviations)], axis=1)
+            whitened = whiten(self._problem.likelihood, [error[:, part].T for part in self._slices], _pairs(noise)).T  # (N, M)
+            return np.concatenate([whitened, np.column_stack(deviations)], axis=1)
         for c, part in enumerate(self._slices):
             if scale == "error_range":
                 # The least value is mapped onto 0, as published.
@@ -251,10 +252,6 @@ class _Fit:
     def _information_root(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         self.runs += 1
         return information_root(self._problem.likelihood, self._priors, self.values(x[None])[0], _pairs(noise))
-
-    def _whitened(self, error: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        # (N, M) in standard deviations.
-        return whiten(self._problem.likelihood, [error[:, part].T for part in self._slices], _pairs(noise)).T
 
     def _slopes(self, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         # Central differences (R, Q), one-sided at a bound, in one call of the simulator.

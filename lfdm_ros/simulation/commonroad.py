@@ -134,7 +134,7 @@ class _Scene:
             path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
         rows = [sorted(row, key=self._row(row[0]).index) for row in _rows(route, self._lanes)]
         edges = [np.concatenate([getattr(self._lanes[row[side]], name) for row in rows]) for side, name in ((0, "left"), (-1, "right"))]
-        corridor = np.column_stack([_stations(path), *(_distances(path, edge) for edge in edges)])
+        corridor = np.column_stack([_stations(path), *([_project(point, edge)[1].min() for point in path] for edge in edges)])
         return Course(self._pose, speed, duration, self._obstacles, path=path, corridor=corridor, goal_states=tuple(self._goals))
 
     def _goal(self, goal: Element, where: str) -> GoalState:
@@ -451,8 +451,3 @@ def _project(point: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarra
     steps = np.diff(line, axis=0)
     part = np.clip(((point - line[:-1]) * steps).sum(axis=1) / np.maximum((steps ** 2).sum(axis=1), 1e-12), 0.0, 1.0)
     return part, np.hypot(*(line[:-1] + part[:, None] * steps - point).T)
-
-
-def _distances(points: np.ndarray, line: np.ndarray) -> np.ndarray:
-    """Computes distances (n,) of points (n, 2) from a line (m, 2) [m]."""
-    return np.array([_project(point, line)[1].min() for point in points])

@@ -133,10 +133,7 @@ class SimulatorWatch:
     def __init__(self, entry: NodeEntry, node: Node) -> None:
         self.namespace = entry.full_name.rpartition("/")[0] or "/"
         self._status: SimulatorStatus | None = None
-        node.create_subscription(SimulatorStatus, entry.topic(SIMULATOR_STATUS), self._on_status, qos.STATUS)
-
-    def _on_status(self, status: SimulatorStatus) -> None:
-        self._status = status
+        node.create_subscription(SimulatorStatus, entry.topic(SIMULATOR_STATUS), lambda told: setattr(self, "_status", told), qos.STATUS)
 
     def summary(self, wall: float) -> dict[str, Any]:
         """Returns the summary as of `run_stack`, after a wall time [s]."""

@@ -226,11 +226,8 @@ def _groups() -> dict[str, KeyGroup]:
     return groups
 
 
-def _sections() -> dict[str, tuple[str, ...]]:
-    return {section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
-            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering", "ground", *body.SECTIONS)}
-
-
 GROUPS: Mapping[str, KeyGroup] = _Live(_groups)
 # Section -> its keys, in the order in which files are written.
-SECTIONS: Mapping[str, tuple[str, ...]] = _Live(_sections)
+SECTIONS: Mapping[str, tuple[str, ...]] = _Live(lambda: {
+    section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
+    for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering", "ground", *body.SECTIONS)})
