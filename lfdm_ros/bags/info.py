@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lfdm_ros.bags.bag_source import open_ros1
 from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
+from lfdm_ros.bags.sources import open_ros1
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import content_digest
 

@@ -70,9 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fmu(args: argparse.Namespace) -> None:
-    from lfdm_ros.exports.fmu_file import write_fmu
+    from lfdm_ros.exports.fmu_file import posterior_draws, write_fmu
     from lfdm_ros.exports.library import own_platform, platforms_named
-    from lfdm_ros.exports.parameter_sets import posterior_draws
     from lfdm_ros.exports.variables import TUNABLE, exported
     from lfdm_ros.vehicles import load_vehicle
 
@@ -106,7 +105,7 @@ def _c(args: argparse.Namespace) -> None:
 
 
 def _wasm(args: argparse.Namespace) -> None:
-    from lfdm_ros.exports.wasm_files import write_wasm
+    from lfdm_ros.exports.library import write_wasm
     from lfdm_ros.vehicles import load_vehicle
 
     vehicle = load_vehicle(args.vehicle)

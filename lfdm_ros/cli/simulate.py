@@ -155,7 +155,7 @@ def _run_draws(args: argparse.Namespace, vehicle: Vehicle, model: Model, profile
     """Writes the quantiles of each column that is a state; returns the exit status. Raises InputError: the vehicle is not a calibration's
     result, or the model lacks what was calibrated; all runs diverged."""
     from lfdm_ros.simulation import BatchRollout, initial_state, with_ground
-    from lfdm_ros.simulation.spread import Spread, motion_spread
+    from lfdm_ros.simulation.batch import Spread, motion_spread
 
     if not 0 < args.draws <= MAX_DRAWS:
         raise InputError(f"--draws {args.draws}: give 1 to {MAX_DRAWS}")

@@ -59,7 +59,7 @@ class Part:
     wheel_inputs: tuple[Field, ...] = ()  # one of each per wheel, after the driver's; names without the wheel
     inputs: tuple[Field, ...] = ()
     largest_step: float = 0.1  # physics step that still gives the part's behaviour within some per cent [s]
-    gives: tuple[str, ...] = ()  # values of a patch that a ground says, which can lie with others (`lfdm_ros.models.layers`)
+    gives: tuple[str, ...] = ()  # values of a patch that a ground says, which can lie with others (`lfdm_ros.models.ground`)
     needs: tuple[str, ...] = ()  # values of a patch that a tyre cannot do without
 
 

@@ -99,7 +99,7 @@ class HeightMapGround(_SplineGround):
 class ResistanceMapGround(_SplineGround):
     """Ground that resists by place whatever drives the wheel, for tyres that know nothing of soil.
 
-    `lfdm_ros.ground.equivalent_friction` derives it from the soil, together with friction.
+    `lfdm_ros.ground.vehicle_on_ground` derives it from the soil, together with friction.
     """
 
     def prepare(self, p: Any) -> Any:

@@ -17,7 +17,6 @@ from lfdm_ros.models import (
     ground,
     ground_maps,
     kinematic_bicycle,
-    layers,
     lfdm_library,
     linear_single_track,
     magic_formula,
@@ -199,7 +198,7 @@ def _ground(spec: str, chassis: Chassis, names: set[str]) -> Part:
     if not chassis.friction_scale:
         parts = [_UNSCALED.get(part.name, part) for part in parts]
     with prefixing(f"model '{spec}'"):
-        return layers.layered(tuple(parts))
+        return ground.layered(tuple(parts))
 
 
 def all_parameters() -> dict[str, Field]:
@@ -248,7 +247,7 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
     def build(m: Operations) -> Equations:
         built = {slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()}
         if resists:
-            built["tyre"] = layers.WithRollingResistance(m, built["tyre"])
+            built["tyre"] = ground.WithRollingResistance(m, built["tyre"])
         return variants.get(chassis.build, chassis.build)(m, **built)
 
     def of_wheels(kind: str) -> Iterator[Field]:

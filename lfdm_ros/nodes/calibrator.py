@@ -25,8 +25,7 @@ from lfdm_ros.calibration.store import PosteriorStore, Version
 from lfdm_ros.engine.applying import MANUAL, POLICIES, Applier
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.bag_folder import BagFolder
-from lfdm_ros.engine.calibrations import Calibrations, Conclusion, State
-from lfdm_ros.engine.folder_watch import CalibrationOrder, FolderWatch
+from lfdm_ros.engine.calibrations import CalibrationOrder, Calibrations, Conclusion, FolderWatch, State
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.ros import qos

@@ -18,8 +18,7 @@ from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sensors.ground_rays import height, turned
 from lfdm_ros.sensors.rasteriser import SIDE
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
-from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle
+from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle
 from lfdm_ros.vehicles import Mount
 
 _DRY, _ICE, _LINE = np.array([104.0, 104.0, 102.0]), np.array([212.0, 222.0, 232.0]), np.array([232.0, 230.0, 220.0])

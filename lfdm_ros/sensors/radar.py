@@ -14,8 +14,7 @@ from lfdm_ros.numerics import dot
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.lidar import Lidar, LidarSettings
 from lfdm_ros.sensors.sensor import SensorMessage, SensorScene, SensorType, VehicleView, register_sensor
-from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle, Polygon, turn
+from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle, Polygon, turn
 from lfdm_ros.vehicles import Mount
 
 _ROUND, _EDGE = 8, 64  # fewest parts of a circle's outline; most of an edge, so that the work on a long wall is bounded

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import yaml
 
-from lfdm_ros.backends import compile_batch, cuda_driver, gpu_batch, gpu_launch, quicker_batch
+from lfdm_ros.backends import batch_backend, compile_batch, cuda_driver, gpu_batch, gpu_launch
+from lfdm_ros.backends.batch_backend import QuickerBatch
 from lfdm_ros.backends.gpu_batch import GpuBatch
-from lfdm_ros.backends.quicker_batch import QuickerBatch
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, load_soil
 from lfdm_ros.models import chassis_slots, model_names
@@ -313,7 +313,7 @@ def test_a_real_gpu_gives_the_bits_of_the_ptx_as_c(stub_driver, monkeypatch, nam
 def clock(monkeypatch):
     """The time by which batches are measured: it goes on as they say."""
     now = [0.0]
-    monkeypatch.setattr(quicker_batch, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(batch_backend, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     return now
 
 

@@ -17,7 +17,7 @@ from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe,
 from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.parameter_sets import posterior_draws
+from lfdm_ros.exports.fmu_file import posterior_draws
 from lfdm_ros.exports.variables import exported
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.libraries import arviz

@@ -9,9 +9,8 @@ from c_compiler import needs_cc
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu_file import write_fmu
+from lfdm_ros.exports.fmu_file import Draw, parameter_set, posterior_draws, system_structure, write_fmu
 from lfdm_ros.exports.library import own_platform
-from lfdm_ros.exports.parameter_sets import Draw, parameter_set, posterior_draws, system_structure
 from lfdm_ros.exports.variables import exported
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.ground import SoilWheel, WheelMotion, load_soil, settle
-from lfdm_ros.ground.equivalent_friction import SUNK, firm_of
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.vehicle_on_ground import Edges, VehicleOnGround
+from lfdm_ros.ground.vehicle_on_ground import SUNK, Edges, VehicleOnGround, firm_of
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 

@@ -135,9 +135,9 @@ def test_connected_as_a_master_of_fmpy_steps_them(tmp_path, lag_library, fmi):
 
 def test_a_vehicle_of_our_own_comes_back_as_a_system(tmp_path):
     """The SSP of `lfdm export fmu` is a plant without a plant file: connectors have our names."""
+    from lfdm_ros.exports.fmu_file import Draw
     from lfdm_ros.exports.fmu_file import write_fmu as export_fmu
     from lfdm_ros.exports.library import own_platform
-    from lfdm_ros.exports.parameter_sets import Draw
     from lfdm_ros.exports.variables import exported
 
     export = exported(HMMWV, "eight_dof")

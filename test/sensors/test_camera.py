@@ -16,8 +16,7 @@ from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.sensors import Camera, CameraSettings, SensorScene, VehicleView, make_sensors
 from lfdm_ros.sensors.camera import CAMERA_TYPE
 from lfdm_ros.sensors.ground_rays import Surface, height, march, turned
-from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle, Polygon, World
+from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle, Polygon, World
 from lfdm_ros.vehicles import Mount, load_vehicle
 
 MOUNT = Mount(x=0.5, z=1.5)

@@ -8,8 +8,7 @@ import pytest
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.sensors import SENSORS, Radar, RadarSettings, SensorScene, VehicleView
-from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle, Polygon, World
+from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle, Polygon, World
 from lfdm_ros.vehicles import Mount
 
 # No noise and no false alarms.

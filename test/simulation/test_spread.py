@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.scheduling import get_scheduler
-from lfdm_ros.simulation import BatchRollout, batch, initial_state, spread
-from lfdm_ros.simulation.spread import motion_spread
+from lfdm_ros.simulation import BatchRollout, batch, initial_state
+from lfdm_ros.simulation.batch import motion_spread
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
@@ -26,7 +26,7 @@ def masses(count):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(spread, "PIECE", 500)
+    monkeypatch.setattr(batch, "PIECE", 500)
 
 
 def last(theta, scheduler):

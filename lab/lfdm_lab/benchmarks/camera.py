@@ -11,8 +11,7 @@ from lfdm_lab.benchmarks._subjects import fastest
 from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.sensors import Camera, CameraSettings, SensorScene, VehicleView
 from lfdm_ros.sensors.ground_rays import Surface
-from lfdm_ros.simulation.obstacle_kinds import OBSTACLE_KINDS
-from lfdm_ros.simulation.world import Circle, World
+from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle, World
 from lfdm_ros.vehicles import Mount
 
 PICTURES = 60  # of a run, which is the fastest of them: others share the machine
