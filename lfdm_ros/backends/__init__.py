@@ -2,7 +2,7 @@
 
 from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, compile_batch, default_backend, register_backend
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
-from lfdm_ros.backends.gpu_sensitivity import gpu_sensitivity
+from lfdm_ros.backends.gpu_batch import gpu_sensitivity
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
 from lfdm_ros.backends.model_functions import (
     ARRAYS,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.bags.expressions import SourceTable
 from lfdm_ros.bags.mapping import MappedSource
 from lfdm_ros.bags.mapping_keys import FORMATS
-from lfdm_ros.bags.quantities import SourceTable
 from lfdm_ros.errors import InputError, suggest
 
 _MODULES = {"h5py": "h5py", "pyarrow": "pyarrow.parquet", "asammdf": "asammdf", "python-can": "can", "cantools": "cantools"}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bags import expressions
+from lfdm_ros.bags.expressions import Quantity, SourceTable, in_unit
 from lfdm_ros.bags.fields import NamedElement, Step, follow
 from lfdm_ros.bags.mapping import ANGLES, MappedSource, MappingFile, Topic, load_mapping
-from lfdm_ros.bags.quantities import Quantity, SourceTable, in_unit
 from lfdm_ros.bags.reader import is_bag_folder
 from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
 from lfdm_ros.bags.typestore import new_message, typestore

@@ -27,6 +27,7 @@ from typing import Any
 
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
+from lfdm_ros.bags.expressions import Quantity, from_unit, in_unit
 from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
 from lfdm_ros.bags.mapping_keys import (
     COLUMN_KEYS,
@@ -40,7 +41,6 @@ from lfdm_ros.bags.mapping_keys import (
     TOPIC_KEYS,
     names,
 )
-from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
 from lfdm_ros.errors import QUOTED, InputError, prefixing, quote, suggest

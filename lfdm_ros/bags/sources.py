@@ -15,10 +15,10 @@ from rosbags.highlevel import AnyReader
 
 from lfdm_ros import documents
 from lfdm_ros.bags import formats
+from lfdm_ros.bags.expressions import Quantity, SourceTable, from_unit
 from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
 from lfdm_ros.bags.mapping import MappedSource
 from lfdm_ros.bags.mapping_keys import ISO_8601, RECORDED
-from lfdm_ros.bags.quantities import Quantity, SourceTable, from_unit
 from lfdm_ros.bags.reader import has_header, open_bag, stamp_of
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError, suggest

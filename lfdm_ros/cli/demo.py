@@ -86,7 +86,7 @@ def apply(store: Path, result: Path) -> str:
     """Puts a calibration in force in a store as the calibrator does in AUTO, or by hand where the gates refuse it; returns a line."""
     from lfdm_ros.calibration.gates import GateLimits
     from lfdm_ros.calibration.store import APPLIED, PosteriorStore
-    from lfdm_ros.engine.applying import AUTO, Applier
+    from lfdm_ros.engine.calibrations import AUTO, Applier
 
     writer = PosteriorStore(store).writer()
     try:

@@ -9,7 +9,7 @@ from lfdm_ros.compiler.tables import LookupTable
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_field import MAX_FRICTION, FrictionField
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
-from lfdm_ros.models import grid_spline, ground_maps
+from lfdm_ros.models import ground_maps
 from lfdm_ros.models.ground import attitude
 
 MAX_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
@@ -97,8 +97,8 @@ def _check(tyre_friction: float) -> None:
 
 
 def _spline_table(grid: Grid, coefficients: np.ndarray) -> LookupTable:
-    first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
-    return LookupTable(np.concatenate([first, coefficients.ravel() / grid_spline.DIVISOR]))
+    first = ground_maps.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
+    return LookupTable(np.concatenate([first, coefficients.ravel() / ground_maps.DIVISOR]))
 
 
 class HeightMap:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from lfdm_ros.engine.command_hold import CommandHold, Inputs
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, Link, Packet
-from lfdm_ros.hil.real_time import RealTimeRequest, granted
+from lfdm_ros.hil.real_time import RealTimeRequest, Timing, granted
 from lfdm_ros.hil.rig import SILENT, UP, WAITING
-from lfdm_ros.hil.timing import Timing
 
 _LOOK = 0.05  # [s]
 _NO_STAMP = -1

@@ -11,7 +11,7 @@ import numpy as np
 
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.timing import quantile_of
+from lfdm_ros.hil.real_time import quantile_of
 from lfdm_ros.reports import COLOURS, html_page
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"

@@ -19,9 +19,8 @@ from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.hil.e2e import INIT, INVALID
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
-from lfdm_ros.hil.real_time import RealTimeRequest, granted
+from lfdm_ros.hil.real_time import SKIP, STOP, RealTimeRequest, Timing, granted
 from lfdm_ros.hil.realism import Realism
-from lfdm_ros.hil.timing import SKIP, STOP, Timing
 from lfdm_ros.simulation import SimulationDiverged
 
 REAL_TIME, LOCKSTEP = "real_time", "lockstep"

@@ -1,15 +1,97 @@
 """Grounds by place from an array by its number: friction as a field or in fine cells, heights, resistance.
 
 Beyond the edges the nearest point of the map holds. A field, heights and resistance are bicubic splines between the nodes of their grid
-(`lfdm_ros.models.grid_spline`), with exact derivatives.
+(`GridSpline`), with exact derivatives.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models import grid_spline
 from lfdm_ros.models.declaration import Field
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
+
+# Two rows before the coefficients, which stand line after line from the lowest y, one more on each side than there are nodes: the first
+# node, nodes of a unit of length, a number; nodes along x and y, numbers of a line, a number.
+_ORIGIN, _SIZE, FIRST = 0.0, 4.0, 8.0
+# In the array coefficients are divided by this: the weights here are 6 times those of cubic B-splines, along x and along y.
+DIVISOR = 36.0
+
+
+def head(x: float, y: float, spacing: float, nodes: tuple[int, int], numbers: tuple[float, float] = (0.0, 0.0)) -> tuple[float, ...]:
+    """Returns the numbers before the coefficients.
+
+    Args:
+        x, y, spacing: of the first node, and between nodes [m].
+        nodes: along x and y.
+        numbers: two more, for the maker's use.
+    """
+    nx, ny = nodes
+    return x, y, 1.0 / spacing, numbers[0], float(nx), float(ny), nx + 2.0, numbers[1]
+
+
+def cell(m: Operations, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
+    """Returns the cell, one of `count`, of a place in cells from the first node, and the way into it, at an edge for places beyond it."""
+    inside = m.fmin(m.fmax(place, 0.0), count)
+    number = m.fmin(m.floor(inside), count - 1.0)
+    return number, inside - number
+
+
+class GridSpline:
+    """The bicubic spline of an array by its number, sixteen coefficients a place. Its derivatives are exact, since what is read does not
+    change with the place but for the cell."""
+
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, number: Scalar) -> Record:
+        """Reads the values that do not depend on the place; `numbers` are those of the array's head."""
+        x, y, per_length, one = self._m.row(number, _ORIGIN)
+        nx, ny, line, other = self._m.row(number, _SIZE)
+        return Record(number=number, x=x, y=y, per_length=per_length, cells_x=nx - 1.0, cells_y=ny - 1.0, line=line, numbers=(one, other))
+
+    def value(self, x: Scalar, y: Scalar, q: Record) -> Scalar:
+        """Returns the value at a place; q is what `prepare` gave."""
+        column, t = cell(self._m, (x - q.x) * q.per_length, q.cells_x)
+        row, r = cell(self._m, (y - q.y) * q.per_length, q.cells_y)
+        return _sum(_weights(t), self._lines(q, row, column, _weights(r)))
+
+    def value_and_slopes(self, x: Scalar, y: Scalar, q: Record) -> tuple[Scalar, Scalar, Scalar]:
+        """Returns the value and its derivatives along x and y [1/m], 0 across the edges beyond them."""
+        along_x, along_y = (x - q.x) * q.per_length, (y - q.y) * q.per_length
+        column, t = cell(self._m, along_x, q.cells_x)
+        row, r = cell(self._m, along_y, q.cells_y)
+        across, lines = _weights(t), self._lines(q, row, column, _weights(r))
+        slopes = self._lines(q, row, column, _slopes(r, self._within(along_y, q.cells_y)))
+        return (_sum(across, lines), _sum(_slopes(t, self._within(along_x, q.cells_x)), lines) * q.per_length,
+                _sum(across, slopes) * q.per_length)
+
+    def _within(self, place: Scalar, count: Scalar) -> Scalar:
+        return self._m.where(place > 0.0, self._m.where(place < count, 1.0, 0.0), 0.0)
+
+    def _lines(self, q: Record, row: Scalar, column: Scalar, along: Sequence[Scalar]) -> Sequence[Scalar]:
+        # Along y first: what stands side by side in a row is summed side by side.
+        first, lines = FIRST + row * q.line + column, (0.0,) * 4
+        for k, weight in enumerate(along):
+            lines = tuple(line + weight * near for line, near in zip(lines, self._m.row(q.number, first + k * q.line)))
+        return lines
+
+
+def _sum(weights: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:
+    return sum(weight * value for weight, value in zip(weights, values))
+
+
+def _weights(t: Scalar) -> tuple[Scalar, ...]:
+    """Returns six times the weights of the four coefficients around a place at t in its cell."""
+    s = 1.0 - t
+    tt, ss = t * t, s * s
+    return s * ss, 4.0 - 3.0 * tt * (1.0 + s), 4.0 - 3.0 * ss * (1.0 + t), t * tt
+
+
+def _slopes(t: Scalar, within: Scalar) -> tuple[Scalar, ...]:
+    """Returns the derivatives of the weights; within: 1, beyond an edge 0."""
+    s, w = 1.0 - t, 3.0 * within
+    return -w * s * s, w * t * (3.0 * t - 4.0), w * s * (4.0 - 3.0 * s), w * t * t
 
 
 def _number(name: str, kind: str, table: str) -> Field:
@@ -25,19 +107,19 @@ RESISTANCE_MAP = _number("resistance_map", "map of resistance", "ResistanceMap")
 class _SplineGround(GroundByPlace):
     def __init__(self, m: Operations, scaled: bool = True):
         super().__init__(m, scaled)
-        self._spline = grid_spline.GridSpline(m)
+        self._spline = GridSpline(m)
 
 
 # -- Friction as a field (paper 004) ------------------------------------------------------------------------------------------------
 # In the table the coefficients of the latent value are divided by this: the spline's, and 2 of tanh(f / 2).
-FIELD_DIVISOR = 2.0 * grid_spline.DIVISOR
+FIELD_DIVISOR = 2.0 * DIVISOR
 
 
 def field_head(x: float, y: float, spacing: float, nodes: tuple[int, int], friction: tuple[float, float]) -> tuple[float, ...]:
     """Returns the numbers before the coefficients of a field's table; friction: where the latent value is far below 0, and far above, over
-    that of the road the tyre was measured on. The others as in `grid_spline.head`."""
+    that of the road the tyre was measured on. The others as in `head`."""
     low, high = friction
-    return grid_spline.head(x, y, spacing, nodes, (0.5 * (low + high), 0.5 * (high - low)))
+    return head(x, y, spacing, nodes, (0.5 * (low + high), 0.5 * (high - low)))
 
 
 class FrictionFieldGround(_SplineGround):
@@ -55,7 +137,7 @@ class FrictionFieldGround(_SplineGround):
 # -- Friction in cells -----------------------------------------------------------------------------------------------------------------
 # Two rows before the cells: the first corner, cells of a unit of length, a number; cells along x and y, two numbers. A cell is its
 # friction at the lower left, what is more at the lower right, what is more at the upper left, and what both have not said of the last.
-_ORIGIN, _SIZE, _FIRST, _WIDTH = 0.0, 4.0, 8, 4
+_FIRST, _WIDTH = 8, 4
 
 
 def cells_head(x: float, y: float, spacing: float, cells: tuple[int, int]) -> tuple[float, ...]:
@@ -77,8 +159,8 @@ class FrictionMapGround(GroundByPlace):
         return Record(number=p.friction_map, x=x, y=y, per_length=per_length, nx=nx, ny=ny, scale=self.scale(p))
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
-        column, s = grid_spline.cell(self._m, (x - q.x) * q.per_length, q.nx)
-        line, t = grid_spline.cell(self._m, (y - q.y) * q.per_length, q.ny)
+        column, s = cell(self._m, (x - q.x) * q.per_length, q.nx)
+        line, t = cell(self._m, (y - q.y) * q.per_length, q.ny)
         here, along_x, along_y, both = self._m.row(q.number, _FIRST + _WIDTH * (line * q.nx + column))
         return Patch(friction=q.scale * (here + s * along_x + t * (along_y + s * both)))
 

@@ -22,10 +22,9 @@ from lfdm_ros.bounds import BOUNDS, Refusals, require_all, require_requested
 from lfdm_ros.calibration.gates import GateLimits, GateResult
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import PosteriorStore, Version
-from lfdm_ros.engine.applying import MANUAL, POLICIES, Applier
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.bag_folder import BagFolder
-from lfdm_ros.engine.calibrations import CalibrationOrder, Calibrations, Conclusion, FolderWatch, State
+from lfdm_ros.engine.calibrations import MANUAL, POLICIES, Applier, CalibrationOrder, Calibrations, Conclusion, FolderWatch, State
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.ros import qos

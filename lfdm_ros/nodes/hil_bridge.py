@@ -13,10 +13,9 @@ from lfdm_ros.hil.e2e import INVALID, VALID, format_address
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
 from lfdm_ros.hil.link import CONTROLLER, LINK, LINKS, VEHICLE
 from lfdm_ros.hil.mirror import Mirror
-from lfdm_ros.hil.real_time import RealTimeRequest, parse_cores, tidy
+from lfdm_ros.hil.real_time import EDGES, POLICIES, SKIP, RealTimeRequest, parse_cores, tidy
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITING, Rig
-from lfdm_ros.hil.timing import EDGES, POLICIES, SKIP
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import HilStatus
 from lfdm_ros.nodes.hil_ends import ENDPOINTS, ROS, ControllerEnd, VehicleEnd

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import expressions
-from lfdm_ros.bags.quantities import from_unit, in_unit
+from lfdm_ros.bags.expressions import from_unit, in_unit
 
 TIME = np.linspace(0.0, 2.0, 201)
 COLUMNS = {

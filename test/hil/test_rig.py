@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 from ports import free_port
 
-from lfdm_ros.hil import real_time, timing
+from lfdm_ros.hil import real_time
 from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, Wire
-from lfdm_ros.hil.real_time import RealTimeRequest, granted, parse_cores
+from lfdm_ros.hil.real_time import CATCH_UP, EDGES, SKIP, STOP, Histogram, RealTimeRequest, Timing, granted, parse_cores
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, LOCKSTEP, SILENT, UP, WAITING, Listeners, Pace, Rig
-from lfdm_ros.hil.timing import CATCH_UP, EDGES, SKIP, STOP, Histogram, Timing
 
 pytest.importorskip("cantools")
 can = pytest.importorskip("can")
@@ -243,8 +242,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(timing.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(timing.time, "sleep", self.work)
+        monkeypatch.setattr(real_time.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(real_time.time, "sleep", self.work)
 
     def work(self, seconds: float) -> None:
         self.now += seconds
