@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         # A parent that reads the reports ends the run by SIGINT, which background programs of a shell and their children ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.continued is not None and not args.scheduler:
-        from lfdm_ros.calibration.continuation import check_continues_from
+        from lfdm_ros.calibration.run import check_continues_from
 
         check_continues_from(args.continued)
     if not (args.progress_json or args.scheduler):  # the parent, or another machine, checks the bags itself

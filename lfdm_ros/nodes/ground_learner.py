@@ -21,10 +21,9 @@ from lfdm_ros.ros.grid_map import known_message
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
-from lfdm_ros.ros.plan_messages import values_of_odometry, values_of_state
+from lfdm_ros.ros.plan_messages import draws_of, values_of_odometry, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.ros.shared_messages import draws_of
 
 _LOOK = 0.1  # [s] for news of the child
 _WINDOW = EstimatorSettings().window  # [s]

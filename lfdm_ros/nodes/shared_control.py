@@ -36,10 +36,19 @@ from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSC
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
-from lfdm_ros.ros.plan_messages import path_task, radar_scan_of, scan_of, values_of_state
+from lfdm_ros.ros.plan_messages import (
+    draws_of,
+    fill_command,
+    fill_status,
+    path_task,
+    plan_of,
+    radar_scan_of,
+    scan_of,
+    sharing_text,
+    values_of_state,
+)
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of, sharing_text
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action

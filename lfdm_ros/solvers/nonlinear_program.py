@@ -14,8 +14,7 @@ import casadi as ca
 import numpy as np
 
 from lfdm_ros.compiler import compiled_with_jacobian
-from lfdm_ros.solvers.stage_functions import SparseEntries, compiled_stage, pairs
-from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
+from lfdm_ros.solvers.stage_qp import SparseEntries, StageQp, StageSolution, compiled_stage, pairs
 
 _GOOD = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 

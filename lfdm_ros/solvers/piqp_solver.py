@@ -6,8 +6,7 @@ import time
 import numpy as np
 import piqp
 
-from lfdm_ros.solvers.stage_functions import SparseEntries, pairs
-from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
+from lfdm_ros.solvers.stage_qp import SparseEntries, StageQp, StageSolution, pairs
 
 FIRST_PACE = 1e-4  # [s] an iteration, before one was measured
 LEAST = 3  # iterations that are made however little time is left
