@@ -38,9 +38,9 @@ class PriorFamily(ABC):
     def frozen(self, v: Mapping[str, float]) -> Any:
         """Returns the distribution as a frozen one of SciPy."""
 
-    @abstractmethod
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        """Returns the random variable of PyMC, in the model that is open."""
+    def arguments(self, v: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of PyMC's distribution of the same name as this class."""
+        return dict(v)
 
     @abstractmethod
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
@@ -80,11 +80,6 @@ class Uniform(PriorFamily):
     def frozen(self, v: Mapping[str, float]) -> Any:
         return stats.uniform(v["lower"], v["upper"] - v["lower"])
 
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        import pymc as pm
-
-        return pm.Uniform(name, lower=v["lower"], upper=v["upper"], **options)
-
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return np.zeros_like(x)
 
@@ -111,11 +106,6 @@ class HalfNormal(PriorFamily):
 
     def frozen(self, v: Mapping[str, float]) -> Any:
         return stats.halfnorm(scale=v["sigma"])
-
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        import pymc as pm
-
-        return pm.HalfNormal(name, sigma=v["sigma"], **options)
 
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         if not log:
@@ -149,10 +139,8 @@ class LogNormal(PriorFamily):
     def frozen(self, v: Mapping[str, float]) -> Any:
         return stats.lognorm(v["log_sd"], scale=v["median"])
 
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        import pymc as pm
-
-        return pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"], **options)
+    def arguments(self, v: Mapping[str, Any]) -> dict[str, Any]:
+        return {"mu": np.log(v["median"]), "sigma": v["log_sd"]}
 
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         if not log:
@@ -188,10 +176,8 @@ class Normal(PriorFamily):
     def frozen(self, v: Mapping[str, float]) -> Any:
         return stats.norm(v["mean"], v["sd"])
 
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        import pymc as pm
-
-        return pm.Normal(name, mu=v["mean"], sigma=v["sd"], **options)
+    def arguments(self, v: Mapping[str, Any]) -> dict[str, Any]:
+        return {"mu": v["mean"], "sigma": v["sd"]}
 
     def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return (x - v["mean"]) / v["sd"]
@@ -224,10 +210,8 @@ class TruncatedNormal(Normal):
         lower, upper = v.get("lower", -math.inf), v.get("upper", math.inf)
         return stats.truncnorm((lower - v["mean"]) / v["sd"], (upper - v["mean"]) / v["sd"], loc=v["mean"], scale=v["sd"])
 
-    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
-        import pymc as pm
-
-        return pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"), **options)
+    def arguments(self, v: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().arguments(v), "lower": v.get("lower"), "upper": v.get("upper")}
 
 
 KINDS: dict[str, PriorFamily] = {"uniform": Uniform(), "half_normal": HalfNormal(), "normal": Normal(), "log_normal": LogNormal(),
@@ -269,9 +253,13 @@ class Prior:
         Bounded ones are not transformed to the real line: that would bend the straight ridges of parameters that the data know only
         as a sum, and populations of particles do not follow a thin bent ridge. Beyond the bounds the density is zero.
         """
+        import pymc as pm
+
         # PyTensor takes a Python float for a float32 where that holds it exactly, and then its logarithm is good to 7 digits only.
         exact = {key: np.float64(value) for key, value in self.numbers}
-        return KINDS[self.kind].variable(name, exact, **({} if self.logarithmic else {"default_transform": None}))
+        family = KINDS[self.kind]
+        options = {} if self.logarithmic else {"default_transform": None}
+        return getattr(pm, type(family).__name__)(name, **family.arguments(exact), **options)
 
     # -- The coordinate in which the unknown is searched: that of the PyMC model's value variable too ----------------
 
