@@ -43,46 +43,44 @@ class _Callbacks(ctypes.Structure):
 
 
 class Values:
-    """Variables of an FMU that are set or read together, [type, reference] each."""
+    """Variables of several instances that are set or read together, [part, type, reference] each."""
 
-    def __init__(self, instance: "Instance", variables: list[tuple[str, int]]) -> None:
-        self._instance, self.count, self._groups = instance, len(variables), []
-        for kind in dict.fromkeys(kind for kind, _ in variables):
-            places = [i for i, (other, _) in enumerate(variables) if other == kind]
+    def __init__(self, instances: "list[Instance]", variables: list[tuple[int, str, int]]) -> None:
+        self._count, self._groups = len(variables), []
+        parts = list(dict.fromkeys(part for part, _, _ in variables))
+        for part, kind in sorted(dict.fromkeys((part, kind) for part, kind, _ in variables), key=lambda group: parts.index(group[0])):
+            instance, places = instances[part], [i for i, (of, other, _) in enumerate(variables) if (of, other) == (part, kind)]
             try:
                 name, number = _OF_FMI_2[kind] if instance.version == 2 else (kind, _NUMBERS[kind])
             except KeyError:
                 raise Failed(f"variables of type {kind} are unknown") from None
-            references = (c_uint32 * len(places))(*(variables[i][1] for i in places))
-            self._groups.append((name, places, references, (number * len(places))(), kind.startswith("Float")))
-
-    def _arguments(self, references: Any, values: Any) -> tuple[Any, ...]:
-        count = c_size_t(len(references))
-        return (references, count, values) if self._instance.version == 2 else (references, count, values, count)
+            references = (c_uint32 * len(places))(*(variables[i][2] for i in places))
+            count, values = c_size_t(len(places)), (number * len(places))()
+            arguments = (references, count, values) if instance.version == 2 else (references, count, values, count)
+            self._groups.append((instance, name, places, arguments, kind.startswith("Float")))
 
     def set(self, numbers: Any) -> None:
         """Sets all, (n,); what is no real number is rounded."""
-        for name, places, references, values, real in self._groups:
+        for instance, name, places, arguments, real in self._groups:
             given = [numbers[i] for i in places]
             if not real and not all(abs(number) < 2**31 for number in given):  # NaN is not, either
                 raise Failed(f"{next(n for n in given if not abs(n) < 2**31):g} for a whole number")
-            values[:] = given if real else [round(number) for number in given]
-            self._instance.call(f"Set{name}", *self._arguments(references, values))
+            arguments[2][:] = given if real else [round(number) for number in given]
+            instance.call(f"Set{name}", *arguments)
 
     def set_slopes(self, slopes: list[float]) -> None:
         """Sets derivatives [1/s] of the real ones, FMI 2.0."""
-        for _, places, references, values, real in self._groups:
+        for instance, _, places, (references, count, values, *_), real in self._groups:
             if real:
                 values[:] = [slopes[i] for i in places]
-                ones = (c_int * len(places))(*[1] * len(places))
-                self._instance.call("SetRealInputDerivatives", references, c_size_t(len(places)), ones, values)
+                instance.call("SetRealInputDerivatives", references, count, (c_int * len(places))(*[1] * len(places)), values)
 
     def get(self) -> list[float]:
         """Returns all, (n,)."""
-        found = [0.0] * self.count
-        for name, places, references, values, _ in self._groups:
-            self._instance.call(f"Get{name}", *self._arguments(references, values))
-            for place, value in zip(places, values):
+        found = [0.0] * self._count
+        for instance, name, places, arguments, _ in self._groups:
+            instance.call(f"Get{name}", *arguments)
+            for place, value in zip(places, arguments[2]):
                 found[place] = float(value)
         return found
 
@@ -188,34 +186,6 @@ class Instance:
         self.count += steps
 
 
-class Group:
-    """Variables of several instances that are set or read together, [part, type, reference] each."""
-
-    def __init__(self, instances: list[Instance], variables: list[tuple[int, str, int]]) -> None:
-        self.count, self._parts = len(variables), []
-        for part in dict.fromkeys(part for part, _, _ in variables):
-            places = [i for i, (other, _, _) in enumerate(variables) if other == part]
-            self._parts.append((Values(instances[part], [(variables[i][1], variables[i][2]) for i in places]), places))
-
-    def set(self, numbers: Any) -> None:
-        """Sets all, (n,)."""
-        for values, places in self._parts:
-            values.set([numbers[i] for i in places])
-
-    def set_slopes(self, slopes: list[float]) -> None:
-        """Sets derivatives [1/s] of the real ones, FMI 2.0."""
-        for values, places in self._parts:
-            values.set_slopes([slopes[i] for i in places])
-
-    def get(self) -> list[float]:
-        """Returns all, (n,)."""
-        found = [0.0] * self.count
-        for values, places in self._parts:
-            for place, value in zip(places, values.get()):
-                found[place] = value
-        return found
-
-
 class ConnectedInstances:
     """An FMU, or several whose outputs are inputs of each other: what one shows at the end of a step, another gets in the next."""
 
@@ -223,9 +193,9 @@ class ConnectedInstances:
         self._task, self._step = task, float(task["step"])
         self._instances = [Instance(part, self._step) for part in task["parts"]]
         self._parameters, self._start, self._inputs, self._outputs = (
-            Group(self._instances, task[name]) for name in ("parameters", "start", "inputs", "outputs"))
+            Values(self._instances, task[name]) for name in ("parameters", "start", "inputs", "outputs"))
         links = task["links"]
-        self._sources, self._targets = (Group(self._instances, [link[end] for link in links]) for end in ("source", "target"))
+        self._sources, self._targets = (Values(self._instances, [link[end] for link in links]) for end in ("source", "target"))
         self._scales = [(link["factor"], link["offset"]) for link in links]
 
     def reset(self, start: Any) -> None:
