@@ -63,7 +63,7 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _info_of_system(path: Path, as_json: bool) -> int:
-    from lfdm_ros.plants.ssp import read_ssp
+    from lfdm_ros.plants.fmu import read_ssp
 
     system = read_ssp(path)
     links = [(f"{a.part}.{a.name}", f"{b.part}.{b.name}") for a, b in ((link.source, link.target) for link in system.links)]

@@ -42,10 +42,9 @@ from lfdm_ros.bags.mapping_keys import Key, names
 from lfdm_ros.errors import InputError, prefixing, quote, suggest
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS
 from lfdm_ros.plants import fmu_child
-from lfdm_ros.plants.fmu import Fmu, Scale, Variable, read_fmu
+from lfdm_ros.plants.fmu import Fmu, FmuSystem, Scale, Variable, read_fmu, read_ssp
 from lfdm_ros.plants.fmu_child import HEAD, LARGEST
 from lfdm_ros.plants.plant import REQUIRED, PlantFailed, PlantType, WrongStart, require_outputs
-from lfdm_ros.plants.ssp import FmuSystem, read_ssp
 from lfdm_ros.units import unit_scale
 
 _CHILD = "lfdm_ros.plants.fmu_child"

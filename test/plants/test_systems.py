@@ -11,9 +11,9 @@ from foreign_vehicle import CC, folder_of, needs_cc, write_fmu
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.plants.fmu import read_ssp
 from lfdm_ros.plants.plant import PlantFailed
 from lfdm_ros.plants.plant_file import open_plant
-from lfdm_ros.plants.ssp import read_ssp
 from lfdm_ros.vehicles import load_vehicle
 
 pytestmark = needs_cc

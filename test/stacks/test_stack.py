@@ -57,7 +57,7 @@ def test_executables_are_the_modules_with_a_main() -> None:
     ({"parameters": {"seat_colour": 1}}, "no node has a parameter 'seat_colour'"),
     ({"parameters": {"vehicle_width": 2.0}}, "vehicle_width'; it is of the vehicle now: body.overall_width in its file"),
     ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"brake_rate": 2.0}}]}, "actuators.brake_rate in its file"),
-    ({"nodes": [{"executable": "vehicle_simulator", "autostart": "yes"}]}, "autostart: 'yes'"),
+    ({"nodes": [{"executable": "vehicle_simulator", "autostart": "yes"}]}, "autostart: expected true or false, found 'yes'"),
 ])
 def test_errors_name_the_key(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as error:
