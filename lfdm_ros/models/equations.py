@@ -262,9 +262,11 @@ class Reaching(Protocol):
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Functions:
-    """A model's equations on sequences in the order declared.
+    """A model's equations on sequences in the order declared: the half-implicit rule, written once for all models.
+
+    Velocities first, from the forces at the old positions (what is stiff in them is implicit already); then positions, with the new
+    velocities or, where the equations say so, their mean.
 
     prepare(p) -> q of a record of the parameters: what depends on them alone;
     step(x, u, q, h) -> x: one half-implicit step of h seconds;
@@ -279,74 +281,62 @@ class Functions:
     input_time: as `Equations.input_time`.
     """
 
-    prepare: Callable[[Any], Any]
-    step: Callable[[Sequence[Scalar], Sequence[Scalar], Any, Scalar], tuple[Scalar, ...]]
-    rhs: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, ...]]
-    tyre_forces: Callable[[Sequence[Scalar], Sequence[Scalar], Any, Scalar], tuple[Scalar, ...]]
-    wheel_loads: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]]
-    drive: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, Scalar, Scalar]]
-    friction: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Scalar]
-    patches: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Patch]]
-    reach: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]] | None
-    input_time: float
+    def __init__(self, model: Model, m: Operations) -> None:
+        self._equations = equations = model.build(m)
+        self._states, self._inputs = RecordLayout(model.states), RecordLayout(model.inputs)
+        self.prepare, self.input_time = equations.prepare, equations.input_time
+        self.reach: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]] | None = None
+        if isinstance(equations, Reaching):
+            self.reach = lambda x, u, q: equations.reach(*self._records(x, u), q)
 
+    def _records(self, x: Sequence[Scalar], u: Sequence[Scalar]) -> tuple[Record, Record]:
+        return self._states.record(x), self._inputs.record(u)
 
-def functions_of(model: Model, m: Operations) -> Functions:
-    """Returns a model's functions on the operations of `m`: the half-implicit rule, written once for all models.
-
-    Velocities first, from the forces at the old positions (what is stiff in them is implicit already); then positions, with the new
-    velocities or, where the equations say so, their mean.
-    """
-    equations = model.build(m)
-    states, inputs = RecordLayout(model.states), RecordLayout(model.inputs)
-
-    def step(x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
-        given, driver = states.record(x), inputs.record(u)
-        d = equations.dynamics(given, driver, q, h)
+    def step(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
+        states, (given, driver) = self._states, self._records(x, u)
+        d = self._equations.dynamics(given, driver, q, h)
         old = d.start or given
         new = states.after(old, d.changes, h)
         if d.late:
             new = states.replaced(new, d.late(new))
-        for motion in equations.motions:
-            moving = states.mean(old, new) if equations.mean_motion else new
+        for motion in self._equations.motions:
+            moving = states.mean(old, new) if self._equations.mean_motion else new
             new = states.after(old, motion(moving, driver, q), h, new)
         return states.values(new)
 
-    def rhs(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, ...]:
-        given, driver = states.record(x), inputs.record(u)
-        rates = equations.dynamics(given, driver, q, 0.0).changes
-        for motion in equations.motions:
-            rates = states.replaced(rates, motion(given, driver, q))
-        return states.slopes(given, rates)
+    def rhs(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, ...]:
+        given, driver = self._records(x, u)
+        rates = self._equations.dynamics(given, driver, q, 0.0).changes
+        for motion in self._equations.motions:
+            rates = self._states.replaced(rates, motion(given, driver, q))
+        return self._states.slopes(given, rates)
 
-    def tyre_forces(x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
-        forces = equations.dynamics(states.record(x), inputs.record(u), q, h).forces
+    def tyre_forces(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
+        forces = self._equations.dynamics(*self._records(x, u), q, h).forces
         return (*(force.fx for force in forces), *(force.fy for force in forces), *(force.fz for force in forces))
 
-    def wheel_loads(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
-        return equations.wheel_loads(states.record(x), inputs.record(u), q)
+    def wheel_loads(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
+        return self._equations.wheel_loads(*self._records(x, u), q)
 
-    def drive(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        return equations.report(states.record(x), inputs.record(u), q)
+    def drive(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return self._equations.report(*self._records(x, u), q)
 
-    def friction(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Scalar:
-        if not isinstance(equations, Standing):
+    def friction(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Scalar:
+        if not isinstance(self._equations, Standing):
             return 1.0
-        stance = equations.stance(states.record(x), inputs.record(u), q)
+        stance = self._equations.stance(*self._records(x, u), q)
         first, *others = (patch.friction for patch in stance.patches)
         # Where it is the same for all, as on a plane, nothing is computed.
         mean = first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
         return mean * stance.normal
 
-    def patches(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Patch]:
-        return equations.stance(states.record(x), inputs.record(u), q).patches if isinstance(equations, Standing) else ()
+    def patches(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Patch]:
+        return self._equations.stance(*self._records(x, u), q).patches if isinstance(self._equations, Standing) else ()
 
-    def reach(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
-        assert isinstance(equations, Reaching)
-        return equations.reach(states.record(x), inputs.record(u), q)
 
-    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction, patches,
-                     reach if isinstance(equations, Reaching) else None, equations.input_time)
+def functions_of(model: Model, m: Operations) -> Functions:
+    """Returns a model's functions on the operations of `m`."""
+    return Functions(model, m)
 
 
 class RecordLayout:
