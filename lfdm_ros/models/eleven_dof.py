@@ -11,7 +11,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
 STATES = (
@@ -29,6 +29,7 @@ class ElevenDof:
     input_time, mean_motion = 0.5, False
     gravity = chassis.GRAVITY
     centre_height = staticmethod(chassis.centre_height)
+    spin = staticmethod(chassis.spin)
     tyres = 2.0  # forces and brakes of an axle are those of so many; its inertia is always that of two
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
@@ -46,10 +47,6 @@ class ElevenDof:
             first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
-             h: Scalar) -> chassis.Spin:
-        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Loads of one wheel of each axle (000 eqs 10-13 without side to side) --------------------------------------------------
     def axle_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, Scalar]:
@@ -82,7 +79,7 @@ class ElevenDof:
                                                   holds[i], any_held))
             contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, kx_locked=n * one.kx_locked,
                               friction=n * one.friction, my=n * one.my, mz=n * one.mz)
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brakes[i], h)
+            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drive, brakes[i], h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy + contact.mz))]
             if implicit:

@@ -60,15 +60,13 @@ class LfdmRollChassis(RollChassis):
     """18-DOF: half of the unsprung mass in the coupling of yaw and lateral motion; a wheel without load stops."""
 
     input_time = 0.0
+    spin = staticmethod(spin)
     gravity = GRAVITY
     centre_height = staticmethod(unloaded_radius)
 
     def prepare(self, p: Any) -> Any:
         q = super().prepare(p)
         return q.but(first=0.5 * q.first)
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m = self._m
@@ -83,6 +81,7 @@ class LfdmElevenDof(ElevenDof):
     """11-DOF: an axle has one tyre and the brake of one wheel; no coupling by the unsprung masses; a wheel without load stops."""
 
     input_time = 0.0
+    spin = staticmethod(spin)
     gravity = GRAVITY
     centre_height = staticmethod(unloaded_radius)
     tyres = 1.0
@@ -92,9 +91,6 @@ class LfdmElevenDof(ElevenDof):
         q = super().prepare(_doubled(p, "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear")
                             if isinstance(self._tyre, RelaxingTmeasy) else p)
         return q.but(first=0.0)
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m = self._m
@@ -109,10 +105,8 @@ class LfdmTwentyFourDof(TwentyFourDof):
     """24-DOF: strut rates, jacking forces and loaded radii of the last step; a wheel without load stops, its tyre compressed to nothing."""
 
     input_time = 0.0
+    spin = staticmethod(spin)
     gravity = GRAVITY
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
-        return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m, wheels = self._m, []

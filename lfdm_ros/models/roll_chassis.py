@@ -14,7 +14,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import WHEELS, Field, per_wheel
-from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
 
@@ -76,6 +76,7 @@ class RollChassis:
     input_time, mean_motion = 0.5, False
     gravity = chassis.GRAVITY
     centre_height = staticmethod(chassis.centre_height)
+    spin = staticmethod(chassis.spin)
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
         self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
@@ -103,10 +104,6 @@ class RollChassis:
             roll_damping=p.roll_damping_front + p.roll_damping_rear,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
-             h: Scalar) -> chassis.Spin:
-        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Wheel loads (000 eqs 10-13) -------------------------------------------------------------------------------------------
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
@@ -151,7 +148,7 @@ class RollChassis:
             radius = q.radius - f * axle.compliance
             contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius,
                                                       own, patch, held, any_held, side=-1.0 if len(wheels) % 2 else 1.0))
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brake, h)
+            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]
             if implicit:

@@ -31,7 +31,6 @@ from typing import Any
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import (
-    Contact,
     Dynamics,
     Ground,
     Operations,
@@ -111,6 +110,7 @@ class TwentyFourDof:
 
     input_time, mean_motion = 0.5, False
     gravity = chassis.GRAVITY
+    spin = staticmethod(chassis.spin)
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
         self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
@@ -136,10 +136,6 @@ class TwentyFourDof:
             reaction=p.driveline_roll_reaction,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
-
-    def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar,
-             h: Scalar) -> chassis.Spin:
-        return chassis.spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- What is taken as it is at the instant ---------------------------------------------------------------------------------
     def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
@@ -251,7 +247,7 @@ class TwentyFourDof:
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
             contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i],
                                                       holds[i], any_held, at.inclination(tilt, c, s, m), 1.0 if left else -1.0))
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
+            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
             corners.append(Record(
                 axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],
                 incline=at, contact=contact, wheel=wheel, rate=rate, late_rate=late_rate, compression_rate=compression_rate,
