@@ -15,6 +15,7 @@ from keyed import missing
 
 from lfdm_ros import cache_key, plugins
 from lfdm_ros.calibration import checkpoint
+from lfdm_ros.compiler import code_cache
 from lfdm_ros.control import limits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +64,14 @@ def test_an_edited_source_changes_the_key_of_what_depends_on_it(edit) -> None:
         before = keys()
         edit(path)
         assert [old != new for old, new in zip(before, keys())] == changes, (number, path)
+
+
+def test_an_edited_equation_changes_the_folder_of_compiled_code(edit) -> None:
+    before = code_cache.fingerprint.__wrapped__()
+    edit("calibration/plots.py")
+    assert code_cache.fingerprint.__wrapped__() == before
+    edit("models/fiala.py")
+    assert code_cache.fingerprint.__wrapped__() != before
 
 
 @pytest.fixture(scope="module")

@@ -115,16 +115,6 @@ def test_models_json(capsys):
         assert all(field["role"] in ("continuous", "held", "discrete") for field in model["states"])
 
 
-@pytest.mark.parametrize("model, tyre", [("linear_single_track", None), ("nonlinear_bicycle", None), ("eight_dof", "tmeasy"),
-                                         ("eleven_dof", "fiala"), ("eighteen_dof", "tmeasy_nr"), ("twenty_four_dof", None)])
-def test_every_model_runs(tmp_path, inputs, model, tyre):
-    out = tmp_path / "run.csv"
-    command = ["simulate", "--vehicle", "hmmwv", "--model", model, "--inputs", str(inputs), "--out", str(out), "--initial-speed", "5"]
-    assert main(command + (["--tyre", tyre] if tyre else [])) == 0
-    table = np.loadtxt(out, delimiter=",", skiprows=1)
-    assert np.isfinite(table).all() and table[-1, 1] > 1.0
-
-
 def test_further_columns(tmp_path, inputs):
     out = tmp_path / "run.csv"
     assert main(["simulate", "--vehicle", "hmmwv", "--inputs", str(inputs), "--also", "lifted_wheels", "--also", "tyre_fz_rr",
@@ -137,9 +127,3 @@ def test_a_step_too_long_for_the_tyre_is_said(tmp_path, inputs, capsys):
     command = ["simulate", "--vehicle", "hmmwv", "--tyre", "tmeasy", "--inputs", str(inputs), "--out", str(tmp_path / "o.csv"), "--dt"]
     assert main([*command, "0.005"]) == 0 and "at most 0.002 s" in capsys.readouterr().err
     assert main([*command, "0.001"]) == 0 and "warning" not in capsys.readouterr().err
-
-
-def test_a_tyre_for_a_model_without_one_is_refused(tmp_path, inputs, capsys):
-    assert main(["simulate", "--vehicle", "hmmwv", "--model", "nonlinear_bicycle", "--tyre", "tmeasy", "--inputs", str(inputs),
-                 "--out", str(tmp_path / "o.csv")]) == 2
-    assert "has its own tyre" in capsys.readouterr().err

@@ -29,11 +29,6 @@ def test_rows_are_those_of_the_wheel_and_say_what_becomes_of_it(capsys):
     assert capsys.readouterr().out.splitlines()[-1].split() == ["0.80", "-", "-", "-", "no", "equilibrium"]
 
 
-def test_curves_are_drawn(tmp_path, capsys):
-    assert main(["soil", "lete_sand", "--figure", str(tmp_path / "pull.png")]) == 0
-    assert (tmp_path / "pull.png").read_bytes()[:4] == b"\x89PNG"
-
-
 @pytest.mark.parametrize(("arguments", "words"), [
     (["soil", "mud"], "no soils file 'mud'"), (["soil", "dry_sand", "--vehicle", "sedan"], "has no tyre_width; give --width"),
     (["soil", "dry_sand", "--load", "nan"], "load nan N"), (["soil", "dry_sand", "--width", "-1"], "width = -1 must be above 0"),

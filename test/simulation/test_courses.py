@@ -317,22 +317,13 @@ def test_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None
     assert str(error.value).startswith(str(file)) and words in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "words"), [("slalom", "slalom has no seed"), ("coast_down", "no course that a seed could change")])
-def test_a_seed_needs_a_course_that_takes_one(name: str, words: str) -> None:
+@pytest.mark.parametrize(("name", "arguments", "words"), [
+    ("slalom", {"seed": 3}, "slalom has no seed"), ("coast_down", {"seed": 3}, "no course that a seed could change"),
+    ("slalom", {"times": 2.0}, "slalom has no times"), ("coast_down", {"times": 2.0}, "no course that a times could change"),
+    ("obstacle_field_20", {"seed": -1}, "seed is -1")])
+def test_a_seed_and_a_density_need_a_course_that_takes_them(name: str, arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        load_scenario(name, seed=3)
-
-
-@pytest.mark.parametrize(("name", "words"), [("slalom", "slalom has no times"), ("coast_down", "no course that a times could change")])
-def test_a_density_needs_a_field(name: str, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        load_scenario(name, times=2.0)
-
-
-def test_a_negative_seed_is_refused() -> None:
-    arguments: dict[str, Any] = {"seed": -1}
-    with pytest.raises(InputError, match="seed is -1"):
-        load_scenario("obstacle_field_20", **arguments)
+        load_scenario(name, **arguments)
 
 
 def test_a_file_may_be_as_long_as_its_longest_path(tmp_path: Path) -> None:

@@ -44,13 +44,6 @@ def test_load_index_rises_in_even_steps():
     assert all(load == pytest.approx(45.0 * 10.0 ** (i / 80.0), rel=0.04) for i, load in enumerate(LOAD_INDEX))
 
 
-def test_pressure_changes_the_nominal_load_only():
-    full, soft = (TyreSize("truck", 1e4, 0.2, ratio).parameters() for ratio in (1.0, 0.5))
-    assert soft["tyre_nominal_load"] / full["tyre_nominal_load"] == pytest.approx(0.5743491775)
-    assert soft["tyre_vertical_stiffness_front"] == full["tyre_vertical_stiffness_front"]
-    assert soft["tmeasy_lateral_peak_slip_nominal"] == full["tmeasy_lateral_peak_slip_nominal"]
-
-
 @pytest.mark.parametrize("kind", SHAPES)
 def test_slides_with_less_than_the_peak_at_more_slip(kind):
     tyre = TyreSize(kind, 1e4, 0.1).parameters()
