@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import lfdm_ros
 from lfdm_ros import environment
 from lfdm_ros.cli import doctor
 from lfdm_ros.cli.main import main
@@ -159,10 +158,6 @@ def test_doctor_finds_this_environment_fit(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # -- Lists that must agree ------------------------------------------------------------------------------------------------
-
-
-def test_one_version() -> None:
-    assert ElementTree.parse(ROOT / "package.xml").findtext("version") == lfdm_ros.__version__
 
 
 @needs_source_tree

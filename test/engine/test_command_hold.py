@@ -50,6 +50,8 @@ def test_holds_then_ramps_the_brake_and_recovers(gate: CommandHold) -> None:
     assert gate.inputs(99.0) == pytest.approx((0.2, 0.0, 0.6))
     gate.offer(GOOD, 0, 99 * SECOND)
     assert gate.inputs(99.1) == GOOD
+    gate.offer((0.0, 0.0, 0.9), 0, 99 * SECOND)
+    assert gate.inputs(150.0) == (0.0, 0.0, 0.9)  # never released
 
 
 def test_held_from_its_stamp_nothing_older_than_the_time_out_acts(gate: CommandHold) -> None:
@@ -57,11 +59,6 @@ def test_held_from_its_stamp_nothing_older_than_the_time_out_acts(gate: CommandH
     assert gate.offer(GOOD, 9_600_000_000, 10 * SECOND) and not gate.timed_out(10.1) and gate.timed_out(10.11)
     assert gate.offer(GOOD, 10_500_000_000, 10_200_000_000) and gate.timed_out(10.71)  # a stamp ahead holds no longer than one of now
     assert gate.offer(GOOD, 0, 11 * SECOND) and not gate.timed_out(11.5)
-
-
-def test_timeout_never_releases_the_brake(gate: CommandHold) -> None:
-    gate.offer((0.0, 0.0, 0.9), 0, 0)
-    assert gate.inputs(50.0) == (0.0, 0.0, 0.9)
 
 
 def test_brakes_when_no_command_ever_came(gate: CommandHold) -> None:

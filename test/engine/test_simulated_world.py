@@ -1,19 +1,16 @@
 """What the simulator node adds around the model: scans on time, an actuator, a monitor. No ROS."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
 
-from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
-from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings
-from lfdm_ros.simulation import Actuator, Circle, Footprint, Simulator, World
-from lfdm_ros.vehicles import Mount, load_vehicle
+from lfdm_ros.simulation import Circle, Footprint, World
+from lfdm_ros.vehicles import Mount
 
 TICK = 10_000_000  # ns
 WORLD = World((Circle(20.0, 0.0, 1.0, name="boulder"), Circle(40.0, 0.0, 1.0, vx=-10.0)))
@@ -83,37 +80,3 @@ def test_a_period_that_is_no_whole_number_of_ticks_is_an_error() -> None:
         SimulatedSensor(Lidar(WORLD, LidarSettings(rate=30.0)), TICK)
     with pytest.raises(InputError, match="for example 100 Hz"):
         SimulatedSensor(Lidar(WORLD, LidarSettings(rate=500.0)), TICK)
-
-
-def drive(actuator: Actuator | None, ticks: int = 30) -> list[list[float]]:
-    """Outputs after each tick of a lockstep run."""
-    simulator = Simulator(load_vehicle("hmmwv"))
-    simulator.reset(vx=10.0)
-    gate, over, states = CommandHold(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5), threading.Event(), []
-
-    def answer(stamp: int, outputs: list[float]) -> None:
-        assert stepper.command((0.2 * math.sin(0.3 * len(states)), 0.3, 0.0), stamp)
-        states.append(outputs)
-        if len(states) > ticks:
-            over.set()
-
-    stepper = Stepper(simulator, 10, LOCKSTEP, gate, answer, speed_factor=0.0, actuator=actuator)
-    stepper.start()
-    assert over.wait(20.0)
-    stepper.stop()
-    return states[1:ticks + 1]
-
-
-def test_an_actuator_without_delay_and_limits_changes_nothing() -> None:
-    assert drive(Actuator()) == drive(None)
-
-
-def test_an_actuator_delays_by_its_delay_and_limits_the_rate() -> None:
-    simulator = Simulator(load_vehicle("hmmwv"))
-    simulator.reset(vx=10.0)
-    delayed = drive(Actuator(delay=0.04))
-    for i, expected in enumerate(delayed):
-        u = np.array([0.2 * math.sin(0.3 * (i - 4)), 0.3, 0.0]) if i >= 4 else np.zeros(3)
-        simulator.advance(u, u, 10)
-        assert simulator.outputs.tolist() == expected
-    assert drive(Actuator(steering_rate=0.1)) != drive(None)

@@ -1,6 +1,7 @@
 """Messages of the MPC node, in and out; its parameters."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,18 +132,19 @@ def test_a_scan_travels_there_and_back() -> None:
     assert np.isinf(back.ranges).any() and np.isnan(back.ranges).any() and (back.ranges < 20.0).any()
 
 
-def path_message(*points: tuple[float, float], frame: str = "odom") -> PathMessage:
-    message = PathMessage()
-    message.header.frame_id = frame
-    for x, y in points:
+def message(points: np.ndarray, frame: str, own: Sequence[str]) -> PathMessage:
+    path = PathMessage()
+    path.header.frame_id = frame
+    for k, (x, y) in enumerate(points.tolist()):
         pose = PoseStamped()
-        pose.pose.position.x, pose.pose.position.y = x, y
-        message.poses.append(pose)
-    return message
+        pose.header.frame_id = own[k % len(own)]
+        pose.pose.position.x, pose.pose.position.y, pose.pose.orientation.w = x, y, 1.0
+        path.poses.append(pose)
+    return path
 
 
-def as_sent(*points: tuple[float, float]) -> bytes:
-    return bytes(serialize_message(path_message(*points)))
+def as_sent(*points: tuple[float, float], own: tuple[str, ...] = ("",)) -> bytes:
+    return bytes(serialize_message(message(np.reshape(points, (-1, 2)).astype(float), "odom", own)))
 
 
 def test_a_path_with_duplicate_points_is_the_path_without() -> None:
@@ -162,10 +164,8 @@ def test_a_path_that_is_none_is_an_error(points: list[tuple[float, float]], word
 
 
 def test_a_pose_in_another_frame_than_its_path_is_an_error_and_no_poses_end_the_task() -> None:
-    message = path_message((0.0, 0.0), (10.0, 0.0))
-    message.poses[1].header.frame_id = "map"
     with pytest.raises(InputError, match="'map'"):
-        path_task(serialize_message(message), 8.0, True)
+        path_task(as_sent((0.0, 0.0), (10.0, 0.0), own=("", "map")), 8.0, True)
     ended = path_task(as_sent(), 8.0, True)
     assert ended.path is None and ended.goal is None
 
@@ -192,17 +192,6 @@ def test_a_picture_replaces_the_one_before_and_has_markers_of_their_own() -> Non
     assert [m.ns for m in array.markers[1:]] == ["obstacles", "obstacles", "velocities", "world", "route", "goal"]
     assert len({(m.ns, m.id) for m in array.markers}) == len(array.markers)
     assert array.markers[2].scale.x == 2.0 and (array.markers[4].points[0].x, len(array.markers[4].points)) == (2.0, 4)
-
-
-def message(points: np.ndarray, frame: str, own: list[str]) -> PathMessage:
-    path = PathMessage()
-    path.header.frame_id = frame
-    for k, (x, y) in enumerate(points.tolist()):
-        pose = PoseStamped()
-        pose.header.frame_id = own[k % len(own)]
-        pose.pose.position.x, pose.pose.position.y, pose.pose.orientation.w = x, y, 1.0
-        path.poses.append(pose)
-    return path
 
 
 @pytest.mark.parametrize("frame", ["", "m", "map", "odom", "a/longer/frame"])
