@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lfdm_ros.sensors.state_gate import LATE_NS, MAX_AHEAD_NS, LockstepBarrier, StampGate, StampOrder, StateGate
+from lfdm_ros.sensors.state_gate import LATE_NS, MAX_AHEAD_NS, StampGate, StampOrder, StateGate
 
 SECOND = 1_000_000_000
 AT_ORIGIN = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0}
@@ -34,26 +34,3 @@ def test_order_of_stamps(tolerance_ns: int, back_ns: int, expected: StampOrder) 
 def test_states_that_cannot_be_used(stamp_ns: int, frame: str, changes: dict[str, float], now_ns: int, reason: str | None) -> None:
     refused = gate_at(SECOND).validate(stamp_ns, frame, AT_ORIGIN | changes, now_ns)
     assert refused is None if reason is None else refused is not None and reason in str(refused)
-
-
-def test_clock_set_back_and_jump_interrupt_the_motion() -> None:
-    gate = gate_at(SECOND)
-    assert gate.interruption(SECOND + SECOND // 10, AT_ORIGIN | {"x": 1.0}) is None
-    back = gate.interruption(SECOND // 4, AT_ORIGIN)
-    assert back is not None and back.kind == "clock set back" and back.keeps(0) and not back.keeps(SECOND)
-    jump = gate.interruption(SECOND + SECOND // 10, AT_ORIGIN | {"x": 4.1})
-    assert jump is not None and jump.kind == "put elsewhere" and jump.keeps(2 * SECOND) and not jump.keeps(SECOND)
-    gate.forget()
-    assert gate.interruption(0, AT_ORIGIN) is None and gate.frame == "odom" and gate.foreign("map") is not None
-
-
-def test_only_lockstep_repeats_states() -> None:
-    assert gate_at(SECOND, lockstep=True).repeats(SECOND) and not gate_at(SECOND).repeats(SECOND)
-
-
-def test_a_state_waits_for_what_is_missing_and_is_answered_once() -> None:
-    missing = ["scan"]
-    barrier: LockstepBarrier[str] = LockstepBarrier(lambda stamp_ns: missing)
-    assert barrier.offer(5, lambda: "answer") is None and barrier.stamp_ns == 5 and barrier.release() is None
-    missing.clear()
-    assert barrier.release() == "answer" and barrier.release() is None and barrier.stamp_ns is None
