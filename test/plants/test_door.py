@@ -108,7 +108,7 @@ def run_example(folder, *arguments):
 def test_a_vehicle_in_python_and_the_same_over_udp_drive_alike(tmp_path):
     port = free_port()
     (tmp_path / "plant.yaml").write_text(f"{{type: udp_vehicle, port: {port}}}\n")
-    (tmp_path / "short.yaml").write_text((EXAMPLE.parents[1] / "config" / "scenarios" / "curve.yaml").read_text())
+    (tmp_path / "short.yaml").write_text("initial: {speed: 8}\nspeed: 8\nduration: 10\npath: [[0, 0], [15, 0], [25, 2], [35, 2]]\n")
     silent = run_example(tmp_path, "fmu", "check", "plant.yaml")
     assert silent.returncode == 2 and silent.stderr.count("\n") == 1 and "does not answer" in silent.stderr
     server = subprocess.Popen([sys.executable, str(EXAMPLE), str(port)], env={**os.environ, "PYTHONPATH": str(EXAMPLE.parents[1])})

@@ -6,7 +6,7 @@ import pytest
 from lfdm_ros.backends import casadi_model, cores
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
-from lfdm_ros.simulation import BatchRollout, InputProfile, SimulationDiverged, initial_state
+from lfdm_ros.simulation import InputProfile, SimulationDiverged, initial_state
 from lfdm_ros.simulation import sensitivity as module
 from lfdm_ros.simulation.sensitivity import NotDifferentiable, Sensitivities, cheaper_method, forward_sensitivity
 from lfdm_ros.vehicles import load_vehicle
@@ -66,24 +66,6 @@ def test_equal_to_the_chain_of_step_jacobians(regime: str) -> None:
             x = np.array(step(x, u, p, DT)).ravel()
         assert result.trajectories[k + 1] == pytest.approx(x, rel=1e-9, abs=1e-9)
         assert (np.abs(result.sensitivities[k + 1] - s) <= 1e-8 * scale).all()
-
-
-@pytest.mark.parametrize("regime", REGIMES)
-def test_equal_to_central_differences(regime: str) -> None:
-    """With three widths: rounding spoils the narrow ones, and where the run passes a kink within a width, that width."""
-    call = arguments(regime)
-    result = forward_sensitivity(**call, method="exact")
-    batch = BatchRollout(model=SPEC, vehicle=VEHICLE, dt=DT, times=call["times"], inputs=call["inputs"].sample(call["times"]),
-                         parameters=PARAMETERS, channels=STATES)
-    theta = np.array([VEHICLE.parameters[n] for n in PARAMETERS])
-    assert theta.all()
-    scale, errors = scales(result)[:, :len(theta)], []
-    for width in (1e-4, 1e-5, 1e-6):
-        shifts = np.diag(width * theta)
-        runs = batch.trajectories(np.concatenate([theta + shifts, theta - shifts]), call["x0"])
-        slopes = np.moveaxis((runs[:len(theta)] - runs[len(theta):]) / (2.0 * width * theta)[:, None, None], 0, -1)
-        errors.append(np.abs(slopes - result.sensitivities[:, :, :len(theta)]) / scale)
-    assert np.minimum.reduce(errors).max() < 2e-6
 
 
 def test_finite_differences_agree_and_say_so() -> None:

@@ -1,6 +1,5 @@
 """Outline, mounts and actuators of vehicle files: what is given, what is derived, what is refused, and where old names lead."""
 
-import math
 from dataclasses import astuple
 from pathlib import Path
 
@@ -40,12 +39,6 @@ def test_shipped_vehicles_say_what_they_are_and_where_it_is_from(name, tmp_path)
     save_vehicle(vehicle, tmp_path / "again.yaml")
     again = load_vehicle(tmp_path / "again.yaml")
     assert (again.footprint, again.lidar, again.actuators) == (outline, vehicle.lidar, vehicle.actuators)
-
-
-def test_the_hmmwv_is_as_it_was():
-    vehicle = load_vehicle("hmmwv")
-    assert astuple(vehicle.footprint) == (2.4, 2.4, 1.1) and vehicle.lidar == Mount(1.0, z=0.713)
-    assert vehicle.actuators == Actuators(0.0, 0.0, 0.8, math.inf, math.inf)
 
 
 def small(tmp_path: Path, **sections: dict) -> Path:
