@@ -208,7 +208,7 @@ def test_soil_slows_and_stops_a_vehicle_that_rolls():
 @pytest.mark.parametrize("chassis", ["eight_dof", "eleven_dof", "eighteen_dof", "twenty_four_dof"])
 def test_a_vehicle_at_rest_stays_at_rest(chassis):
     simulator = simulator_on("sandy_loam_15", chassis, load_vehicle("hmmwv"))
-    simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 2000)
+    simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 500)
     y = outputs(simulator)
     assert max(abs(y[name]) for name in ("x", "y", "vx", "vy", "yaw_rate", "omega_fl", "omega_rr")) < 1e-9
 
@@ -232,21 +232,6 @@ def test_every_chassis_starts_drives_and_brakes_on_soil(chassis):
                                HMMWV.parameters["tyre_vertical_stiffness_front"]), load_soil("lete_sand"), y["tyre_fz_fl"],
                      WheelMotion(0, 0, 0))
     assert simulator.state[names.index(f"sinkage_{wheel}")] == pytest.approx(settled.sinkage, rel=0.02)
-
-
-def test_left_and_right_are_mirror_images():
-    ends = []
-    for side in (1.0, -1.0):
-        simulator = simulator_on("sandy_loam_15", vx=6.0)
-        for k in range(20):
-            simulator.advance((side * 0.02 * k, 0.4, 0.0), (side * 0.02 * (k + 1), 0.4, 0.0), 100)
-        ends.append(outputs(simulator))
-    left, right = ends
-    assert left["yaw_rate"] > 0.1
-    for name in ("x", "vx", "ax"):
-        assert left[name] == pytest.approx(right[name], rel=1e-9)
-    for name in ("y", "vy", "yaw", "yaw_rate", "roll"):
-        assert left[name] == pytest.approx(-right[name], rel=1e-9)
 
 
 def test_brakes_on_split_soil_turn_to_the_firm_side():
