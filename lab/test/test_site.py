@@ -93,6 +93,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if [*commands(text)]])
 def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The scenarios and stacks that it names are there, too."""
     for words in commands(PAGES[page]):
         if "..." in words or words[0].startswith("-"):
             continue
@@ -101,11 +102,6 @@ def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture
             parser_of(words[0]).parse_args(words[1:])
         except SystemExit as end:
             assert end.code == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
-
-
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if [*commands(text)]])
-def test_scenarios_and_stacks_of_a_command_are_there(page: str) -> None:
-    for words in commands(PAGES[page]):
         named = words[1] if len(words) > 1 and re.fullmatch(r"[a-z]\w*", words[1]) else ""
         if words[0] == "drive" and named:
             load_scenario(named)

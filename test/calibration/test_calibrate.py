@@ -279,20 +279,6 @@ def test_command_reports_progress_as_json_and_the_same_seed_gives_the_same_draws
     assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
 
 
-@pytest.mark.usefixtures("without_pictures")
-def test_command_ends_with_130_when_interrupted(recipe_file, bags, tmp_path, monkeypatch, capsys):
-    from lfdm_ros.cli.calibrate import HumanLine
-
-    def stop(self, state):
-        if state.stage == "lateral":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(HumanLine, "__call__", stop)
-    arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2"]
-    assert main([*arguments, *(part for bag in bags.values() for part in ("--bag", str(bag)))]) == 130
-    assert (tmp_path / "out" / "posterior.nc").is_file()
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--draws", "3"], "--draws 3: at least 10"),
     (["--out", "{tmp}/small.yaml"], "cannot write to"),

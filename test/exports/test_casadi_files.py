@@ -48,6 +48,6 @@ def test_do_mpc_changes_the_lane(tmp_path):
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    beyond, left = example.main(tmp_path, 5.0)
+    beyond, left = example.main(tmp_path, 3.0)
     assert beyond < 0.5
     assert left < 0.2

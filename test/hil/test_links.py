@@ -113,15 +113,6 @@ BO_ 100 Motorola: 8 Vehicle
 """
 
 
-def test_big_endian_signals_without_sign_and_with_an_offset() -> None:
-    message = cantools.database.load_string(BIG_ENDIAN, "dbc").messages[0]
-    own, random = Message(message, "x"), Random(1)
-    for _ in range(200):
-        values = {"yaw_rate": random.uniform(-32, 32), "vx": random.uniform(-2, 100), "ay": random.uniform(-40, 40)}
-        assert bytes(own.pack(values)) == message.encode(values)
-        assert own.unpack(own.pack(values))[0] == pytest.approx(values, abs=0.03)
-
-
 @st.composite
 def layouts(draw: st.DrawFn) -> str:
     """A DBC file with one message of up to eight bytes, its signals anywhere in it, in either byte order."""

@@ -100,11 +100,6 @@ def test_rejected_configuration(graph: Any, parameters: dict[str, Any], words: s
     assert node.state == "unconfigured"
 
 
-def test_parameter_out_of_range_is_an_error_at_once(graph: Any) -> None:
-    with pytest.raises(InputError, match="timeout_brake"):
-        graph.add(VehicleSimulator, timeout_brake=2.0)
-
-
 def test_clock_and_topics_agree_and_speed_is_live(graph: Any) -> None:
     clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock")
     heard = {topic: graph.listen(topic, msgtype) for topic, msgtype in (

@@ -95,21 +95,16 @@ def test_who_is_attacked_may_be_kept_from_driving_but_fail_in_nothing_else(tmp_p
 DOCUMENT = {"a": {"value": 1.0, "unit": "m"}, "b": [1, 2, {"c": "x"}], "d": True}
 
 
-def test_bytes_differ_and_repeat_by_seed():
-    content = bytes(range(256)) * 8
-    outcomes = [corrupt(content, Random(seed)) for seed in range(200)]
-    assert outcomes == [corrupt(content, Random(seed)) for seed in range(200)]
-    assert sum(damaged != content for damaged, _ in outcomes) > 190  # zeros over zeros change nothing
-    assert len({what.split(" ")[0] for _, what in outcomes}) >= 7
-    assert corrupt(b"", Random(1))[0]
-
-
-@pytest.mark.parametrize("damage", [damaged_yaml, damaged_json])
-def test_documents_repeat_by_seed(damage):
-    text = yaml.safe_dump(DOCUMENT) if damage is damaged_yaml else '{"a": {"value": 1.0}, "b": [1, 2]}'
-    outcomes = [damage(text, Random(seed)) for seed in range(100)]
-    assert outcomes == [damage(text, Random(seed)) for seed in range(100)]
-    assert len({content for content, _ in outcomes}) > 60
+@pytest.mark.parametrize(("damage", "content", "least"), [
+    (corrupt, bytes(range(256)) * 8, 190), (damaged_yaml, yaml.safe_dump(DOCUMENT), 150),
+    (damaged_json, '{"a": {"value": 1.0}, "b": [1, 2]}', 120)])
+def test_damage_differs_and_repeats_by_seed(damage, content, least):
+    outcomes = [damage(content, Random(seed)) for seed in range(200)]
+    assert outcomes == [damage(content, Random(seed)) for seed in range(200)]
+    assert len({damaged for damaged, _ in outcomes}) > least
+    if damage is corrupt:
+        assert len({what.split(" ")[0] for _, what in outcomes}) >= 7
+        assert corrupt(b"", Random(1))[0]
 
 
 def test_a_document_is_changed_in_a_copy():
