@@ -162,6 +162,13 @@ def test_round_trip(tmp_path, name):
     assert again.sources["cornering_stiffness_front"] == "posterior mean"
 
 
+def test_round_trip_of_conventions(tmp_path):
+    base = load_vehicle("sedan")
+    vehicle = Vehicle("v", base.parameters, "", base.sources, "lfdm", "tmeasy_nr")
+    save_vehicle(vehicle, tmp_path / "v.yaml")
+    assert load_vehicle(tmp_path / "v.yaml") == vehicle
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_round_trip_of_any_numbers(tmp_path, data):
