@@ -234,6 +234,21 @@ def test_every_chassis_starts_drives_and_brakes_on_soil(chassis):
     assert simulator.state[names.index(f"sinkage_{wheel}")] == pytest.approx(settled.sinkage, rel=0.02)
 
 
+def test_left_and_right_are_mirror_images():
+    ends = []
+    for side in (1.0, -1.0):
+        simulator = simulator_on("sandy_loam_15", vx=6.0)
+        for k in range(20):
+            simulator.advance((side * 0.02 * k, 0.4, 0.0), (side * 0.02 * (k + 1), 0.4, 0.0), 100)
+        ends.append(outputs(simulator))
+    left, right = ends
+    assert left["yaw_rate"] > 0.1
+    for name in ("x", "vx", "ax"):
+        assert left[name] == pytest.approx(right[name], rel=1e-9)
+    for name in ("y", "vy", "yaw", "yaw_rate", "roll"):
+        assert left[name] == pytest.approx(-right[name], rel=1e-9)
+
+
 def test_brakes_on_split_soil_turn_to_the_firm_side():
     """Each wheel its own soil, as inputs: the wheels to the right lock on clay with a fraction of the grip."""
     firm, soft = load_soil("lete_sand"), load_soil("clayey_soil_55")
