@@ -173,8 +173,8 @@ def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     axis.axvline(0.0, color="0.8", lw=0.8)
     axis.set_yticks(range(len(scenarios)), [scenario.replace("_", " ") for scenario in scenarios])
     axis.invert_yaxis()
-    axis.set(xlabel="closing speed of the impact [m/s]; left of it: runs without one", xlim=(-2.0, None))
-    axis.legend(loc="lower right", fontsize=8)
+    axis.set(xlabel="closing speed of the impact [m/s]; left of it: runs without one", xlim=(-1.5, None))
+    figure.legend(loc="outside upper center", ncols=len(drivers), fontsize=8, frameon=False)
     return figure
 
 
