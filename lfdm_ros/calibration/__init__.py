@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.validation import predict
     from lfdm_ros.inference.plan import Recipe
 
-_HOME = {"Recipe": "recipe", "load_recipe": "recipe", "calibrate": "run", "Progress": "progress", "predict": "validation",
-         "load_posterior_summary": "results"}
+_HOME = {"Recipe": "..inference.plan", "load_recipe": ".recipe", "calibrate": ".run", "Progress": ".progress", "predict": ".validation",
+         "load_posterior_summary": ".results"}
 __all__ = ["Progress", "Recipe", "calibrate", "load_posterior_summary", "load_recipe", "predict"]
 
 
@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(_HOME[name], __name__), name)
