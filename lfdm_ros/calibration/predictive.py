@@ -164,7 +164,7 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
         alone = np.concatenate([own for _, own in likelihood.response_parts(number, point[None], IN_FLIGHT)])[0]
-        # Of a channel's model error: standard deviation (K,) and correlation.
+        # Standard deviation (K,) and correlation of a channel's model error.
         missed = {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], alone[:, c]))),
                       own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
         for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.engine.closed_loop import Driver, PlantSettings, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
-    from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
+    from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, RADAR, LidarSettings, RadarSettings
     from lfdm_ros.simulation import load_scenario
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings

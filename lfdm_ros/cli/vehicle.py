@@ -154,7 +154,7 @@ example:
 _OPTIONS = {"track": ("track_front", "m", "from wheel to wheel"), "cg_height": ("cg_height", "m", "of the centre of mass above the ground"),
             "wheel_radius": ("wheel_radius", "m", "loaded"), "yaw_inertia": ("yaw_inertia", "kg*m^2", "of the whole vehicle"),
             "lock": ("max_road_wheel_angle", "rad", "angle of the road wheels at full lock")}
-# What matters most where it is typical only, in this order.
+# Parameters that matter most where they are typical only, in this order.
 _MATTERS = ("cornering_stiffness_front", "cornering_stiffness_rear", "cg_to_front_axle", "max_road_wheel_angle", "friction_max",
             "cg_height", "roll_stiffness_front", "roll_stiffness_rear", "wheel_inertia", "motor_map", "rolling_resistance")
 _SHOWN = 6
@@ -207,7 +207,7 @@ def needs(vehicle: Vehicle, model: str) -> str:
     except InputError as error:
         return f"cannot run: {str(error).partition(': ')[2] or error}"
     keys = keys_of(field.name for field in declared.parameters)
-    # Of a table its first number says it.
+    # The first number of a table says it.
     typical = {key for key in keys if "typical" in vehicle.sources.get(key, vehicle.sources.get(key.replace("_map", "_speed_0"), ""))}
     first = [key for key in _MATTERS if key in typical][:_SHOWN]
     if not first:

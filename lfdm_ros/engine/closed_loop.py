@@ -18,7 +18,7 @@ from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
-from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.plants.plant import AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView

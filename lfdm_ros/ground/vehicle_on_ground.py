@@ -120,7 +120,7 @@ def equivalent_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[Frict
     """Returns a map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
     firm, which = equivalent_friction(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
-    # What the tyres lose by rolling is a torque, and takes nothing of the largest pull.
+    # The loss of the tyres by rolling is a torque, and takes nothing of the largest pull.
     rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
     scales = [fiala_scale(vehicle, max(one.friction - own, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
               for one, own in zip(firm, rolling)]

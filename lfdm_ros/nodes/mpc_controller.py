@@ -25,7 +25,7 @@ from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes import piloted
-from lfdm_ros.perception.obstacles import TRACKER
+from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, given, publishes, subscribes

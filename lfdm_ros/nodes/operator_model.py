@@ -8,7 +8,7 @@ from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
-from lfdm_ros.perception.obstacles import TRACKER
+from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes

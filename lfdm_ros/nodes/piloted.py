@@ -24,7 +24,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.perception.ground_returns import with_ground_filter
-from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.tracker import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component, while_active

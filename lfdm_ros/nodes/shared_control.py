@@ -27,7 +27,7 @@ from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleS
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, RADAR, RADAR_TOPIC, SUBSCRIBES_RADAR, TaskTopics, radar_of, task_endpoints
 from lfdm_ros.perception.ground_returns import with_ground_filter
-from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.tracker import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes

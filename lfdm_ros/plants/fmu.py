@@ -418,7 +418,7 @@ def _connections(system: Element, made: FmuSystem, where: str) -> tuple[list[Fmu
             if inside is None:
                 raise InputError(f"{place}: connects the system with itself")
             name = ends[0 if source is None else 1][1]
-            # Of a connector that goes to several components, each is meant by COMPONENT.NAME.
+            # Each of the components that one connector goes to is meant by COMPONENT.NAME.
             if name in own:
                 own.pop(name)
             else:

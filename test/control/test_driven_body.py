@@ -12,7 +12,8 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.resources import share_directory
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, World

@@ -13,7 +13,8 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.engine.scan_buffer import PoseHistory
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
 from lfdm_ros.vehicles import Mount, Vehicle, load_vehicle

@@ -18,7 +18,8 @@ from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.ros.plan_messages import PlanMessages, values_of_odometry
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal

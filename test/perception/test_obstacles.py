@@ -7,7 +7,8 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.grouping import circles_of
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, World
 from lfdm_ros.vehicles import Mount
@@ -503,7 +504,7 @@ def circles_made(monkeypatch, scan):
         made.append(len(circles.x))
         return circles
 
-    monkeypatch.setattr("lfdm_ros.perception.obstacles.circles_of", counted)
+    monkeypatch.setattr("lfdm_ros.perception.tracker.circles_of", counted)
     tracker = ObstacleTracker()
     tracker.update(scan, 0.0, 0.0, 0.0)
     return made[0], tracker.tracked

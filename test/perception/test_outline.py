@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_ros.perception.obstacles import ObstacleTracker
 from lfdm_ros.perception.outline import outline_heading
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, World
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import ObstacleTracker
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarScan, RadarSettings, SensorScene, VehicleView
 from lfdm_ros.simulation.world import Circle, Polygon, World
 from lfdm_ros.vehicles import Mount

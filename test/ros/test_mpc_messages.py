@@ -23,7 +23,8 @@ from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.ros.markers import ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds, scan_message
 from lfdm_ros.ros.plan_messages import OUTCOMES, PlanMessages, goal_task, path_task, read_path, scan_of, values_of_odometry, values_of_state

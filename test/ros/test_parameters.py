@@ -17,7 +17,7 @@ from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER
 from lfdm_ros.parameters import Exposed, Parameter
-from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
+from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.ros.topics import RateLimiter, find_topic
 from lfdm_ros.sensors import LIDAR, LidarSettings
 from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class

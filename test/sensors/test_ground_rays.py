@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.ground import Grid, HeightMap
 from lfdm_ros.perception.ground_returns import with_ground_filter
-from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation.world import Circle, World

@@ -1,0 +1,839 @@
+"""Obstacles from LIDAR scans: circles that are remembered from scan to scan, and how fast they move."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
+from lfdm_ros.numerics import arc
+from lfdm_ros.parameters import Exposed, setting
+from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.outline import outline_heading
+from lfdm_ros.perception.pose_jumps import find_jump
+from lfdm_ros.sensors.radar import RadarScan, sensor_motion
+from lfdm_ros.sensors.scan import Scan, check_scan, within
+from lfdm_ros.vehicles import Mount
+
+
+@dataclass(frozen=True)
+class TrackerSettings(GroupingSettings):
+    """Settings of the tracker; see GroupingSettings for the rest."""
+
+    max_obstacles: int = setting(256, "1", "obstacles that are given out", 1, 10_000)
+    max_tracks: int = setting(256, "1", "obstacles that are remembered", 1, 10_000)
+    speed_sd: float = setting(10.0, "m/s", "standard deviation of the speed of what is seen first", 0.001, 200.0)
+    turn_rate_sd: float = setting(0.4, "rad/s", "standard deviation of the turn rate of what drives, and of its change in a second; 0: all "
+                                                "drive straight on", 0.0, 5.0)
+    acceleration_sd: float = setting(1.0, "m/s", "standard deviation of the change of speed in a second", 0.0, 100.0)
+    moving_speed: float = setting(0.8, "m/s", "something faster moves", 0.001, 50.0)
+    moving_scans: int = setting(3, "1", "scans in a row for which it must be faster to count as moving", 1, 1000)
+    weak_scans: int = setting(5, "1", "the same for what gives one or two returns only", 1, 1000)
+    still_scans: int = setting(5, "1", "scans in a row with less than half of that speed before it is static again", 1, 1000)
+    standing_drift: float = setting(0.02, "m", "by which a standing thing wanders in a second against the poses that scans come with: "
+                                               "about as much as those of GNSS and inertia do", 0.0, 10.0)
+    gate: float = setting(3.0, "m", "farthest step from one scan to the next beyond the predicted place", 0.001, 100.0)
+    horizon: float = setting(250.0, "m", "how far returns count; what lies beyond is as if it were not there", 0.1, 10_000.0)
+    static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
+    moving_memory: float = setting(1.0, "s", "for how long moving things are kept unseen", 0.0, 1e4)
+    hidden_memory: float = setting(5.0, "s", "the same while something nearer hides them", 0.0, 1e4)
+    doubtful_memory: float = setting(0.5, "s", "for how long what is not yet believed is kept unseen", 0.0, 1e4)
+    radar_range_sd: float = setting(0.1, "m", "standard deviation of a radar's range", 1e-4, 10.0)
+    radar_azimuth_sd: float = setting(0.0052, "rad", "standard deviation of a radar's azimuth", 1e-5, 0.5)
+    radar_doppler_sd: float = setting(0.1, "m/s", "standard deviation of a radar's radial velocity", 1e-4, 10.0)
+    passed: float = setting(30.0, "m", "how far behind the vehicle things are forgotten", 0.0, 1e4)
+    free_scans: int = setting(3, "1", "scans that have to see through its place before a thing is dropped", 1, 1000)
+
+
+# The noise of a range is told by who knows the sensor.
+TRACKER = Exposed(TrackerSettings, "tracker_", without=("noise_sd",))
+
+
+class _T(IntEnum):
+    """Rows of the table of tracks; one column a track."""
+
+    X = 0  # filtered position and velocity of the middle [m, m/s]
+    Y = 1
+    VX = 2
+    VY = 3
+    TURN = 4  # and the rate at which the velocity turns to the left [rad/s], of what drives
+    CX = 5  # the circle to keep clear of [m]
+    CY = 6
+    RADIUS = 7
+    ANCHOR_X = 8  # where it was seen first, or came to rest [m]
+    ANCHOR_Y = 9
+    REACH = 10  # the largest part of it that was seen [m]
+    SEEN = 11  # stamp of the last sighting [s]
+    SIGHTINGS = 12
+    FREE = 13  # scans in a row that saw through it
+    STREAK = 14  # scans in a row that speak against what it is taken for, static or moving
+    MOVING = 15
+    BODY = 16  # stands for a thing whose motion is followed: its only circle or its frame
+    FRAME = 17  # as in Circles
+    ARC = 18
+    DOUBTFUL = 19  # a lone return that was seen once
+    THING = 20  # number of the thing that it is part of; 0: of a long surface
+    EXCESS = 21  # as in Circles [m]
+    VARIANCE = 22  # of the circle's middle along each axis, while it stands [m2]
+    BEARING = 23  # of that middle from the sensor's axis, at the last look that said something new [rad]
+    DISSENT = 24  # radar scans in a row whose radial velocity did not fit
+    LAST_VX = 25  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
+    LAST_VY = 26
+    RESTED = 27
+    CAME = 28  # stamp at which an end of it stood last where beams had gone through [s]
+    HEADING = 29  # along or across its outline when that was seen last [rad], and the stamp of that [s]
+    HEADED = 30
+    P = 31  # first of the 25 of the covariance of X, Y, VX, VY and TURN
+
+
+_STATES = 5
+_ROWS = _T.P + _STATES**2
+_OF_STATE = np.eye(_STATES)[..., None]  # measurements (5, 1) of one state
+
+# Rows that circles have from their body: variances of vx, vy and turn last.
+_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING, _T.TURN, *(_T.P + k * (_STATES + 1) for k in (2, 3, 4))]
+# From a speed on [m/s] a thing turns as its outline does, if that is seen so well, and but for so much from scan to scan [rad]. From a turn
+# rate on [rad/s] its ends tell nothing of its way along an axis.
+_DRIVES, _HEADING_SD, _JITTER, _TURNING = 3.0, 0.1, 0.01, 0.15
+# A turn rate counts from so many standard deviations on; so much of it holds for the next two seconds, on the average of recorded traffic.
+_TURN_SIGMAS, _GOES_ON_TURNING = 2.5, 0.5
+_NO_PLACES = np.empty((0, 2))
+_SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
+_PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
+# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m], is not
+# larger [m] and was seen so often; before long it counts as moving, or it stands.
+_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
+_SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
+_JUMPS_APART, _STANDING = 1.0, 64  # [s] between two jumps of the pose, and number of the nearest things that tell one
+_COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
+_GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
+_NEW_SIGHTINGS = 4.0
+_KNOWN_SPEED_SD = 3.0  # [m/s] of a speed that is known well enough to follow what is hidden
+_APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
+_SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
+_NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
+
+
+_Sensor = tuple[float, float, float]  # pose [m, rad]
+# Looks are compared over so long [s]. An end of a thing has come to where it is if all beams within so much [m] went through there then.
+_COMPARED, _FREE, _ASIDE_SD = 0.5, 0.4, 1.0  # the last: of a speed that nothing is known of, of something that moves across [m/s]
+# [m] from which an end has come, and in spacings of the returns there; [m] by which the same thing may be off its predicted place, and
+# seem larger or smaller, after that time.
+_CAME, _SPACINGS, _SAME_PLACE, _SAME_SIZE = 0.2, 1.5, 1.5, 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A scan, the sensor's pose and the circles; places of its returns (m, 2) [m] and the body that each is of (m,), -1 for none; the
+    least and largest x, y of those of each body (n, 2) [m]."""
+
+    scan: Scan
+    sensor: _Sensor
+    seen: Circles
+    returns: np.ndarray
+    bodies: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, scan: Scan, sensor: _Sensor, seen: Circles) -> _Look:
+        x, y, yaw = sensor
+        beams = np.flatnonzero((scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
+        angles = yaw + scan.angle_min + scan.angle_increment * beams
+        returns = np.column_stack([x + scan.ranges[beams] * np.cos(angles), y + scan.ranges[beams] * np.sin(angles)])
+        parts = np.flatnonzero((seen.body >= 0) & ~seen.frame)
+        low, high = np.full((len(seen.x), 2), np.inf), np.full((len(seen.x), 2), -np.inf)
+        bodies = np.full(len(returns), -1)
+        if len(parts) and len(returns):
+            depth = np.hypot(returns[:, :1] - seen.x[parts], returns[:, 1:] - seen.y[parts]) - seen.radius[parts]
+            inside = np.flatnonzero(depth.min(axis=1) <= 0.0)
+            bodies[inside] = seen.body[parts[depth[inside].argmin(axis=1)]]
+            np.minimum.at(low, bodies[inside], returns[inside])
+            np.maximum.at(high, bodies[inside], returns[inside])
+        return cls(scan, sensor, seen, returns, bodies, low, high)
+
+    def heading(self, body: int) -> tuple[float, float]:
+        """Returns an angle [rad] along or across the outline of a body, and its standard deviation; inf where none is seen."""
+        return outline_heading(self.returns[self.bodies == body])
+
+
+class ObstacleTracker:
+    """Turns scans into obstacles.
+
+    A group of returns of limited size is followed by a Kalman filter of constant speed and turn rate (coordinated turn; Bar-Shalom, Li &
+    Kirubarajan 2001, "Estimation with applications to tracking and navigation", section 11.7) and is static until its velocity differs from
+    zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it, or its leading
+    edge stands where beams went through half a second before: the visible part of a static thing wanders over the thing as the vehicle
+    passes, but not beyond. A larger surface is static, as detected
+    last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
+    returns are not, and waiting costs one period of the scan.
+
+    Where a small thing stands, a post or a cone, or one that is seen to be round, is the weighted mean of all looks at it. Where it ends
+    between two beams a look does not tell; the next one does where its beams fall elsewhere, and one whose beams fall where they fell
+    before counts only in place of a worse one. A look that does not fit begins a new mean.
+
+    Obstacles out of sight stay for a time, unless something else is detected at their place or beams go through it. Beams that were lost
+    (nan), or returned from nearer than the sensor can see, are no evidence of anything; a beam that ended beyond its range is free within
+    it.
+
+    The work of an update is bounded, whatever the ranges are: by the horizon, by 4096 beams of use, and by the nearest circles.
+
+    A scan is taken as of one instant: its stamp.
+    """
+
+    def __init__(self, settings: TrackerSettings | None = None, mount: Mount | None = None):
+        """Begins without obstacles. mount: place of the sensor on the vehicle, by default the position point."""
+        self.settings, self.mount = settings or TrackerSettings(), mount or Mount()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._tracks = np.empty((_ROWS, 0))
+        self._sector: tuple[float, float] | None = None
+        self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
+        self._looks: deque[_Look] = deque()  # as far back as looks are compared
+        self._jumped = -math.inf  # stamp of the pose's last jump [s]
+        self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
+
+    def obstacles(self) -> Obstacles:
+        """Returns the obstacles after the last scan; the arrays are read-only."""
+        return self._obstacles
+
+    @property
+    def tracked(self) -> int:
+        """Number of tracks, with those not seen often enough yet to be reported."""
+        return self._tracks.shape[1]
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
+        """Takes a scan and the pose of the position point [m, rad] at its stamp.
+
+        A scan of the stamp of the last one changes nothing; one of an earlier stamp means that the clock was set back and begins anew.
+
+        Raises:
+            InputError: a scan that no sensor can have sent (`check_scan`), or a pose that is not finite or not possible; nothing is
+                changed then.
+        """
+        check_scan(scan)
+        _check_pose(x, y, yaw)
+        if scan.stamp == self._obstacles.time:
+            return
+        back = scan.stamp < self._obstacles.time
+        self._jumped = -math.inf if back else self._jumped
+        old = self._tracks[:, :0] if back else self._tracks
+        elapsed = scan.stamp - self._obstacles.time if old.shape[1] else 0.0
+        st, mount = self.settings, self.mount
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        sensor = (x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, yaw + mount.yaw)
+
+        scan = within(scan, st.horizon)
+        seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
+        tracks = _predict(old, elapsed, st)
+        # A motion that goes on from scan to scan is no jump: all that is in view may drive the same way.
+        jump = find_jump(*_standing(tracks, seen, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
+        if jump is not None:
+            self._jumped = scan.stamp
+            for x_row in (_T.X, _T.CX, _T.ANCHOR_X):
+                tracks[x_row:x_row + 2] = jump.moved(tracks[x_row:x_row + 2])
+            for x_row in (_T.VX, _T.LAST_VX):
+                tracks[x_row:x_row + 2] = jump.turned(tracks[x_row:x_row + 2])
+            self._looks.clear()
+        track, found = _associate(tracks, seen, st)
+        bearing = np.arctan2(seen.y - sensor[1], seen.x - sensor[0]) - sensor[2]
+        while self._looks and (back or scan.stamp - self._looks[0].scan.stamp > _COMPARED + 1e-6):
+            self._looks.popleft()
+        now = _Look.of(scan, sensor, seen)
+        _correct(tracks, track, now, found, bearing[found], self._looks or [now], st)
+        self._looks.append(now)
+        # The circles of a frame move as it does.
+        of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last is for those of no body
+        of_body[5:7] = st.speed_sd ** 2
+        of_body[:, found] = tracks[_OF_BODY][:, track]
+        of_body[:2] *= of_body[2]
+        tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
+        new = np.ones(len(seen.x), bool)
+        new[found] = False
+        begun = _begin(seen, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
+        _inherit(begun, tracks)
+        tracks = np.concatenate([tracks, begun], axis=1)
+
+        distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
+        order = np.argsort(distance, kind="stable")[:st.max_tracks]
+        self._tracks = tracks[:, order]
+        # A radar may have measured the velocity just before of a thing that is seen for the first time.
+        self._take_radar(np.flatnonzero(self._tracks[_T.SIGHTINGS] == 1.0), scan.stamp)
+        span = scan.angle_increment * (len(scan.ranges) - 1)
+        self._sector = None if is_full_circle(scan) else (mount.yaw + scan.angle_min + 0.5 * span, 0.5 * abs(span))
+        self._give_out(scan.stamp)
+
+    def add_radar(self, scan: RadarScan, mount: Mount, pose: tuple[float, float, float], velocity: tuple[float, float, float]) -> None:
+        """Takes the returns of a radar: they tell how fast what the LIDAR sees moves along the line of sight, at once.
+
+        The time of the obstacles stays that of the last scan of the LIDAR, so the two may come in any order; returns of a stamp more than
+        0.2 s from it are left out. Returns alone begin no obstacle.
+
+        Args:
+            mount: place of the radar.
+            pose: x, y [m], yaw [rad] of the position point at its stamp; velocity: vx, vy [m/s] in the vehicle's axes, yaw rate [rad/s].
+
+        Raises:
+            InputError: returns, pose or velocity are not finite; nothing is changed then.
+        """
+        _check_pose(*pose)
+        columns = (scan.ranges, scan.azimuths, scan.dopplers)
+        if len({len(column) for column in columns}) > 1 or not np.isfinite([scan.stamp, *velocity]).all() or not all(
+                np.isfinite(column).all() for column in columns):
+            raise Refused("radar: stamp, velocity, range, azimuth and doppler_velocity must be finite, and as many of each", NOT_FINITE)
+        near = np.argsort(scan.ranges, kind="stable")[:_MAX_RETURNS]
+        self._radar = RadarScan(scan.stamp, *(column[near] for column in (*columns, scan.amplitudes))), sensor_motion(mount, pose, velocity)
+        self._take_radar(np.arange(self.tracked), self._obstacles.time)
+        self._give_out(self._obstacles.time)
+
+    def _take_radar(self, which: np.ndarray, stamp: float) -> None:
+        """Corrects the tracks `which` (k,), of a stamp [s], by the radar's last returns."""
+        if self._radar is None or not len(self._radar[0].ranges) or not len(which) or abs(self._radar[0].stamp - stamp) > _SAME_TIME:
+            return
+        tracks = self._tracks
+        _take_returns(tracks, which, *self._radar, self._radar[0].stamp - stamp, self.settings)
+        # The circles of a frame move as it does.
+        bodies = np.flatnonzero((tracks[_T.BODY] > 0.0) & (tracks[_T.MOVING] > 0.0))
+        rows, parts = np.nonzero((tracks[_T.THING, bodies][:, None] == tracks[_T.THING]) & (tracks[_T.BODY] == 0.0))
+        for row in _OF_BODY:
+            tracks[row, parts] = tracks[row, bodies[rows]]
+
+    def _give_out(self, stamp: float) -> None:
+        tracks = self._tracks
+        chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
+        shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
+        velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
+        # The filter says how well place and velocity of a moving thing are known; for a circle of a frame this is its body's.
+        still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
+        turns = np.where(np.abs(shown[_T.TURN]) > _TURN_SIGMAS * np.sqrt(_covariance(shown)[4, 4]), _GOES_ON_TURNING * shown[_T.TURN], 0.0)
+        deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
+        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), stamp,
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]), _frozen(suspected), _frozen(_new(shown)),
+                                    self._sector, turns=_frozen(turns) if turns.any() else None)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array = np.array(array, order="C")
+    array.setflags(write=False)
+    return array
+
+
+def _check_pose(x: float, y: float, yaw: float) -> None:
+    if not np.isfinite(x + y + yaw):
+        raise Refused(f"scan: the pose ({x}, {y}, {yaw}) is not finite; give x, y and yaw of the vehicle at the scan's stamp", NOT_FINITE)
+    require_all({"x": x, "y": y, "yaw": yaw}, where="scan: the pose's ")
+
+
+def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
+    """Returns the velocities (n, 2) [m/s] of static things of tracks t (_ROWS, n) that may move after a stamp [s]: small ones that seem to
+    or may go on, and those of which an end has come; 0 for all others."""
+    way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
+    least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
+    small = (t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH)
+    speed = np.hypot(t[_T.VX], t[_T.VY])
+    may = small & (t[_T.SIGHTINGS] >= _SUSPECT_SIGHTINGS) & (way > _SUSPECT_WAY) & (speed > least) & (speed < _SUSPECT_FASTEST)
+    goes_on = small & (t[_T.RESTED] > stamp - _GOES_ON)
+    velocities = np.where(may, t[_T.VX:_T.VY + 1], np.where(goes_on, t[_T.LAST_VX:_T.LAST_VY + 1], 0.0))
+    for body in np.flatnonzero((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.CAME] > stamp - _COMING)):
+        velocities[:, t[_T.THING] == t[_T.THING, body]] = t[_T.VX:_T.VY + 1, [body]]
+    return velocities.T
+
+
+def _new(t: np.ndarray) -> np.ndarray:
+    """Marks the small static things of tracks t (_ROWS, n) that were seen a few times only (n,): whether they move cannot be told yet."""
+    return np.asarray((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (t[_T.SIGHTINGS] <= _NEW_SIGHTINGS))
+
+
+# -- Steps of an update -----------------------------------------------------------------------------------------------------
+
+
+def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray:
+    """Returns the tracks (_ROWS, n) a time [s] later; a copy. The circles of static ones stay."""
+    tracks = old.copy()
+    moving = tracks[_T.MOVING]
+    angle, velocity = elapsed * tracks[_T.TURN], tracks[_T.VX:_T.VY + 1]
+    (ahead, aside), c, s = arc(np.full_like(angle, elapsed), angle), np.cos(angle), np.sin(angle)
+    way = ahead * velocity + aside * _to_the_left(velocity)
+    tracks[:2] += way  # of a static thing, too: with the velocity that its filter tests
+    tracks[_T.CX:_T.CY + 1] += moving * way
+    velocity[:] = c * velocity + s * _to_the_left(velocity)
+    # Velocity and turn rate as random walks.
+    p, q = _covariance(tracks), st.acceleration_sd ** 2 * elapsed
+    by_turn = elapsed * _to_the_left(velocity)[:, None]
+    for side in (p, p.swapaxes(0, 1)):
+        side[:2] += ahead * side[2:4] + aside * _to_the_left(side[2:4]) + 0.5 * elapsed * by_turn * side[4]
+        side[2:4] = c * side[2:4] + s * _to_the_left(side[2:4]) + by_turn * side[4]
+    p[4, 4] += np.where(p[4, 4] > 0.0, st.turn_rate_sd ** 2 * elapsed, 0.0)
+    for i in (0, 1):
+        p[i, i] += q * elapsed ** 2 / 3.0
+        p[i, i + 2] += 0.5 * q * elapsed
+        p[i + 2, i] += 0.5 * q * elapsed
+        p[i + 2, i + 2] += q
+    tracks[_T.VARIANCE] += st.standing_drift ** 2 * elapsed
+    return tracks
+
+
+def _to_the_left(vectors: np.ndarray) -> np.ndarray:
+    """Turns vectors (2, ...) by a right angle to the left."""
+    return np.stack([-vectors[1], vectors[0]])
+
+
+def _covariance(t: np.ndarray) -> np.ndarray:
+    """Returns the covariances (5, 5, n) of tracks, as a view."""
+    return t[_T.P:].reshape(_STATES, _STATES, -1)
+
+
+def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
+    """Returns rows (25, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
+    speed = np.full_like(position, st.speed_sd ** 2)
+    return np.einsum("ij,jn->ijn", np.eye(_STATES), np.array([position, position, speed, speed, 0.0 * speed])).reshape(_STATES**2, -1)
+
+
+def _mean_variance(t: np.ndarray, first: int = 0) -> np.ndarray:
+    """Returns the variance (n,) of the position, of the velocity with `first` 2, the mean of both axes."""
+    p = _covariance(t)
+    return 0.5 * (p[first, first] + p[first + 1, first + 1])
+
+
+def _moves(t: np.ndarray) -> np.ndarray:
+    """Marks the tracks t (_ROWS, n) whose velocity differs from zero by more than three standard deviations (n,)."""
+    p, (vx, vy) = _covariance(t), t[_T.VX:_T.VY + 1]
+    xx, yy, xy = p[2, 2], p[3, 3], p[2, 3]
+    return np.asarray(vx * vx * yy - 2.0 * vx * vy * xy + vy * vy * xx > 9.0 * (xx * yy - xy * xy))
+
+
+def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.ndarray) -> None:
+    """Corrects tracks (_ROWS, k) in place by a scalar measurement each, h (5, k), or (5, 1) for all, times the state, of a variance (k,): a
+    Kalman update."""
+    p = _covariance(t)
+    ph = (p * h).sum(axis=1)
+    gain = ph / ((h * ph).sum(axis=0) + variance)
+    t[:_STATES] += gain * innovation
+    p -= gain[:, None] * ph
+
+
+def _standing(tracks: np.ndarray, seen: Circles, sensor: _Sensor) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the places (2, n), (2, m) [m] of the nearest things that stand, and of those that are seen whole now."""
+    still = np.flatnonzero((tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0))
+    whole = np.flatnonzero((seen.body == np.arange(len(seen.x))) & ~seen.partial)
+    before, now = (places[:, np.argsort(np.hypot(places[0] - sensor[0], places[1] - sensor[1]))[:_STANDING]]
+                   for places in (tracks[_T.CX:_T.CY + 1, still], np.array([seen.x[whole], seen.y[whole]])))
+    return before, now
+
+
+def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of places in tracks and in seen (k,), one to one, of least total distance within the gates."""
+    candidates = np.flatnonzero(tracks[_T.BODY])
+    bodies = np.flatnonzero(seen.body == np.arange(len(seen.x)))
+    if not len(candidates) or not len(bodies):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    chosen = tracks[:, candidates]
+    dx = chosen[_T.X][:, None] - seen.x[bodies]
+    dy = chosen[_T.Y][:, None] - seen.y[bodies]
+    square = dx * dx + dy * dy
+    # The middle of what is seen may jump within the thing from one view to the next.
+    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = np.minimum(gate, st.gate ** 2)
+    # No pair costs as much as the largest gate and not more: one more pair is not worth that all tracks of a row of things shift by one.
+    allowed = square < gate
+    cost = np.where(allowed, np.sqrt(square), st.gate)
+    rows, columns = linear_sum_assignment(cost)
+    good = allowed[rows, columns]
+    return candidates[rows[good]], bodies[columns[good]]
+
+
+def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion: tuple[float, float, float, float, float], elapsed: float,
+                  st: TrackerSettings) -> None:
+    """Corrects the velocities of the tracks `which` (k,) in place by a radar's returns.
+
+    A return belongs to the track whose circle it is nearest to. With u its direction, v the velocity of the track and w the radar's, the
+    measurement is Doppler + w u = v u, of the radar's variance, what the velocity may have changed by meanwhile, and the error of u times
+    the relative velocity across it.
+
+    Args:
+        motion: of the radar, as `sensor_motion`; elapsed: from the tracks' time to the returns' [s].
+    """
+    x, y, yaw, wx, wy = motion
+    drift = tracks[_T.MOVING] * elapsed
+    dx, dy = tracks[_T.CX] + drift * tracks[_T.VX] - x, tracks[_T.CY] + drift * tracks[_T.VY] - y
+    distance = np.hypot(dx, dy)
+    turn = np.remainder(yaw + scan.azimuths - np.arctan2(dy, dx)[:, None] + np.pi, 2.0 * np.pi) - np.pi
+    apart = np.hypot((scan.ranges - distance[:, None]) / (tracks[_T.RADIUS] + 3.0 * st.radar_range_sd)[:, None],
+                     distance[:, None] * turn / (tracks[_T.RADIUS] + 3.0 * st.radar_azimuth_sd * distance)[:, None])
+    own = (np.argmin(apart, axis=0) == np.arange(len(distance))[:, None]) & (apart < 1.0)
+
+    hit = which[own[which].any(axis=1) & (tracks[_T.BODY, which] > 0.0)]
+    t = tracks[:, hit]
+    ux, uy = np.cos(yaw + scan.azimuths), np.sin(yaw + scan.azimuths)
+    rates = scan.dopplers + wx * ux + wy * uy
+    # Of several returns the one that fits best: where one says that it stands, a stray one does not set it in motion.
+    error = np.where(own[hit], rates - t[_T.VX][:, None] * ux - t[_T.VY][:, None] * uy, np.inf)
+    chosen = np.argmin(np.abs(error), axis=1)
+    ux, uy, rate, error = ux[chosen], uy[chosen], rates[chosen], error[np.arange(len(hit)), chosen]
+    h = np.array([0.0 * ux, 0.0 * ux, ux, uy, 0.0 * ux])
+    across = (t[_T.VX] - wx) * uy - (t[_T.VY] - wy) * ux
+    variance = st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed) + (st.radar_azimuth_sd * across) ** 2
+    fits = error ** 2 < 9.0 * ((h[:, None] * _covariance(t) * h).sum(axis=(0, 1)) + variance)
+    t[_T.DISSENT] = np.where(fits, 0.0, t[_T.DISSENT] + 1.0)
+    # Twice in a row: what was believed is wrong, by a stray return or since it is another thing.
+    anew = t[_T.DISSENT] > 1.0
+    t[_T.P:, anew] = _isotropic(_mean_variance(t[:, anew]), st)
+    used = fits | anew
+    corrected = t[:, used]
+    _measure(corrected, h[:, used], error[used], variance[used])
+    starts = (np.abs(rate) > st.moving_speed) & (rate ** 2 > 9.0 * variance)
+    corrected[_T.MOVING] = np.maximum(corrected[_T.MOVING], starts[used])
+    corrected[_T.DOUBTFUL], corrected[_T.DISSENT] = 0.0, 0.0
+    t[:, used] = corrected
+    tracks[:, hit] = t
+
+
+def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
+    """Returns the variance of the middle [m2]: larger where only a part is seen, whose middle depends on the view."""
+    extent = seen.extent[which]
+    return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
+
+
+def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
+    """Returns the variance of a circle's middle along each axis by one look [m2]: the noise of the sensor and the spacing of its beams."""
+    return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
+
+
+def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarray, bearing: np.ndarray, looks: Sequence[_Look],
+             st: TrackerSettings) -> None:
+    """Takes the circles `found`, at a bearing [rad] each, for the tracks `track`, all (k,), in place; looks: those before, oldest first."""
+    if not len(track):
+        return
+    scan, sensor, seen = now.scan, now.sensor, now.seen
+    t = tracks[:, track]
+    arc, partial = seen.arc[found], seen.partial[found]
+    x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
+    # What is seen of a circle that was seen whole before tells where that circle is, not where its own middle is.
+    inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
+    x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
+        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
+
+    # Any part of a moving thing may be in view: where it goes out of sight behind something, the part left seems to slow down.
+    less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
+    variance = _position_variance(seen, found) + less * less
+    pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
+    for axis, seen_there in ((0, x), (1, y)):
+        _measure(t, _OF_STATE[axis], seen_there - t[axis], variance)
+
+    turned = _take_headings(t, found, now, scan.stamp)
+    came, partly = _take_advance(t, found, now, looks, st, turned)
+    _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
+               ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
+    t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
+    # Seen whole and round beside what it was seen as one with: what it moves from now on is seen by its own size.
+    parted = arc & ~partial & (t[_T.REACH] > _PARTED * radius)
+    t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(parted, x, t[_T.ANCHOR_X]), np.where(parted, y, t[_T.ANCHOR_Y])
+    t[_T.REACH] = np.where(parted, radius, np.maximum(t[_T.REACH], radius))
+    t[_T.SEEN] = scan.stamp
+    t[_T.SIGHTINGS] += 1.0
+    t[_T.FREE] = 0.0
+    t[_T.DOUBTFUL] = 0.0
+
+    moving = t[_T.MOVING] > 0.0
+    speed = np.hypot(t[_T.VX], t[_T.VY])
+    travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
+    starts = ~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY)
+    # A part whose end is hidden or lost may slide along the thing.
+    slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
+    starts[slow[partly[slow]]] &= came[slow[partly[slow]]]
+    slow = slow[starts[slow]]
+    first = slow[~partly[slow]]
+    starts[first] = _comes(now, found[first], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, first], looks[0],
+                           np.zeros((2, len(first))))
+    stops = moving & (speed < 0.5 * st.moving_speed)
+    # The step has to fit the velocity: a new thing beside one that went out of sight does not.
+    starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
+    # What moves leaves its place. If something is still seen there, what is followed is something else, or slides along a surface.
+    tested = np.flatnonzero(starts)
+    if len(tested):
+        there, *_ = _evidence(t[_T.ANCHOR_X, tested], t[_T.ANCHOR_Y, tested], 0.6 * t[_T.REACH, tested], scan, sensor,
+                             (x[tested], y[tested], radius[tested]))
+        stayed = tested[there]
+        starts[stayed] = False
+        t[_T.ANCHOR_X, stayed], t[_T.ANCHOR_Y, stayed] = x[stayed], y[stayed]
+    t[_T.CAME, slow[starts[slow]]] = scan.stamp
+    comes = ~moving & (t[_T.CAME] > scan.stamp - _COMING)
+    t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, np.where(comes, t[_T.STREAK], 0.0))
+    # Among many small things that are seen by turns, one or two returns may seem to be one that moves.
+    needed = np.where(seen.weak[found], st.weak_scans, st.moving_scans)
+    changes = t[_T.STREAK] >= np.where(moving, st.still_scans, needed)
+    t[_T.MOVING] = moving ^ changes
+    t[_T.STREAK][changes] = 0.0
+    at_rest = changes & moving
+    drives = moving & (speed > st.moving_speed)
+    t[_T.LAST_VX:_T.LAST_VY + 1] = np.where(drives, t[_T.VX:_T.VY + 1], t[_T.LAST_VX:_T.LAST_VY + 1])
+    t[_T.RESTED] = np.where(at_rest, scan.stamp, t[_T.RESTED])
+    _begin_turns(t, st)
+    t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
+    tracks[:, track] = t
+
+
+def _drives(t: np.ndarray) -> np.ndarray:
+    """Marks the tracks t (_ROWS, k) that are known to drive (k,)."""
+    return np.asarray((t[_T.MOVING] > 0.0) & (np.hypot(t[_T.VX], t[_T.VY]) > _DRIVES))
+
+
+def _begin_turns(t: np.ndarray, st: TrackerSettings) -> None:
+    """Follows how tracks t (_ROWS, k) turn from when they drive on, in place; what is slow or stands does not turn."""
+    p, drives = _covariance(t), _drives(t)
+    p[4, 4, drives & (p[4, 4] == 0.0)] = st.turn_rate_sd**2
+    _end_turns(t, ~drives)
+
+
+def _end_turns(t: np.ndarray, chosen: np.ndarray) -> None:
+    """Takes the chosen of tracks t (_ROWS, k), a mask (k,), to go straight on, in place."""
+    p = _covariance(t)
+    t[_T.TURN, chosen], p[4, :, chosen], p[:, 4, chosen] = 0.0, 0.0, 0.0
+
+
+def _take_headings(t: np.ndarray, found: np.ndarray, now: _Look, stamp: float) -> np.ndarray:
+    """Takes how the outlines `found` (k,) of tracks t (_ROWS, k) that drive have turned since they were seen last for how their velocities
+    turn, in place. Returns a mask (k,) of those that turn."""
+    turned = np.zeros(len(found), bool)
+    for k in np.flatnonzero(_drives(t)):
+        heading, sd = now.heading(int(found[k]))
+        if sd > _HEADING_SD:
+            continue
+        elapsed = stamp - t[_T.HEADED, k]
+        if 0.0 < elapsed < _COMPARED:
+            one, rate = t[:, [k]], math.remainder(heading - t[_T.HEADING, k], 0.5 * math.pi) / elapsed
+            _measure(one, _OF_STATE[_T.TURN], rate - one[_T.TURN], np.array([2.0 * (sd * sd + _JITTER**2) / elapsed**2]))
+            t[:, [k]] = one
+        t[_T.HEADING, k], t[_T.HEADED, k] = heading, stamp
+        turned[k] = abs(t[_T.TURN, k]) > _TURNING
+    return turned
+
+
+def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings,
+                  turned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Takes how far both ends, along each axis, of what is seen of the things `found` (k,), of tracks t (_ROWS, k), have come since the
+    oldest look, in place. Returns masks (k,) of those of which an end stands where beams went through then, and of those of which a part
+    was seen then, or is now.
+
+    Where both ends of what is seen whole have come the same way, the one that has come less far counts, as the view may have changed: which
+    part of a thing is seen decides over its middle, but hardly over this. Else an end counts that stands where beams went through then.
+    """
+    before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
+    old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
+    came, partly = np.zeros((2, len(found)), bool)
+    if elapsed < 0.5 * _COMPARED or not len(old):
+        return came, partly
+    which = np.flatnonzero(np.isfinite(now.low[found, 0]))
+    low, high, then_low, then_high = now.low[found[which]], now.high[found[which]], before.low[old], before.high[old]
+    apart = (0.5 * (low + high) - elapsed * t[_T.VX:_T.VY + 1, which].T)[:, None] - 0.5 * (then_low + then_high)
+    distance = np.hypot(apart[..., 0], apart[..., 1])
+    # A part of what was seen as one with others then, or more of it.
+    overlaps = ((low[:, None] < then_high) & (high[:, None] > then_low)).all(axis=2) & (t[_T.MOVING, which] == 0.0)[:, None]
+    distance = np.where(overlaps, np.minimum(distance, 0.99 * _SAME_PLACE), distance)
+    near = np.flatnonzero(distance.min(axis=1) < _SAME_PLACE)
+    which, same = which[near], distance[near].argmin(axis=1)
+    found, of_low, of_high = found[which], low[near] - then_low[same], high[near] - then_high[same]
+    whole = ~now.seen.partial[found] & ~before.seen.partial[old[same]]
+    alike = whole & (np.abs(of_high - of_low) < _SAME_SIZE).all(axis=1)
+    # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
+    variance = len(looks) * 2.0 * (now.seen.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
+    together = whole[:, None] & (of_low * of_high > 0.0)
+    carried = elapsed * t[_T.MOVING, which] * t[_T.VX:_T.VY + 1, which]
+    comes = np.zeros((2, 2, len(found)), bool)  # by axis, and at the lower and the upper end
+    for axis, end in np.ndindex(2, 2):
+        ways = np.zeros((2, len(found)))
+        ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
+        tested = np.flatnonzero(~together[:, axis] & (np.abs(ways[axis]) > _CAME))
+        comes[axis, end, tested] = _comes(now, found[tested], ways[:, tested], before, carried[:, tested])
+    taken, came[which], partly[which] = t[:, which], comes.any(axis=(0, 1)), ~whole
+    for axis in (0, 1):
+        lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
+        advance = np.where(together[:, axis], np.where(np.abs(lower) < np.abs(upper), lower, upper), down * lower + up * upper)
+        used = (alike | down | up) & ~(down & up)
+        # Something that comes along the other axis hardly goes along this one, as long as no end says so.
+        aside = ~used & comes[1 - axis].any(axis=0)
+        # A velocity that comes of views of other parts, before anything of it had come, says nothing.
+        p = _covariance(taken)
+        anew = aside & (taken[_T.MOVING] == 0.0)
+        taken[_T.VX + axis, anew] = 0.0
+        p[2 + axis, :, anew], p[:, 2 + axis, anew] = 0.0, 0.0
+        p[2 + axis, 2 + axis, anew] = _ASIDE_SD ** 2
+        doubt = variance + np.where(aside, _ASIDE_SD ** 2, 0.0)
+        used = (used | aside & ~anew) & ~turned[which]
+        corrected = taken[:, used]
+        _measure(corrected, _OF_STATE[2 + axis], advance[used] / elapsed - corrected[_T.VX + axis], doubt[used])
+        taken[:, used] = corrected
+    t[:, which] = taken
+    return came, partly
+
+
+def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carried: np.ndarray) -> np.ndarray:
+    """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before, but not
+    where they come from: nothing that stands can be there, nor what has come by `carried` (2, k) [m] if they went through where it would
+    have been. A way has to be longer than the returns at that end are apart, between which a thing that stands may end."""
+    if not len(found) or not len(now.returns):
+        return np.zeros(len(found), bool)
+    length = np.hypot(*ways)
+    of = now.bodies[:, None] == found
+    first = np.where(of, now.returns @ (ways / np.maximum(length, 1e-9)), -np.inf).argmax(axis=0)
+    x, y = now.returns[first].T
+    apart = np.where(of, np.hypot(now.returns[:, :1] - x, now.returns[:, 1:] - y), np.inf)
+    apart[first, np.arange(len(found))] = np.inf
+    here, past, explained = (_evidence(x - dx, y - dy, np.full(len(found), _FREE), before.scan, before.sensor)[1]
+                             for dx, dy in (np.zeros_like(ways), ways, carried))
+    return here & ~past & explained & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
+
+
+def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
+               arc: np.ndarray, spacing: float) -> None:
+    """Takes a look at the circles of tracks t (_ROWS, k), in place.
+
+    Args:
+        look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: at which it is [rad].
+        known: nothing was seen but what is known.
+        whole: what is seen is the thing, and its middle that of the thing; else the circle is the one that covers what is seen now.
+        arc: it is seen to be round, by the noise of many beams and not by the two that end beside it.
+        spacing: angle between two beams [rad].
+    """
+    before, p = t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]], t[_T.VARIANCE]
+    moved = np.abs(np.remainder(bearing - t[_T.BEARING] + np.pi, 2.0 * np.pi) - np.pi) / spacing
+    news = np.where(arc, 1.0, np.where(moved < _NEW, 0.0, np.minimum(moved, 1.0)))
+    fits = (look[0] - before[0]) ** 2 + (look[1] - before[1]) ** 2 < 9.0 * (p + variance)
+    mean = whole & fits & (t[_T.MOVING] == 0.0) & (t[_T.FRAME] == 0.0) & ((t[_T.ARC] > 0.0) == arc)
+    information = np.where(mean, 1.0 / p + news / variance, 0.0)
+    alone = ~known & (information <= 1.0 / variance)  # it says more than all before
+    gain = np.where(known, 0.0, np.where(alone, 1.0, news / variance / np.maximum(information, 1e-12)))
+    t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]] = before + gain * (np.array(look) - before)
+    t[_T.VARIANCE] = np.where(known, p, np.where(alone, variance, 1.0 / np.maximum(information, 1e-12)))
+    t[_T.BEARING] = np.where(gain > 0.0, bearing, t[_T.BEARING])
+
+
+def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
+          vehicle: tuple[float, float, float, float], st: TrackerSettings) -> np.ndarray:
+    """Marks the tracks (n,) that stay; counts in place the scans that saw through those that were not seen."""
+    n = tracks.shape[1]
+    keep = np.ones(n, bool)
+    unseen = np.ones(n, bool)
+    unseen[matched] = False
+    lost = np.flatnonzero(unseen)
+    if not len(lost):
+        return keep
+    t = tracks[:, lost]
+    moving = t[_T.MOVING] > 0.0
+    hit, through, hidden = _evidence(t[_T.CX], t[_T.CY], t[_T.RADIUS], scan, sensor)
+    t[_T.FREE] = np.where(through, t[_T.FREE] + 1.0, np.where(hit, 0.0, t[_T.FREE]))
+    t[_T.STREAK] = 0.0
+    still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
+    # The filter of a static one starts anew when it is seen again: nobody knows what it did.
+    t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
+    t[_T.VX:_T.TURN + 1, still] = 0.0
+    t[_T.P:, still] = _isotropic((0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4, st)
+    _end_turns(t, moving)
+    tracks[:, lost] = t
+
+    # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
+    # seen of it; nothing stays behind of a thing that moves.
+    square = (t[_T.CX][:, None] - seen.x) ** 2 + (t[_T.CY][:, None] - seen.y) ** 2
+    again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
+    covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
+    replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
+    # Only what is known to move, and how, is followed for long; circles of a frame are as it is.
+    follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
+    follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
+    memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
+    memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
+    x, y, cos, sin = vehicle
+    behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
+    forgotten = scan.stamp - t[_T.SEEN] > memory + 1e-9
+    keep[lost] = ~(replaced | behind | forgotten | (t[_T.FREE] >= st.free_scans) & ~frame)
+    return keep
+
+
+def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
+              inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Marks the circles x, y, radius (n,) in which beams end, those behind whose middle parts all beams go on, and those before which all
+    beams end: each (n,).
+
+    Beams that end in the circles `inner`, x, y and radius (n,) too, do not count as ending.
+    """
+    n, beams = len(x), len(scan.ranges)
+    dx, dy = x - sensor[0], y - sensor[1]
+    distance = np.maximum(np.hypot(dx, dy), 1e-6)
+    turn = np.copysign(2.0 * np.pi, scan.angle_increment)
+    bearing = np.arctan2(dy, dx) - sensor[2] - scan.angle_min
+    half = np.arcsin(np.minimum(0.9 * radius / distance, 1.0))
+    angles = bearing[:, None] + half[:, None] * np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    # Beams are counted from angle_min on, in the sense of the scan; half an increment before it rounds to the first.
+    angles = np.mod(angles + 0.5 * scan.angle_increment, turn) - 0.5 * scan.angle_increment
+    index = np.rint(angles / scan.angle_increment).astype(np.int64)
+    inside = (index >= 0) & (index < beams)
+    if is_full_circle(scan):
+        index, inside = index % beams, np.ones((n, 5), bool)
+    index = np.where(inside, index, 0)
+    r = scan.ranges[index]
+    off = index * scan.angle_increment - bearing[:, None]
+    aside = distance[:, None] * np.sin(off)
+    chord = radius[:, None] ** 2 - aside ** 2
+    along, half_chord = distance[:, None] * np.cos(off), np.sqrt(np.maximum(chord, 0.0))
+    valid = inside & (chord > 0.0) & (r >= scan.range_min) & (np.isposinf(r) | (r <= scan.range_max))
+    far = np.minimum(along + half_chord, scan.range_max)  # what lies beyond the range of the sensor is not seen to be free
+    hit = valid & (r >= along - half_chord - 0.1) & (r <= along + half_chord + 0.1)
+    passes = valid & (np.abs(aside) < 0.5 * radius[:, None]) & (r > far + 0.1) & (along < scan.range_max)
+    # A beam that should have met the middle and ended before, or somewhere in the circle, leaves it possible.
+    stopped = valid & (r <= far + 0.1)
+    if inner is not None:
+        direction = sensor[2] + scan.angle_min + scan.angle_increment * index
+        with np.errstate(invalid="ignore"):  # inf times 0
+            aside = np.hypot(sensor[0] + r * np.cos(direction) - inner[0][:, None], sensor[1] + r * np.sin(direction) - inner[1][:, None])
+        hit &= aside > inner[2][:, None] + 0.1
+    before = valid & (r < along - half_chord - 0.1)
+    return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1), before.any(axis=1) & (before | ~valid).all(axis=1)
+
+
+def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
+           st: TrackerSettings) -> np.ndarray:
+    """Makes tracks (_ROWS, k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
+    counted from `number`."""
+    t = np.zeros((_ROWS, len(new)))
+    t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
+    t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
+    t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
+    t[_T.EXCESS] = seen.excess[new]
+    t[_T.P:] = _isotropic(_position_variance(seen, new), st)
+    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME], t[_T.HEADED] = stamp, 1.0, -np.inf, -np.inf, -np.inf
+    t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
+    body = seen.body[new]
+    t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
+    things = new[body == new]
+    of_body[3, things] = number + np.arange(len(things))
+    t[_OF_BODY] = of_body[:, body]
+    return t
+
+
+def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
+    """Gives new things (_ROWS, k) beside one that moves its velocity, in place: rear and side of a car come apart where few beams meet it.
+
+    The next sightings correct it where the new thing stands.
+    """
+    movers = tracks[:, (tracks[_T.MOVING] > 0.0) & (tracks[_T.BODY] > 0.0)]
+    if not begun.shape[1] or not movers.shape[1]:
+        return
+    apart = np.hypot(begun[_T.CX][:, None] - movers[_T.X], begun[_T.CY][:, None] - movers[_T.Y])
+    apart -= begun[_T.RADIUS][:, None] + movers[_T.REACH]
+    nearest = apart.argmin(axis=1)
+    part = (apart.min(axis=1) < _APART) & (begun[_T.MOVING] == 0.0) & (begun[_T.THING] > 0.0)
+    mover = movers[:, nearest[part]]
+    begun[_T.VX:_T.VY + 1, part], begun[_T.MOVING, part] = mover[_T.VX:_T.VY + 1], 1.0
+    begun[_T.LAST_VX:_T.LAST_VY + 1, part] = mover[_T.VX:_T.VY + 1]
+    p = _covariance(begun)
+    for axis in (2, 3):
+        p[axis, axis, part] = _mean_variance(mover, 2) + _PART_SPEED_SD**2
