@@ -2,6 +2,8 @@
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,13 @@ ROOT = Path(__file__).resolve().parent
 os.environ["ROS_DOMAIN_ID"] = str(domains.own())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.pop("ROS_LOCALHOST_ONLY", None)
+# The store of a calibrator has one writer, and tests run in several processes.
+os.environ["ROS_HOME"] = tempfile.mkdtemp(prefix="ros_home_")
 
+
+def pytest_unconfigure() -> None:
+    """Removes logs and stores of the nodes of this process."""
+    shutil.rmtree(os.environ["ROS_HOME"], ignore_errors=True)
 
 
 def pytest_report_header() -> str:
