@@ -41,6 +41,9 @@ _STAGE_PARAMETERS = (
 )
 _CORNER = 1e-3  # [m] rounds the distance's root
 _MIN_FRICTION = 0.02  # of a ground: the row of one that holds nothing has no value
+# Distance from the corridor's edges that plans keep: its growth with the time ahead [m/s], at most so much [m], and this share of the room
+# beside the vehicle.
+CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.3, 0.3, 0.2
 
 
 # -- Terms by name ----------------------------------------------------------------------------------------------------
@@ -170,8 +173,10 @@ def _friction_use(m: Any, stage: Any) -> Any:
 def _corridor(reach: Callable[[Footprint], float], b: BoundContext) -> tuple[Bound, Bound]:
     if b.reference.corridor is None:
         return -np.inf, np.inf
-    left, right = b.reference.room_at(b.s + reach(b.outline))
-    return b.outline.half_width - right, left - b.outline.half_width
+    left, right = np.array(b.reference.room_at(b.s + reach(b.outline))) - b.outline.half_width
+    # Stages far ahead keep from the edges: steering at its highest rate leaves nothing to correct a model's error with.
+    spare = np.minimum(np.minimum(CORRIDOR_GROWTH * b.time, MAX_SPARE), SPARE_SHARE * np.maximum(left + right, 0.0))
+    return spare - right, left - spare
 
 
 TERMS = (
