@@ -6,20 +6,24 @@ from typing import Any
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
-from lfdm_ros.msg import DriverCommand
+from lfdm_ros.msg import DriverCommand, SharedControlStatus
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
 from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
-from lfdm_ros.ros.endpoints import publishes
+from lfdm_ros.ros.endpoints import publishes, subscribes
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.sharing.takeover import OFFERS
 from lfdm_ros.teleop import OPERATOR, Operator
 
 
 class OperatorModel(PilotedComponent):
     """A simulated operator: answers states on `teleop/state` with `teleop/command`, and avoids obstacles in the scans on `teleop/scan`.
+
+    Where shared control says that autonomy offers to drive on, the foot comes off the brake: with the picture of that time.
 
     Settings: teleop/operator_settings.py. The operator's traits, its distractions and the noise of its hands come from the seed. Free
     running, it needs `use_sim_time` wherever the states' stamps are simulated time.
@@ -35,6 +39,7 @@ class OperatorModel(PilotedComponent):
     ENDPOINTS = (
         *driving_endpoints(STATE_TOPIC, SCAN_TOPIC),
         publishes("teleop/command", DriverCommand, qos.COMMAND, "the operator's command", sole=True),
+        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "autonomy's offer to drive on"),
     )
 
     def configure(self) -> None:
@@ -46,11 +51,15 @@ class OperatorModel(PilotedComponent):
         self._messages = PlanMessages({})
         self._publisher = self.publisher("teleop/command")
         self._hear(settings.period)
+        self.subscription("shared_control/status", self._on_sharing)
         self.get_logger().info(f"{vehicle.name}, {settings.cognition}, seed {self.value('seed')}, {self.value('stepping')}, {task.name}")
 
     def activate(self) -> None:
         super().activate()
         self._distracted = 0
+
+    def _on_sharing(self, message: SharedControlStatus) -> None:
+        self._operator.update_offer(1e-9 * nanoseconds(message.header.stamp), message.takeover in OFFERS)
 
     def summary(self) -> dict[str, Any]:
         return {"operator_task": self.pilot.task.name, "operator_task_done": self.finished, "operator_outcomes": dict(self._outcomes),

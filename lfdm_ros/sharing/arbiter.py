@@ -36,9 +36,9 @@ from lfdm_ros.sharing.machine import (
     row_of,
 )
 from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterior
-from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
-from lfdm_ros.sharing.takeover import Takeover, TakeoverState, TakeoverStatus
+from lfdm_ros.sharing.takeover import Offer, Takeover, TakeoverState, TakeoverStatus
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
 from lfdm_ros.vehicles import Vehicle
 
@@ -111,6 +111,7 @@ class AuthorityArbiter:
         self.path: Path | None = None
         self.corridor: Corridor | None = None
         self._latch, self._takeover, self._takeover_status = Latch(), Takeover(), TakeoverStatus()
+        self._offer = Offer()
         self.reset()
 
     def reset(self, moved: bool = True) -> None:
@@ -137,6 +138,7 @@ class AuthorityArbiter:
             self._gate.reset()
             self._learner.reset()
             self._takeover.end()
+            self._offer.end()
         else:
             self._gate.restart()
             self._learner.restart()
@@ -154,6 +156,7 @@ class AuthorityArbiter:
         self.settings = dataclasses.replace(self.settings, **changes)
         if "mode" in changes:
             self._takeover.end()  # somebody has decided
+            self._offer.end()
         self._law, self._gate.settings = self.settings.law_of(), self.settings
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
@@ -214,8 +217,8 @@ class AuthorityArbiter:
 
     @property
     def mode(self) -> str:
-        """The mode in force: operator after a takeover, else that of the settings."""
-        return OPERATOR if self._takeover.taken else self.settings.mode
+        """The mode in force: operator after a takeover, autonomy after the operator has accepted its offer, else that of the settings."""
+        return OPERATOR if self._takeover.taken else AUTONOMY if self._offer.given else self.settings.mode
 
     # -- What comes in -----------------------------------------------------------------------------------------------------
 
@@ -313,6 +316,10 @@ class AuthorityArbiter:
         self._now, s = now, self.settings
         operator = self._requested[OPERATOR] if self._sources[OPERATOR].presence(now, self._limits(OPERATOR)) is FRESH else None
         self._takeover_status = self._takeover.update(now, operator)
+        if self._takeover_status.state is TakeoverState.NONE:
+            self._takeover_status = self._offered(now, operator)
+        else:
+            self._offer.end()
         inputs = self._machine_inputs(now)
         row = row_of(inputs)
         situation = self._situation(now, inputs)
@@ -328,6 +335,16 @@ class AuthorityArbiter:
             now, gated.command, row, self.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
             self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed,
             self._takeover_status)
+
+    def _offered(self, now: float, operator: StampedCommand | None) -> TakeoverStatus:
+        """Returns the status of autonomy's offer to drive on, by the operator's command."""
+        s, autonomy = self.settings, self._requested[AUTONOMY]
+        share = s.mode == BLEND and not self._latch.closed and all(
+            self._sources[name].presence(now, self._limits(name)) is FRESH for name in (AUTONOMY, STATE))
+        if not share:
+            self._offer.end()
+        stands = share and self._measured is not None and abs(self._measured.values["vx"]) < STANDING
+        return self._offer.update(now, s.offer_after, stands, autonomy is not None and autonomy.throttle != 0.0, operator)
 
     def brake(self, now: float) -> StampedCommand:
         """Returns a command that stops at `now` [s], without using any state; the fallback of callers that have none."""

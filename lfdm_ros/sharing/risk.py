@@ -288,10 +288,11 @@ class RiskRollouts:
                        begin: float, situation: Situation, scene: Scene) -> dict[str, Outlook]:
         """Returns the outlooks where autonomy stops along its plan, at once or when it has relieved the operator, as far as that is
         better: it looks at its plan anew in each cycle, and goes on before what is uncertain only while there is a stop. An autonomy whose
-        plan hits more often than not, or that does not drive a stop that is due, does not see what that is for."""
+        plan hits more often than not, and that does not brake, or that does not drive a stop that is due, does not see what that is for."""
         plan, command, s = situation.plan, situation.autonomy, self.settings
         assert plan is not None
-        if (command is not None and command.reverse) or found[AUTONOMY].collision.value > DOUBTFUL:
+        brakes = command is not None and command.brake > 0.0
+        if (command is not None and command.reverse) or (found[AUTONOMY].collision.value > DOUBTFUL and not brakes):
             return found
         unclear = {name for name, outlook in found.items() if outlook.failure.interval[1] >= s.clear}
         ways: list[tuple[str, Intention]] = []

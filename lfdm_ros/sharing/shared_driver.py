@@ -11,6 +11,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
+from lfdm_ros.sharing.takeover import OFFERS
 from lfdm_ros.simulation import Goal
 
 
@@ -18,7 +19,8 @@ class SharedDriver:
     """Operator and controller under one `AuthorityArbiter`; itself such a driver.
 
     An operator behind a link has an attribute `issued`, when the command in force was issued [s], -inf before the first; without it
-    commands are of now. A controller with `applied` gets the command that was sent in place of its own.
+    commands are of now. One with `update_offer` sees autonomy's offers to drive on. A controller with `applied` gets the command that was
+    sent in place of its own.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, operator: Driver | None, controller: Driver | None,
@@ -79,5 +81,7 @@ class SharedDriver:
         applied = getattr(self.controller, "applied", None)
         if applied is not None:
             applied(now, command.steering, command.pedal, command.reverse)
+        if callable(update := getattr(self.operator, "update_offer", None)):
+            update(now, decision.takeover.state.value in OFFERS)
         self._on_decision(decision)
         return dataclasses.replace(cycle, command=command.inputs)

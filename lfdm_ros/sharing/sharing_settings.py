@@ -49,6 +49,10 @@ class SharingSettings(CommandLimits):
     choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
 
+    # -- Standing -----------------------------------------------------------------------------------------------------
+    offer_after: float = setting(2.0, "s", "where the operator has stood for so long, autonomy that has a way offers to drive on; 0: never",
+                                 0.0, 300.0, live=True)
+
     # -- Sources ------------------------------------------------------------------------------------------------------
     operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on the operator is lost", 0.01, 60.0,
                                   live=True)

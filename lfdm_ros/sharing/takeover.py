@@ -1,8 +1,12 @@
-"""A request that the operator takes over from autonomy: its lead time, its acknowledgement, and handing back.
+"""A request that the operator takes over from autonomy: its lead time, its acknowledgement, and handing back; and autonomy's offer to
+drive on.
 
 Autonomy, or a monitor that sees sooner that it cannot go on, requests with a reason and a time. The operator acknowledges by a service or
 by hands: a command that differs from that at the request. Where nobody does in time, the vehicle stops: the minimum-risk manoeuvre of SAE
 J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
+
+Without a way in sight the operator stands on the brake, which threatens nobody and keeps the vehicle there. Autonomy that has a way offers
+to drive on; the foot that comes off the brake accepts, a foot on a pedal ends it.
 """
 
 import math
@@ -13,7 +17,11 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.situation import StampedCommand
 
 HANDS = 0.1  # change of steering, throttle or brake that is a hand at the wheel or a foot on a pedal
+RELEASED = 0.02  # pedal that has no foot on it
+GAP = 1.0  # [s] that autonomy may pause, as between two ways, and still offer to drive on
 MAX_LEAD_TIME = 300.0  # [s]
+HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives"
+DRIVES_ON = "autonomy drives on: a foot on a pedal ends it"
 
 
 class TakeoverState(Enum):
@@ -23,6 +31,11 @@ class TakeoverState(Enum):
     REQUESTED = "requested"
     EXPIRED = "expired"  # nobody has taken over in time
     TAKEN = "taken"
+    OFFERED = "offered"  # autonomy has a way on from where the vehicle stands
+    GIVEN = "given"  # the operator has accepted the offer: autonomy drives
+
+
+OFFERS = frozenset(state.value for state in (TakeoverState.OFFERED, TakeoverState.GIVEN))
 
 
 @dataclass(frozen=True)
@@ -35,8 +48,10 @@ class TakeoverStatus:
 
     @property
     def text(self) -> str:
-        """One line for the operator; empty: nothing is requested."""
-        return f"take over within {self.time_left:.1f} s: {self.reason}" if self.state is TakeoverState.REQUESTED else ""
+        """One line for the operator; empty: nothing is requested or offered."""
+        if self.state is TakeoverState.REQUESTED:
+            return f"take over within {self.time_left:.1f} s: {self.reason}"
+        return self.reason if self.state in (TakeoverState.OFFERED, TakeoverState.GIVEN) else ""
 
 
 class Takeover:
@@ -102,3 +117,55 @@ class Takeover:
                 self._state = TakeoverState.EXPIRED
         left = max(self._since + self._lead - now, 0.0) if self._state is TakeoverState.REQUESTED else math.nan
         return TakeoverStatus(self._state, self._reason, left)
+
+
+class Offer:
+    """Autonomy's offer to drive on from where the operator stands. Keeps no clock: time comes with each call."""
+
+    def __init__(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends an offer, or autonomy's driving by it."""
+        self.given = False  # from its acceptance until the operator's foot is on a pedal
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        self._since, self._drove = math.inf, -math.inf
+        self._offered = self._braked = False
+
+    def update(self, now: float, after: float, stands: bool, drives: bool, command: StampedCommand | None) -> TakeoverStatus:
+        """Returns the status at `now` [s].
+
+        Args:
+            after: time at a stand until it is offered [s]; 0: never.
+            stands: the vehicle does, and both are there to share; drives: autonomy's command is to drive.
+            command: the operator's, None: there is none.
+        """
+        if self.given:
+            if command is not None and _pressed(command) <= HANDS:
+                return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
+            self.end()
+        if not (after > 0.0 and stands and command is not None):
+            self._withdraw()
+            return TakeoverStatus()
+        self._since = min(self._since, now)
+        self._drove = now if drives else min(self._drove, now)
+        if now - self._drove > GAP:
+            self._offered = self._braked = False
+            return TakeoverStatus()
+        self._offered = self._offered or now - self._since >= after
+        if not self._offered:
+            return TakeoverStatus()
+        # A foot that was off the brake before has not answered.
+        self._braked = self._braked or command.brake > HANDS
+        if self._braked and _pressed(command) <= RELEASED:
+            self.given = True
+            self._withdraw()
+            return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
+        return TakeoverStatus(TakeoverState.OFFERED, HAS_A_WAY)
+
+
+def _pressed(command: StampedCommand) -> float:
+    """Returns how far a pedal is pressed [1]."""
+    return max(abs(command.throttle), command.brake)

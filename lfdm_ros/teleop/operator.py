@@ -92,6 +92,8 @@ class Operator:
         self._obstacles = NOTHING
         self._picture: tuple[float, Measured, Obstacles] | None = None
         self._next, self._acted, self._station = -math.inf, math.nan, 0.0
+        self._offers: deque[tuple[float, bool]] = deque()  # from when on the screen shows one, or none
+        self._offered = False
         self.distracted = False
         self._begin(self._finder)
 
@@ -125,6 +127,11 @@ class Operator:
     def update_obstacles(self, obstacles: Obstacles) -> None:
         """Sets the obstacles that pictures show from now on."""
         self._obstacles = obstacles
+
+    def update_offer(self, time: float, offered: bool) -> None:
+        """Sets that pictures of `time` [s] and later show that autonomy offers to drive on, or does since that was accepted; or neither."""
+        if offered != (self._offers[-1][1] if self._offers else self._offered):
+            self._offers.append((time, offered))
 
     def poll(self, now: float) -> None:
         """Does nothing: the route is chosen in the cycle."""
@@ -182,8 +189,14 @@ class Operator:
         decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
-        self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
-                          min(max(decision.pedal, -s.largest_brake), 1.0))
+        pedal = self._accepting(measured, decision.pedal)
+        self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock), min(max(pedal, -s.largest_brake), 1.0))
+
+    def _accepting(self, measured: Measured, pedal: float) -> float:
+        """Returns the pedal; not the brake where the picture shows that autonomy offers to drive on, or does."""
+        while self._offers and self._offers[0][0] <= measured.time + _SAME:
+            _, self._offered = self._offers.popleft()
+        return 0.0 if self._offered and pedal < 0.0 and self.settings.accepts else pedal
 
     def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: SpeedProfiledPath) -> Percept:
         """Returns the percept; ahead: time [s] by which the motion is extrapolated."""

@@ -43,6 +43,7 @@ class OperatorSettings(Declared):
     acceleration: float = setting(2.5, "m/s^2", "for the speed along the way", 0.1, 20.0)
     braking: float = setting(3.0, "m/s^2", "for the speed along the way", 0.1, 20.0)
     largest_brake: float = setting(0.6, "1", "most brake pedal", 0.05, 1.0)
+    accepts: bool = setting(True, "", "the foot comes off the brake where autonomy offers to drive on")
 
     # -- Ways --------------------------------------------------------------------------------------------------------
     decision_period: float = setting(1.0, "s", "between two looks for a way round the obstacles that are seen", 0.05, 5.0)

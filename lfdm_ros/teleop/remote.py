@@ -51,6 +51,11 @@ class RemoteDriver:
         """Goes up with the next picture that is not lost."""
         self._seen = obstacles
 
+    def update_offer(self, time: float, offered: bool) -> None:
+        """Passes autonomy's offer with its time, which the picture of that time shows."""
+        if callable(update := getattr(self.driver, "update_offer", None)):
+            update(time, offered)
+
     def poll(self, now: float) -> None:
         """Polls the driver."""
         self.driver.poll(now)

@@ -83,6 +83,8 @@ def test_a_request_without_reason_or_time_is_refused(reason, lead):
 class Drive:
     """Operator and autonomy each 20 ms, and a vehicle at 10 m/s."""
 
+    speed = 10.0
+
     def __init__(self, **changes):
         self.arbiter, self.now = AuthorityArbiter(HMMWV, SharingSettings(**changes)), 100.0
         self.operator, self.autonomy, self.plans = (0.0, 0.0, 0.0), (0.1, 0.2, 0.0), False
@@ -91,7 +93,8 @@ class Drive:
     def run(self, seconds):
         for _ in range(round(seconds / DT)):
             self.now = now = round(self.now + DT, 6)
-            self.arbiter.on_state(now, {"x": 10.0 * now, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0}, now)
+            v = self.speed
+            self.arbiter.on_state(now, {"x": v * now, "y": 0.0, "yaw": 0.0, "vx": v, "vy": 0.0, "yaw_rate": 0.0}, now)
             if self.operator:
                 self.arbiter.on_operator_command(now, self.operator, now)
             if self.autonomy:
@@ -176,3 +179,74 @@ def test_the_emergency_stop_comes_first_and_a_reset_ends_a_request():
     assert drive.run(0.1).row.state == "minimum_risk"
     drive.arbiter.reset()
     assert drive.run(0.5).row.state == "autonomy_alone"
+
+
+class Standing(Drive):
+    """The operator stands on the brake where autonomy would drive."""
+
+    def __init__(self, **changes):
+        super().__init__(**changes)
+        self.speed, self.operator, self.autonomy = 0.0, (0.0, 0.0, 0.6), (0.1, 0.3, 0.0)
+
+
+def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts():
+    drive = Standing(mode="blend", offer_after=2.0)
+    assert drive.run(1.5).takeover.state is TakeoverState.NONE
+    offered = drive.run(1.0)
+    assert offered.takeover.state is TakeoverState.OFFERED
+    assert offered.reason.startswith("autonomy has a way on: take the foot off the brake")
+    assert offered.mode == "blend" and offered.k == 0.0 and offered.command.brake > 0.3
+    drive.operator = (0.0, 0.0, 0.05)
+    assert drive.run(0.5).takeover.state is TakeoverState.OFFERED  # still on it
+    drive.operator = (0.0, 0.0, 0.0)
+    given = drive.run(1.0)
+    assert given.takeover.state is TakeoverState.GIVEN and given.mode == "autonomy" and given.row.state == "autonomy_alone"
+    assert given.k == 1.0 and given.command.throttle == pytest.approx(0.3)
+    drive.speed, drive.operator = 5.0, (0.4, 0.0, 0.0)
+    assert drive.run(1.0).takeover.state is TakeoverState.GIVEN  # hands on the wheel are no foot on a pedal
+    drive.operator = (0.4, 0.0, 0.2)
+    ended = drive.run(1.0)
+    assert ended.takeover.state is TakeoverState.NONE and ended.mode == "blend" and ended.k == 0.0 and ended.command.brake > 0.1
+
+
+def test_a_foot_that_was_off_the_brake_has_not_accepted():
+    drive = Standing(mode="blend", offer_after=2.0)
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(5.0).takeover.state is TakeoverState.OFFERED and drive.decision.command.throttle == 0.0
+    drive.operator = (0.0, 0.0, 0.4)
+    drive.run(0.2)
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(0.2).takeover.state is TakeoverState.GIVEN
+
+
+@pytest.mark.parametrize("change", [
+    {"settings": {"offer_after": 0.0}}, {"settings": {"mode": "operator"}}, {"autonomy": (0.1, 0.0, 0.4)}, {"speed": 1.0}, {"stop": True}])
+def test_nothing_is_offered_by_an_autonomy_that_brakes_or_is_not_there_to_share(change):
+    drive = Standing(**{"mode": "blend", **change.get("settings", {})})
+    drive.autonomy, drive.speed = change.get("autonomy", drive.autonomy), change.get("speed", 0.0)
+    if "stop" in change:
+        drive.arbiter.stop("a test")
+    drive.run(5.0)
+    assert drive.decision.takeover.state is TakeoverState.NONE
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(1.0).takeover.state is TakeoverState.NONE
+
+
+@pytest.mark.parametrize("end", ["operator", "autonomy", "mode", "stop"])
+def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
+    drive = Standing(mode="blend")
+    drive.run(3.0)
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(0.5).takeover.state is TakeoverState.GIVEN
+    match end:
+        case "operator":
+            drive.operator = None
+        case "autonomy":
+            drive.autonomy = None
+        case "mode":
+            drive.arbiter.tune(mode="blend")
+        case "stop":
+            drive.arbiter.stop("a test")
+    assert drive.run(2.0).takeover.state is TakeoverState.NONE
+    states = {"operator": "operator_lost", "autonomy": "autonomy_lost", "mode": "sharing", "stop": "emergency_stop"}
+    assert drive.decision.row.state == states[end]

@@ -96,7 +96,7 @@ export class Panel {
     const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
     byId("resume").hidden = !stopped;
     const takeover = texts.sharing?.takeover ?? "none", button = /** @type {HTMLButtonElement} */ (byId("takeover"));
-    button.hidden = button.disabled = takeover === "none" || Boolean(texts.replay);
+    button.hidden = button.disabled = ["none", "offered", "given"].includes(takeover) || Boolean(texts.replay);
     button.className = takeover;
     set("takeover", takeover === "taken" ? "hand back (T)" : "TAKE OVER (T)");
     set("pause", texts.simulator?.paused ? "go on" : "pause");
