@@ -11,6 +11,7 @@ from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, along_lane
+from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LEAVING_LANE, LaneBrake
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
@@ -66,6 +67,14 @@ def test_a_small_thing_that_is_only_suspected_to_move_counts():
     stands, comes = (seen((12.5, -2.0, 0.3, 0.0, 0.0), suspected=[velocity]) for velocity in ((0.0, 0.0), (0.0, 1.5)))
     assert not stands.may_move.any() and decide(stands) is None
     assert decide(comes).reason == IN_LANE
+
+
+@pytest.mark.parametrize(("gap", "speed", "throttle"), [(0.02, 10.0, 0.0), (0.1, 10.0, 0.4), (0.02, 1.5, 0.4)])
+def test_a_plan_that_misses_the_margin_goes_no_faster(gap, speed, throttle):
+    """It passes too near to what stands farther on than a stop, where it would be through sooner by going faster."""
+    guard, post = Guard(SETTINGS, HMMWV, PLACE), seen((6.0 + 3.0 * speed, -HMMWV.footprint.half_width - 0.3 - gap, 0.3, 0.0, 0.0))
+    driven, _, command = guard.decide(plan(speed), (0.0, 0.4), (0.0, 0.0), 0.0, moving(speed), post, sight=False, lane=lane())
+    assert driven and command == (0.0, throttle)
 
 
 def test_slow_things_may_halt_in_the_lane():

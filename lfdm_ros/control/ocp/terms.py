@@ -43,7 +43,7 @@ _CORNER = 1e-3  # [m] rounds the distance's root
 _MIN_FRICTION = 0.02  # of a ground: the row of one that holds nothing has no value
 # Distance from the corridor's edges that plans keep: its growth with the time ahead [m/s], at most so much [m], and this share of the room
 # beside the vehicle.
-CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.3, 0.3, 0.2
+CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.4, 0.5, 0.15
 
 
 # -- Terms by name ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
+CRAWLING = 2.0  # [m/s] up to this the vehicle goes faster, however little room there is
 MARGIN_PER_SPEED, SPEEDUP_MARGIN = 0.01, 0.02  # [s] margin of the stop by speed; and the further one to go faster still
 # How much faster than the road a wheel may turn, as share of the speed and in m/s at least: from there throttle is eased, to none at
 # three times that.
@@ -81,7 +82,12 @@ class Guard:
                 stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles.where(~moving), margin, s.sight_braking, sight)
             if stop.free:
                 self._keep(curve)
-                return True, "", command if walls is not None or stop.clearance > least + SPEEDUP_MARGIN * vx else eased
+                if walls is None:
+                    little = stop.clearance <= least + SPEEDUP_MARGIN * vx
+                else:  # the margin is in the corridor's width; a plan that misses it would be through sooner by going faster
+                    stands = obstacles.where(~obstacles.moving)
+                    little = command[1] > 0.0 and vx > CRAWLING and not stops.passes(plan, at, ahead, stands, least)
+                return True, "", eased if little else command
         kept = curve if self._curve is None else self._curve
         last = stops.evaluate(kept, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
         if not last.free:
