@@ -326,7 +326,7 @@ class Controller:
                 return
             if hides:
                 self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
-                                          self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
+                                          self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
             elif self._manoeuvring.needs_route or task.route is None:
                 self._find(task, now, x)
             else:
@@ -355,7 +355,7 @@ class Controller:
         """Notes on the map of manoeuvres what is in view."""
         seen = self._relevant.seen
         if now - seen.time < SIGHT_AGE:
-            self._manoeuvring.map.look(now, pose, self._guard.stops.sensor(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))
+            self._manoeuvring.map.look(now, pose, self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))
 
     def _pose(self, x: np.ndarray) -> PlanarState:
         return PlanarState(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

@@ -94,7 +94,7 @@ class SharedPilot:
             self.refusals.refuse(kind, foreign)
             return False
         self._task = (kind, task)
-        self.arbiter.follow(task.path, task.corridor)
+        self.arbiter.follow(task.path, task.corridor, task.hidden_speed)
         return True
 
     # ---- states --------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class SharedControl(Component):
         Parameter("room_left", 0.0, "of the corridor along a path that comes by topic, from the path; for those that come after a change; "
                                     "0 on either side: there is no corridor", 0.0, 1000.0, live=True, unit="m"),
         Parameter("room_right", 0.0, "as room_left", 0.0, 1000.0, live=True, unit="m"),
-        Parameter("threats", ["risk", "clearance", "load_transfer"], "components of the threat, by their names"),
+        Parameter("threats", ["risk", "hidden", "clearance", "load_transfer"], "components of the threat, by their names"),
         Parameter("threat_settings", [], "settings of the components that are not the default, NAME.SETTING=VALUE: clearance.far=2.5"),
         Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
         Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for from its first command on; 0: "

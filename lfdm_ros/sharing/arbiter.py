@@ -110,6 +110,7 @@ class AuthorityArbiter:
         self.draws: Draws | None = None
         self.path: Path | None = None
         self.corridor: Corridor | None = None
+        self._hidden_speed = 0.0
         self._latch, self._takeover, self._takeover_status = Latch(), Takeover(), TakeoverStatus()
         self._offer = Offer()
         self.reset()
@@ -173,9 +174,10 @@ class AuthorityArbiter:
         self._learner.set_vehicle(vehicle)
         self.vehicle, self.draws = vehicle, draws
 
-    def follow(self, path: Path | None, corridor: np.ndarray | None = None) -> None:
-        """Sets the path, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none."""
-        self.path = path
+    def follow(self, path: Path | None, corridor: np.ndarray | None = None, hidden_speed: float = 0.0) -> None:
+        """Sets the path, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none. hidden_speed: of
+        traffic that obstacles beside the path may hide [m/s]."""
+        self.path, self._hidden_speed = path, hidden_speed
         self.corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
 
     def stop(self, why: str = "") -> None:
@@ -378,7 +380,8 @@ class AuthorityArbiter:
         # The operator's command as the gate will admit it: the part that it would cut off is no threat.
         operator = counts(OPERATOR, inputs.operator)
         return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), counts(AUTONOMY, inputs.autonomy),
-                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past))
+                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past),
+                         hidden_speed=self._hidden_speed)
 
     def _counting_plan(self, now: float) -> Plan | None:
         return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None

@@ -15,6 +15,7 @@ import numpy as np
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.routing.hidden_traffic import hidden_traffic_speeds
 from lfdm_ros.control.safety.stops import outline_distance, peak_of
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import roll_chassis
@@ -258,6 +259,36 @@ class LoadTransfer(Declared):
         """Keeps nothing."""
 
 
+@dataclass(frozen=True)
+class Hidden(Declared):
+    """The threat of going faster than allows for the traffic that obstacles beside the path may hide (`routing.hidden_traffic`), by the
+    excess of the speed; none where the operator brakes as autonomy does. Unknown where no traffic is assumed."""
+
+    ABOUT: ClassVar[str] = "threat hidden: "
+    name: ClassVar[str] = "hidden"
+
+    full: float = setting(1.5, "m/s", "excess of the speed at which the threat is 1", 0.1, 20.0)
+    braking: float = setting(5.0, "m/s^2", "deceleration of the stop before what comes out", 0.1, 20.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        path, x, y, yaw, vx = situation.path, *(situation.value(name) for name in ("x", "y", "yaw", "vx"))
+        if path is None or situation.hidden_speed <= 0.0:
+            return Assessment.unknown("no hidden traffic is assumed")
+        vehicle, station = situation.vehicle, float(path.project(np.array([x]), np.array([y]))[0][0])
+        highest = hidden_traffic_speeds(
+            path, station, max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time), vehicle.footprint,
+            situation.hidden_speed, self.braking)
+        most = float(highest[min(int(np.searchsorted(path.s, station)), len(highest) - 1)])
+        excess = max(vx - most, 0.0)
+        slows = situation.operator is not None and situation.autonomy is not None and (
+            situation.operator.pedal <= situation.autonomy.pedal)
+        said = f"{excess:.1f} m/s faster than hidden traffic allows" if excess else "nothing hidden"
+        return Assessment(0.0 if slows else min(excess / self.full, 1.0), said, 0.0, {"excess_m_s": excess})
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
 HOPELESS = 0.5  # share of worlds in which both drivers fail alike
 
 
@@ -309,7 +340,7 @@ def _words(risk: Risk) -> str:
 
 
 COMPONENTS: plugins.Door[type[ThreatComponent]] = plugins.Door(
-    "threat", "lfdm_ros.threats", ThreatComponent, "assess", Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
+    "threat", "lfdm_ros.threats", ThreatComponent, "assess", Sideslip, Demand, Clearance, LoadTransfer, Hidden, RiskThreat)
 register_component = COMPONENTS.register
 
 

@@ -26,6 +26,7 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Prediction
 from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.control.safety.braking import braking
+from lfdm_ros.control.safety.lane_brake import HALTING, HALTING_SPEED
 from lfdm_ros.control.safety.stops import NOMINAL, PLANNED, braking_model_of, peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
@@ -58,6 +59,9 @@ BLOCK = 32  # runs of which the operator's delay is alike: the most that a kerne
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 SIGMAS = 3.0  # obstacles are considered out to 3 standard deviations of their position
 ROWS = 256  # of random numbers for obstacles
+# What walks halts in some of the runs: from when on [s], in as many each; of its random numbers so many rows for each of these and for
+# going on; and that which takes a thing out of a run.
+HALTS_AFTER, HALTING_ROWS, ABSENT, MIN_SD = np.array([0.0, 0.8, 1.6]), 32, 1e6, 0.01
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 # Bounds on the accelerations of vehicles [m/s^2], which bound where an obstacle can matter.
 MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
@@ -114,6 +118,7 @@ class RiskSettings(Declared):
     obstacle_sd: float = setting(0.05, "m", "standard deviation of an obstacle's place along each axis, where the tracker says none", 0.0,
                                  10.0)
     obstacle_speed_sd: float = setting(0.3, "m/s", "standard deviation of the velocity of what moves along each axis, as above", 0.0, 20.0)
+    halting: float = setting(0.2, "1", "probability that what walks (up to 3 m/s) halts soon, for whatever reason", 0.0, 1.0)
 
 
 RISK = Exposed(RiskSettings, "risk_")
@@ -228,6 +233,12 @@ class RiskRollouts:
         self._ones: np.ndarray = np.ones((len(GAINS), n), self._dtype)
         self._next: np.ndarray = np.ones(n, np.int64)
         self._at_once: np.ndarray = np.ones(1, self._dtype)
+        share = rng.random((HALTING_ROWS, n)) * len(HALTS_AFTER) / max(s.halting, 1e-9)
+        halts = np.minimum(share.astype(np.int64), len(HALTS_AFTER))  # which, or none
+        walkers = np.tile(self._normals[:HALTING_ROWS], (len(HALTS_AFTER) + 1, 1, 1))
+        present = np.concatenate([halts == i for i in (len(HALTS_AFTER), *range(len(HALTS_AFTER)))])
+        walkers[:, 0][~present] = ABSENT
+        self._normals = np.concatenate([self._normals, walkers])
         self._lag = hand_lag(s.sample)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         # Runs are counted from where the vehicle is, so that single precision resolves millimetres; on a ground that differs from place to
@@ -570,19 +581,27 @@ class RiskRollouts:
         if n:
             s, moving = self.settings, obstacles.moving
             elapsed = begin - obstacles.time + t
-            centres = obstacles.centres - origin + obstacles.shifts(elapsed)
+            walks = moving & (np.hypot(*obstacles.velocities.T) <= HALTING_SPEED) & (s.halting > 0.0)
+            one = np.concatenate([np.arange(n), np.tile(np.flatnonzero(walks), len(HALTS_AFTER))])  # and those that halt
+            going = obstacles.halting(walks, HALTS_AFTER, HALTING)
+            centres = going.centres - origin + going.shifts(elapsed)
             sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
                                                                                          np.where(moving, s.obstacle_speed_sd, 0.0))
+            sd, speed_sd = np.maximum(sd, np.where(walks, MIN_SD, 0.0))[one], speed_sd[one]
             drift = np.maximum(elapsed, 0.0)[:, None] * speed_sd
             # The measured radius: that to keep clear of is larger, which would bias a probability.
-            radii = obstacles.radii if obstacles.excess is None else np.maximum(obstacles.radii - obstacles.excess, 0.0)
-            table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(radii, (samples, n)),
-                              np.broadcast_to(sd, (samples, n)), drift], axis=-1)
+            radii = (obstacles.radii if obstacles.excess is None else np.maximum(obstacles.radii - obstacles.excess, 0.0))[one]
+            table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(radii, drift.shape),
+                              np.broadcast_to(sd, drift.shape), drift], axis=-1)
             chosen = within(centres, radii + SIGMAS * (sd + drift))
             circles = table[chosen]
             # The same random numbers for the same thing from one decision to the next: by its place if it stands.
             names = np.where(moving, np.arange(n), (np.round(obstacles.centres[:, 0]) * 73 + np.round(obstacles.centres[:, 1]) * 179))
-            rows = np.broadcast_to(np.abs(names).astype(np.int64) % ROWS, (samples, n))[chosen]
+            names = np.abs(names).astype(np.int64) % ROWS
+            walkers = np.arange(walks.sum()) % HALTING_ROWS
+            names[walks] = ROWS + walkers
+            halting = (ROWS + HALTING_ROWS * np.arange(1, len(HALTS_AFTER) + 1)[:, None] + walkers).ravel()
+            rows = np.broadcast_to(np.concatenate([names, halting]), chosen.shape)[chosen]
         else:
             rows = np.zeros(0, np.int64)
         segments, border = self._segments(origin, here, yaw, float(x[self._place["vx"]]), corridor, walls)

@@ -41,7 +41,7 @@ class SharedDriver:
         """Sets the path of all of them."""
         for driver in self._drivers:
             driver.follow(path, speed, corridor, stop, hidden_speed)
-        self.arbiter.follow(path, corridor)
+        self.arbiter.follow(path, corridor, hidden_speed)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Sets the goal of both."""

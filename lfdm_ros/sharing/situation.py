@@ -109,6 +109,7 @@ class Situation:
     beside it; walls: edges that a map knows, starts and ends (E, 4) [m]. past: states up to the newest, oldest first, as far back as
     anybody may still answer them. intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he
     has none that counts. operator_posterior: what was learned of the operator; None: too little.
+    hidden_speed: of traffic that obstacles beside the path may hide [m/s]; 0: none.
     """
 
     time: float
@@ -126,6 +127,7 @@ class Situation:
     walls: np.ndarray | None = None
     past: tuple[Measured, ...] = ()
     operator_posterior: OperatorPosterior | None = None
+    hidden_speed: float = 0.0
 
     @property
     def applied(self) -> StampedCommand:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Field
 
@@ -78,6 +80,11 @@ class Mount:
     yaw: float = 0.0
     z: float = 0.0
     pitch: float = 0.0
+
+    def place(self, x: float, y: float, yaw: float) -> np.ndarray:
+        """Returns the place (2,) [m] of the sensor on a vehicle at x, y [m], yaw [rad]."""
+        c, s = math.cos(yaw), math.sin(yaw)
+        return np.array([x + self.x * c - self.y * s, y + self.x * s + self.y * c])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_controller_monitor_and_lidar_see_the_same_outline(name):
     for k in range(2):
         tracker.update(Lidar(World((post,)), settings, mount=mount).scan(0.1 * k, 0.1, 0.2, 0.3), 0.1, 0.2, 0.3)
     assert tracker.obstacles().centres == pytest.approx(np.array([[post.x, post.y]]), abs=0.1 + 0.02 * size)
-    assert stops.sensor(0.1, 0.2, 0.3) == pytest.approx(
+    assert vehicle.lidar.place(0.1, 0.2, 0.3) == pytest.approx(
         [0.1 + np.cos(0.3) * mount.x - np.sin(0.3) * mount.y, 0.2 + np.sin(0.3) * mount.x + np.cos(0.3) * mount.y])
 
 

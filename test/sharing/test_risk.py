@@ -155,6 +155,17 @@ def within(probability: Frequency, truth: float):
     return abs(probability.value - truth) <= 4.0 * math.sqrt(truth * (1.0 - truth) / probability.runs) + 0.01
 
 
+@pytest.mark.parametrize("halting", [0.0, 0.3, 1.0])
+def test_what_walks_halts_as_often_as_declared(made, halting):
+    """A walker who goes on has left the lane in time, one that halts at once does not reach it, after 0.8 s it stands in it (in a third of
+    the halts), after 1.6 s beyond it."""
+    asked = situation(obstacles=circles((2.0 * SPEED, -3.0, 0.3, 0.0, 2.9)))
+    found = made(replace(KNOWN, clear=0.0, halting=halting, obstacle_speed_sd=0.0)).assess(asked).operator.collision
+    assert within(found, halting / 3.0) and (found.count == 0) == (halting == 0.0)
+    runs = replace(asked, obstacles=circles((2.0 * SPEED, -3.0, 0.3, 0.0, 3.1)))  # faster than it walks
+    assert made(replace(KNOWN, clear=0.0, halting=halting, obstacle_speed_sd=0.0)).assess(runs).operator.collision.count == 0
+
+
 @pytest.mark.parametrize(("of_vehicle", "of_obstacle"), [(0.3, 0.0), (0.0, 0.4), (0.2, 0.3)])
 def test_a_post_beside_the_way_is_hit_as_often_as_the_normal_distribution_says(made, of_vehicle, of_obstacle):
     rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0, position_sd=of_vehicle, obstacle_sd=of_obstacle))

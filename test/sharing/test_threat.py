@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Measured, Plan
+from lfdm_ros.control.routing.path import Path as Way
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
 from lfdm_ros.sharing import components as registry
@@ -16,6 +17,7 @@ from lfdm_ros.sharing.components import (
     COMPONENTS,
     Clearance,
     Demand,
+    Hidden,
     LoadTransfer,
     Sideslip,
     clearances,
@@ -126,6 +128,25 @@ def test_clearance_is_that_of_the_world():
     for time, gap in list(zip(ahead, gaps))[::7]:
         # The obstacles are as of 0.8 s, so that the world's clock began then.
         assert gap == pytest.approx(world.clearance(time + 0.2, 10.0 * time, 0.0, 0.0, HMMWV.footprint), abs=1e-9)
+
+
+def beside_a_van(vx, **others):
+    """At 20 m, a van's side is seen 0.8 m to the right of the vehicle, from 30 to 36 m."""
+    side = [(x, -2.2, 0.3) for x in np.arange(30.0, 36.1, 0.5)]
+    return situation(vx, obstacles=side, values={"x": 20.0}, path=Way([[0.0, 0.0], [150.0, 0.0]]), **others)
+
+
+def test_the_speed_past_a_van_allows_for_a_walker_behind_it():
+    """The highest one without a threat stops, 0.3 s after the first sight, within a metre of the van's end."""
+    assert math.isnan(Hidden().assess(beside_a_van(10.0)).threat)  # nobody is assumed there
+    fastest = max(v for v in np.arange(5.0, 20.0, 0.05) if Hidden().assess(beside_a_van(v, hidden_speed=1.5)).threat == 0.0)
+    stops = 20.0 + HMMWV.footprint.front + 0.3 * fastest + fastest**2 / (2.0 * 5.0)
+    assert 35.0 < stops < 37.0
+    faster = Hidden(full=2.0).assess(beside_a_van(fastest + 1.05, hidden_speed=1.5))
+    assert faster.threat == pytest.approx(0.5, abs=0.05) and faster.reason == "1.0 m/s faster than hidden traffic allows"
+    brakes = StampedCommand(1.0, 0.0, 0.0, 0.4)
+    assert Hidden().assess(beside_a_van(15.0, hidden_speed=1.5, operator=brakes, autonomy=brakes)).threat == 0.0
+    assert Hidden().assess(beside_a_van(15.0, hidden_speed=1.5, operator=StampedCommand(1.0), autonomy=brakes)).threat == 1.0
 
 
 def test_who_sees_nothing_cannot_tell():

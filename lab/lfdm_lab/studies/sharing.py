@@ -44,6 +44,7 @@ LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
 PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
+RISK = ("risk", "hidden")  # threats that are blended by; the second only where traffic may be hidden
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class SharingRun:
     control: str
     latency: float
     seed: int
-    threats: tuple[str, ...] = ("risk",)
+    threats: tuple[str, ...] = RISK
     changes: tuple[str, ...] = ()
     mode: str = BLEND
     blind: bool = False
@@ -111,7 +112,6 @@ ABLATION: Mapping[str, dict[str, Any]] = {
     "load_transfer": {"threats": ("load_transfer",)}, "reacting": {"changes": ("risk.intention=reacting",)},
     "predicted": {"changes": ("risk.intention=predicted",)}}
 ABLATED = 0.5  # [s] latency at which they are compared
-RISK = ("risk",)
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
@@ -322,7 +322,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 
     def name(row: Mapping[str, Any]) -> str:
         parts = [row["control"]] + ([row["mode"]] if row["mode"] != BLEND else []) + (["blind"] if row["blind"] else [])
-        if row["control"] == SHARED and row["threats"] != ["risk"]:
+        if row["control"] == SHARED and row["threats"] != list(RISK):
             parts.append("+".join(row["threats"]))
         return " ".join([*parts, *row["changes"]])
 

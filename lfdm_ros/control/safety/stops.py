@@ -261,15 +261,10 @@ class Stops:
                      obstacles: Obstacles) -> np.ndarray:
         """Marks the right and the left side of the vehicle, `ahead` [m] of its position point, at poses x, y [m], yaw [rad], each (n,),
         that are occluded from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
-        sensor, half, c, t = self.sensor(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
+        sensor, half, c, t = self._lidar.place(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
         centres = obstacles.centres - sensor
         sides = np.concatenate([np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) for side in (-half, half)])
         return occluded(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
-
-    def sensor(self, x: float, y: float, yaw: float) -> np.ndarray:
-        """Returns the place of the LIDAR of the vehicle at a pose (2,) [m]."""
-        c, t, mount = math.cos(yaw), math.sin(yaw), self._lidar
-        return np.array([x + mount.x * c - mount.y * t, y + mount.x * t + mount.y * c])
 
     def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles, growth: float | None = None) -> np.ndarray:
         """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m); of those
