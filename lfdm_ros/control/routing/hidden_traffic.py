@@ -22,16 +22,16 @@ REACTION = 0.3  # [s] from the first sight to the brake
 MIN_SPEED = 2.0  # [m/s] as slow as this the vehicle goes past anything hidden
 
 
-def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndarray, obstacles: Obstacles, outline: Footprint,
+def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndarray, seen: Obstacles, outline: Footprint,
                           assumed: float, braking: float) -> np.ndarray:
     """Returns the highest speeds (n,) [m/s] at the points of `path.s`, inf where nothing hidden counts.
 
     Args:
         station: of the vehicle on the path [m]; vx: its speed [m/s]; sensor: place of the sensor (2,) [m].
-        obstacles: as they are now; assumed: speed of hidden traffic [m/s]; braking: of the vehicle's stop [m/s^2].
+        seen: obstacles as they are now; assumed: speed of hidden traffic [m/s]; braking: of the vehicle's stop [m/s^2].
     """
     highest = np.full(len(path.s), math.inf)
-    if not len(obstacles.radii):
+    if not len(seen.radii):
         return highest
     ahead = np.arange(outline.front, outline.front + max(vx * HORIZON, 4.0 * STRIDE), STRIDE)
     px, py, yaw, _ = path.at(station + ahead)
@@ -39,6 +39,10 @@ def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndar
     for side in (1.0, -1.0):
         e = side * (outline.half_width + BODY + across)
         places = np.stack([px[:, None] - e * np.sin(yaw)[:, None], py[:, None] + e * np.cos(yaw)[:, None]], axis=-1)
+        corners = np.concatenate([places.reshape(-1, 2), sensor[None]])  # lines of sight lie between them
+        within = np.abs(seen.centres - 0.5 * (corners.min(axis=0) + corners.max(axis=0))) <= (
+            0.5 * np.ptp(corners, axis=0) + seen.radii[:, None])
+        obstacles = seen.where(within.all(axis=1))
         solid = (np.hypot(*np.moveaxis(places[:, :, None] - obstacles.centres, -1, 0)) < obstacles.radii).any(axis=2)
         # A thing that was seen bars the way out, whatever hides behind it.
         barred = np.logical_or.accumulate(solid, axis=1)
