@@ -14,7 +14,7 @@ from sensor_msgs.msg import Joy
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.msg import DriverCommand, SharedControlStatus, VehicleState
 from lfdm_ros.nodes.joystick import JoystickOperator
 from lfdm_ros.nodes.keyboard import KeyboardOperator
 from lfdm_ros.nodes.operator_model import OperatorModel
@@ -22,6 +22,7 @@ from lfdm_ros.nodes.teleop_link import TeleopLink
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import nanoseconds, set_stamp
 from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.teleop import Operator
 
 SCENARIO = """
 initial: {speed: 8.0}
@@ -110,6 +111,20 @@ def test_the_operator_answers_each_state_in_lockstep_and_tells_how_it_is(graph: 
     assert node.refusals.counts["state"] == 1 and "vx is nan" in node.refusals.last
     _, text, values = node.diagnose()
     assert text == "scenario nato_lane_change" and values["person.pace"] <= 1.0 and values["cycles"] >= 40
+
+
+def test_the_operator_takes_an_offer_of_shared_control_with_its_time(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph.add(OperatorModel, stepping="lockstep", task="scenario", scenario="nato_lane_change")
+    offers = graph.node.create_publisher(SharedControlStatus, "shared_control/status", qos.STATE)
+    graph.wait(lambda: offers.get_subscription_count())
+    taken: list[tuple[float, bool]] = []
+    monkeypatch.setattr(Operator, "update_offer", lambda operator, *offer: taken.append(offer))
+    for k, takeover in enumerate(("none", "offered", "given", "taken")):
+        message = SharedControlStatus(takeover=takeover)
+        set_stamp(message.header.stamp, 10**9 + k * 10**7)
+        offers.publish(message)
+        graph.wait(lambda k=k: len(taken) == k + 1)
+    assert [offered for _, offered in taken] == [False, True, True, False] and taken[0][0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("node_class, parameters, words", [

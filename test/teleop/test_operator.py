@@ -215,6 +215,20 @@ def test_a_picture_that_stands_still_and_no_picture_at_all():
     assert again[-1].reason == "" and again[-1].command[2] == 0.0
 
 
+@pytest.mark.parametrize("accepts", [True, False])
+def test_the_foot_comes_off_the_brake_once_the_picture_shows_an_offer(accepts):
+    """It stands before a lorry, behind a link of 1 s."""
+    it = behind_a_link(operator(accepts=accepts), 1.0)
+    it.follow(Path(straight()), 10.0)
+    it.update_obstacles(Obstacles(np.array([[4.2, 0.0]]), np.array([1.0]), np.zeros((1, 2)), 0.0))
+    brakes = []
+    for k in range(400):
+        brakes.append(it.cycle(0.025 * k, Measured(0.025 * k, state(0.0, vx=0.0))).command[2])
+        it.update_offer(0.025 * k, 4.0 <= 0.025 * k < 7.0)
+    stands = np.array(brakes) > 0.1
+    assert stands[80:200].all() and (stands[240:320].any() != accepts) and stands[-1]
+
+
 def test_remote_drops_what_comes_late_and_holds_the_last_command():
     it = RemoteDriver(operator(), NetworkLink(NetworkLinkSettings(delay=0.05, jitter=0.1, overtaking=True), 3),
                       NetworkLink(NetworkLinkSettings(delay=0.1, drop=0.5), 4))
