@@ -6,7 +6,7 @@ by hands: a command that differs from that at the request. Where nobody does in 
 J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
 
 Without a way in sight the operator stands on the brake, which threatens nobody and keeps the vehicle there. Autonomy that has a way offers
-to drive on; the foot that comes off the brake accepts, a foot on a pedal ends it.
+to drive on; the foot that comes off the brake accepts, hands or a foot on a pedal end it.
 """
 
 import math
@@ -21,7 +21,7 @@ RELEASED = 0.02  # pedal that has no foot on it
 GAP = 1.0  # [s] that autonomy may pause, as between two ways, and still offer to drive on
 MAX_LEAD_TIME = 300.0  # [s]
 HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives"
-DRIVES_ON = "autonomy drives on: a foot on a pedal ends it"
+DRIVES_ON = "autonomy drives on: hands or a foot on a pedal end it"
 
 
 class TakeoverState(Enum):
@@ -109,9 +109,7 @@ class Takeover:
         if self.pending:
             if command is not None and self._before is None:
                 self._before = command
-            if command is not None and self._before is not None and max(
-                    abs(command.steering - self._before.steering), abs(command.throttle - self._before.throttle),
-                    abs(command.brake - self._before.brake)) > HANDS:
+            if command is not None and _hands(command, self._before):
                 self.acknowledge()
             elif now - self._since >= self._lead:
                 self._state = TakeoverState.EXPIRED
@@ -127,12 +125,13 @@ class Offer:
 
     def end(self) -> None:
         """Ends an offer, or autonomy's driving by it."""
-        self.given = False  # from its acceptance until the operator's foot is on a pedal
+        self.given = False  # from its acceptance until the operator's hands or feet move
         self._withdraw()
 
     def _withdraw(self) -> None:
         self._since, self._drove = math.inf, -math.inf
         self._offered = self._braked = False
+        self._before: StampedCommand | None = None  # when the offer was accepted
 
     def update(self, now: float, after: float, stands: bool, drives: bool, command: StampedCommand | None) -> TakeoverStatus:
         """Returns the status at `now` [s].
@@ -143,7 +142,7 @@ class Offer:
             command: the operator's, None: there is none.
         """
         if self.given:
-            if command is not None and _pressed(command) <= HANDS:
+            if command is not None and not _hands(command, self._before):
                 return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
             self.end()
         if not (after > 0.0 and stands and command is not None):
@@ -162,8 +161,15 @@ class Offer:
         if self._braked and _pressed(command) <= RELEASED:
             self.given = True
             self._withdraw()
+            self._before = command
             return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
         return TakeoverStatus(TakeoverState.OFFERED, HAS_A_WAY)
+
+
+def _hands(command: StampedCommand, before: StampedCommand | None) -> bool:
+    """Checks that a command differs from the one before by more than resting hands and feet do; False where there was none."""
+    return before is not None and max(abs(command.steering - before.steering), abs(command.throttle - before.throttle),
+                                      abs(command.brake - before.brake)) > HANDS
 
 
 def _pressed(command: StampedCommand) -> float:

@@ -189,14 +189,13 @@ class Operator:
         decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
-        pedal = self._accepting(measured, decision.pedal)
-        self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock), min(max(pedal, -s.largest_brake), 1.0))
-
-    def _accepting(self, measured: Measured, pedal: float) -> float:
-        """Returns the pedal; not the brake where the picture shows that autonomy offers to drive on, or does."""
         while self._offers and self._offers[0][0] <= measured.time + _SAME:
             _, self._offered = self._offers.popleft()
-        return 0.0 if self._offered and pedal < 0.0 and self.settings.accepts else pedal
+        if self._offered and s.accepts and decision.pedal < 0.0:
+            self._body.decide(now, self._body.wanted_angle, 0.0)  # rather than to brake
+            return
+        self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
+                          min(max(decision.pedal, -s.largest_brake), 1.0))
 
     def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: SpeedProfiledPath) -> Percept:
         """Returns the percept; ahead: time [s] by which the motion is extrapolated."""

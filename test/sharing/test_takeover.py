@@ -189,7 +189,8 @@ class Standing(Drive):
         self.speed, self.operator, self.autonomy = 0.0, (0.0, 0.0, 0.6), (0.1, 0.3, 0.0)
 
 
-def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts():
+@pytest.mark.parametrize("hands", [(0.0, 0.0, 0.2), (0.0, 0.2, 0.0), (-0.2, 0.0, 0.0)])
+def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts(hands):
     drive = Standing(mode="blend", offer_after=2.0)
     assert drive.run(1.5).takeover.state is TakeoverState.NONE
     offered = drive.run(1.0)
@@ -202,11 +203,12 @@ def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts():
     given = drive.run(1.0)
     assert given.takeover.state is TakeoverState.GIVEN and given.mode == "autonomy" and given.row.state == "autonomy_alone"
     assert given.k == 1.0 and given.command.throttle == pytest.approx(0.3)
-    drive.speed, drive.operator = 5.0, (0.4, 0.0, 0.0)
-    assert drive.run(1.0).takeover.state is TakeoverState.GIVEN  # hands on the wheel are no foot on a pedal
-    drive.operator = (0.4, 0.0, 0.2)
+    drive.speed, drive.operator = 5.0, (0.05, 0.0, 0.05)
+    assert drive.run(1.0).takeover.state is TakeoverState.GIVEN  # resting hands and feet
+    drive.operator = hands
     ended = drive.run(1.0)
-    assert ended.takeover.state is TakeoverState.NONE and ended.mode == "blend" and ended.k == 0.0 and ended.command.brake > 0.1
+    assert ended.takeover.state is TakeoverState.NONE and ended.mode == "blend" and ended.k == 0.0
+    assert ended.command.inputs == pytest.approx(hands, abs=0.01)
 
 
 def test_a_foot_that_was_off_the_brake_has_not_accepted():
