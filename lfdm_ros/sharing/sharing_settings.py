@@ -50,7 +50,8 @@ class SharingSettings(CommandLimits):
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
 
     # -- Standing -----------------------------------------------------------------------------------------------------
-    offer_after: float = setting(2.0, "s", "where the operator has stood for so long, autonomy that has a way offers to drive on; 0: never",
+    # Not by default: pressing a dead man's switch that brakes while it is released is a foot that comes off the brake.
+    offer_after: float = setting(0.0, "s", "where the operator has stood for so long, autonomy that has a way offers to drive on; 0: never",
                                  0.0, 300.0, live=True)
 
     # -- Sources ------------------------------------------------------------------------------------------------------

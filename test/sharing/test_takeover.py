@@ -224,7 +224,7 @@ def test_a_foot_that_was_off_the_brake_has_not_accepted():
 @pytest.mark.parametrize("change", [
     {"settings": {"offer_after": 0.0}}, {"settings": {"mode": "operator"}}, {"autonomy": (0.1, 0.0, 0.4)}, {"speed": 1.0}, {"stop": True}])
 def test_nothing_is_offered_by_an_autonomy_that_brakes_or_is_not_there_to_share(change):
-    drive = Standing(**{"mode": "blend", **change.get("settings", {})})
+    drive = Standing(**{"mode": "blend", "offer_after": 2.0, **change.get("settings", {})})
     drive.autonomy, drive.speed = change.get("autonomy", drive.autonomy), change.get("speed", 0.0)
     if "stop" in change:
         drive.arbiter.stop("a test")
@@ -236,7 +236,7 @@ def test_nothing_is_offered_by_an_autonomy_that_brakes_or_is_not_there_to_share(
 
 @pytest.mark.parametrize("end", ["operator", "autonomy", "mode", "stop"])
 def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
-    drive = Standing(mode="blend")
+    drive = Standing(mode="blend", offer_after=2.0)
     drive.run(3.0)
     drive.operator = (0.0, 0.0, 0.0)
     assert drive.run(0.5).takeover.state is TakeoverState.GIVEN

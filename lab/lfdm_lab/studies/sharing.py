@@ -44,6 +44,7 @@ LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
 PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
+OFFER = 2.0  # [s] of standing after which autonomy offers to drive on
 RISK = ("risk", "hidden")  # threats that are blended by; the second only where traffic may be hidden
 
 
@@ -185,7 +186,7 @@ def make_driver(item: SharingRun, vehicle: Vehicle, notes: Notes) -> Driver:
     if item.control == AUTONOMY:
         return controller
     components = make_components(item.threats, item.changes)
-    arbiter = AuthorityArbiter(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
+    arbiter = AuthorityArbiter(vehicle, SharingSettings(mode=item.mode, period=0.06, offer_after=OFFER), components)
     return SharedDriver(arbiter, operator, controller, notes.take)
 
 
