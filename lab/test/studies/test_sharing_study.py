@@ -28,7 +28,7 @@ def test_every_control_drives_the_same_seeds():
         assert len({item.latency for item in items if item.control == control}) == latencies
     more = study.ablation(1, (0.5,), ["lane_change"])
     assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
-                                                             (("load_transfer",), "blend"), (("risk",), "blend")}
+                                                             (("load_transfer",), "blend"), (study.RISK, "blend")}
     assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
 
 
@@ -83,7 +83,7 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
 
 
 def result(control, latency, failure="", **more):
-    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "changes": [], "mode": "blend",
+    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK), "changes": [], "mode": "blend",
             "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
             "mean_speed": 14.0, "k_crossings": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
