@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenario
+from lfdm_lab.studies.sharing import RISK
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
 from lfdm_ros.engine.run_report import OUTSIDE
 from lfdm_ros.simulation import load_scenario
@@ -120,7 +121,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
 
 def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Draws the share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
-    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == ["risk"]]
+    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == list(RISK)]
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
         return None

@@ -83,8 +83,8 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
 
 
 def result(control, latency, failure="", **more):
-    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK), "changes": [], "mode": "blend",
-            "blind": False,
+    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK), "changes": [],
+            "mode": "blend", "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
             "mean_speed": 14.0, "k_crossings": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
 
