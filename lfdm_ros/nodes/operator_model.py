@@ -39,7 +39,7 @@ class OperatorModel(PilotedComponent):
     ENDPOINTS = (
         *driving_endpoints(STATE_TOPIC, SCAN_TOPIC),
         publishes("teleop/command", DriverCommand, qos.COMMAND, "the operator's command", sole=True),
-        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "autonomy's offer to drive on"),
+        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "autonomy's offer to drive on", in_lockstep=qos.STATE),
     )
 
     def configure(self) -> None:

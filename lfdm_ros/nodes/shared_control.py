@@ -147,7 +147,8 @@ class SharedControl(Component):
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
             path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
-            self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
+            self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor,
+                                          hidden_speed=scenario.hidden_speed))
 
         self._model, self._posterior, self._maps = plain.spec(self.value("posterior_model")), Posterior(), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()

@@ -318,8 +318,11 @@ class AuthorityArbiter:
         self._now, s = now, self.settings
         operator = self._requested[OPERATOR] if self._sources[OPERATOR].presence(now, self._limits(OPERATOR)) is FRESH else None
         self._takeover_status = self._takeover.update(now, operator)
-        if self._takeover_status.state is TakeoverState.NONE:
+        state = self._takeover_status.state
+        if state is TakeoverState.NONE:
             self._takeover_status = self._offered(now, operator)
+        elif state is TakeoverState.REQUESTED and self._offer.given:
+            self._offered(now, operator)  # autonomy drives on until the request is answered
         else:
             self._offer.end()
         inputs = self._machine_inputs(now)

@@ -269,11 +269,15 @@ class Hidden(Declared):
 
     full: float = setting(1.5, "m/s", "excess of the speed at which the threat is 1", 0.1, 20.0)
     braking: float = setting(5.0, "m/s^2", "deceleration of the stop before what comes out", 0.1, 20.0)
+    scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
         path, x, y, yaw, vx = situation.path, *(situation.value(name) for name in ("x", "y", "yaw", "vx"))
         if path is None or situation.hidden_speed <= 0.0:
             return Assessment.unknown("no hidden traffic is assumed")
+        age = situation.time - situation.obstacles.time
+        if age > self.scan_timeout:
+            return Assessment.unknown("nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago")
         vehicle, station = situation.vehicle, float(path.project(np.array([x]), np.array([y]))[0][0])
         highest = hidden_traffic_speeds(
             path, station, max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time), vehicle.footprint,

@@ -598,7 +598,8 @@ class RiskRollouts:
             # The same random numbers for the same thing from one decision to the next: by its place if it stands.
             names = np.where(moving, np.arange(n), (np.round(obstacles.centres[:, 0]) * 73 + np.round(obstacles.centres[:, 1]) * 179))
             names = np.abs(names).astype(np.int64) % ROWS
-            walkers = np.arange(walks.sum()) % HALTING_ROWS
+            # Circles of one body, which have one velocity, halt together.
+            walkers = np.unique(obstacles.velocities[walks], axis=0, return_inverse=True)[1].ravel() % HALTING_ROWS
             names[walks] = ROWS + walkers
             halting = (ROWS + HALTING_ROWS * np.arange(1, len(HALTS_AFTER) + 1)[:, None] + walkers).ravel()
             rows = np.broadcast_to(np.concatenate([names, halting]), chosen.shape)[chosen]

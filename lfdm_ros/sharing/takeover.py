@@ -20,7 +20,7 @@ HANDS = 0.1  # change of steering, throttle or brake that is a hand at the wheel
 RELEASED = 0.02  # pedal that has no foot on it
 GAP = 1.0  # [s] that autonomy may pause, as between two ways, and still offer to drive on
 MAX_LEAD_TIME = 300.0  # [s]
-HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives"
+HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives, or backs where it has to"
 DRIVES_ON = "autonomy drives on: hands or a foot on a pedal end it"
 
 
@@ -142,7 +142,7 @@ class Offer:
             command: the operator's, None: there is none.
         """
         if self.given:
-            if command is not None and not _hands(command, self._before):
+            if after > 0.0 and command is not None and not _hands(command, self._before):
                 return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
             self.end()
         if not (after > 0.0 and stands and command is not None):
@@ -157,7 +157,7 @@ class Offer:
         if not self._offered:
             return TakeoverStatus()
         # A foot that was off the brake before has not answered.
-        self._braked = self._braked or command.brake > HANDS
+        self._braked = command.brake > HANDS or (self._braked and abs(command.throttle) <= RELEASED)
         if self._braked and _pressed(command) <= RELEASED:
             self.given = True
             self._withdraw()

@@ -130,6 +130,8 @@ class Operator:
 
     def update_offer(self, time: float, offered: bool) -> None:
         """Sets that pictures of `time` [s] and later show that autonomy offers to drive on, or does since that was accepted; or neither."""
+        while self._offers and self._offers[-1][0] > time:
+            self._offers.pop()  # of a clock that went back
         if offered != (self._offers[-1][1] if self._offers else self._offered):
             self._offers.append((time, offered))
 

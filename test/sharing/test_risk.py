@@ -162,6 +162,8 @@ def test_what_walks_halts_as_often_as_declared(made, halting):
     asked = situation(obstacles=circles((2.0 * SPEED, -3.0, 0.3, 0.0, 2.9)))
     found = made(replace(KNOWN, clear=0.0, halting=halting, obstacle_speed_sd=0.0)).assess(asked).operator.collision
     assert within(found, halting / 3.0) and (found.count == 0) == (halting == 0.0)
+    wide = replace(asked, obstacles=circles(*((2.0 * SPEED + 0.2 * k, -3.0, 0.3, 0.0, 2.9) for k in range(4))))  # a body of four circles
+    assert within(made(replace(KNOWN, clear=0.0, halting=halting, obstacle_speed_sd=0.0)).assess(wide).operator.collision, halting / 3.0)
     runs = replace(asked, obstacles=circles((2.0 * SPEED, -3.0, 0.3, 0.0, 3.1)))  # faster than it walks
     assert made(replace(KNOWN, clear=0.0, halting=halting, obstacle_speed_sd=0.0)).assess(runs).operator.collision.count == 0
 

@@ -252,3 +252,36 @@ def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
     assert drive.run(2.0).takeover.state is TakeoverState.NONE
     states = {"operator": "operator_lost", "autonomy": "autonomy_lost", "mode": "sharing", "stop": "emergency_stop"}
     assert drive.decision.row.state == states[end]
+
+
+def test_a_throttle_that_is_let_go_of_accepts_nothing():
+    drive = Standing(mode="blend", offer_after=2.0)
+    drive.run(3.0)
+    drive.operator = (0.0, 0.5, 0.0)
+    drive.run(0.5)
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(1.0).takeover.state is TakeoverState.OFFERED
+
+
+def test_autonomy_that_was_given_the_vehicle_drives_until_a_request_is_answered():
+    drive = Standing(mode="blend", offer_after=2.0)
+    drive.run(3.0)
+    drive.operator = (0.0, 0.0, 0.0)
+    drive.run(0.5)
+    drive.speed = 8.0
+    drive.arbiter.request_takeover("the map ends", 5.0)
+    asked = drive.run(1.0)
+    assert asked.takeover.state is TakeoverState.REQUESTED and asked.mode == "autonomy" and asked.k == 1.0
+    drive.operator = (0.0, 0.4, 0.0)
+    assert drive.run(1.0).row.state == "operator_alone"
+    drive.arbiter.tune(mode="blend")
+    assert drive.run(0.5).mode == "blend"
+
+
+def test_offers_that_are_switched_off_end():
+    drive = Standing(mode="blend", offer_after=2.0)
+    drive.run(3.0)
+    drive.operator = (0.0, 0.0, 0.0)
+    assert drive.run(0.5).takeover.state is TakeoverState.GIVEN
+    drive.arbiter.tune(offer_after=0.0)
+    assert drive.run(0.5).takeover.state is TakeoverState.NONE

@@ -184,7 +184,8 @@ def _posterior(name: str) -> Draws:
 
 @cache
 def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) -> RiskRollouts:
-    changed = {**asdict(settings), "friction": friction[0], "friction_sd": friction[1]}
+    # In the worlds of the study what moves goes on.
+    changed = {**asdict(settings), "friction": friction[0], "friction_sd": friction[1], "halting": 0.0}
     return RiskRollouts(_vehicle(name), RiskSettings(**changed))
 
 
