@@ -204,8 +204,7 @@ def _frame(scenario: Scenario, run: Run, footprint: Footprint, film: Film, numbe
 def _echoes(scan: Scan, lidar: Mount, x: float, y: float, yaw: float) -> tuple[np.ndarray, np.ndarray]:
     angles = scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges)) + yaw + lidar.yaw
     there = np.isfinite(scan.ranges)
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    sx, sy = x + cos * lidar.x - sin * lidar.y, y + sin * lidar.x + cos * lidar.y
+    sx, sy = lidar.place(x, y, yaw)
     return sx + scan.ranges[there] * np.cos(angles[there]), sy + scan.ranges[there] * np.sin(angles[there])
 
 

@@ -111,9 +111,8 @@ class Lidar:
 
     def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
         """Computes the distances (beams,) [m] to the first surface; inf without one."""
-        mount, cos, sin = self.mount, math.cos(yaw), math.sin(yaw)
-        pose = np.array([x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, math.cos(yaw + mount.yaw),
-                         math.sin(yaw + mount.yaw)])
+        mount = self.mount
+        pose = np.array([*mount.place(x, y, yaw), math.cos(yaw + mount.yaw), math.sin(yaw + mount.yaw)])
         centres, radii, starts, ends = (np.ascontiguousarray(a) for a in (*self.world.circles_at(time), *self.world.edges_at(time)))
         ranges = np.empty(len(self._along))
         self._rays(*(a.ctypes.data for a in (pose, centres, radii)), len(radii), starts.ctypes.data, ends.ctypes.data, len(starts),

@@ -174,7 +174,8 @@ def sensor_motion(mount: Mount, pose: tuple[float, float, float],
     x, y, yaw = pose
     cos, sin = math.cos(yaw), math.sin(yaw)
     vx, vy = velocity[0] - velocity[2] * mount.y, velocity[1] + velocity[2] * mount.x
-    return (x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, yaw + mount.yaw, cos * vx - sin * vy, sin * vx + cos * vy)
+    sx, sy = mount.place(x, y, yaw).tolist()
+    return sx, sy, yaw + mount.yaw, cos * vx - sin * vy, sin * vx + cos * vy
 
 
 def _outline(obstacle: Circle | Polygon, spacing: float, number: float) -> np.ndarray:

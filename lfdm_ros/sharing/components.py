@@ -133,6 +133,14 @@ def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
 SPACING = 0.25  # [m] between the poses that are checked
 
 
+def _unseen(situation: Situation, timeout: float) -> str:
+    """Returns in words that the obstacles are older than a time [s]; empty: they are not."""
+    age = situation.time - situation.obstacles.time
+    if age <= timeout:
+        return ""
+    return "nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago"
+
+
 @dataclass(frozen=True)
 class Clearance(Declared):
     """Time to collision and clearance of the operator's command, held, and of the autonomy's plan: contact now is a threat of 1, contact
@@ -147,9 +155,8 @@ class Clearance(Declared):
     scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
-        age = situation.time - situation.obstacles.time
-        if age > self.scan_timeout:
-            return Assessment.unknown("nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago")
+        if unseen := _unseen(situation, self.scan_timeout):
+            return Assessment.unknown(unseen)
         if situation.intention is None:
             return Assessment.unknown("there is no command of the operator's")
         mine, ttc, gap = self._threat(situation, situation.intention)
@@ -275,9 +282,8 @@ class Hidden(Declared):
         path, x, y, yaw, vx = situation.path, *(situation.value(name) for name in ("x", "y", "yaw", "vx"))
         if path is None or situation.hidden_speed <= 0.0:
             return Assessment.unknown("no hidden traffic is assumed")
-        age = situation.time - situation.obstacles.time
-        if age > self.scan_timeout:
-            return Assessment.unknown("nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago")
+        if unseen := _unseen(situation, self.scan_timeout):
+            return Assessment.unknown(unseen)
         vehicle, station = situation.vehicle, float(path.project(np.array([x]), np.array([y]))[0][0])
         highest = hidden_traffic_speeds(
             path, station, max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time), vehicle.footprint,

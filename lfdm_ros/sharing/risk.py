@@ -59,8 +59,8 @@ BLOCK = 32  # runs of which the operator's delay is alike: the most that a kerne
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 SIGMAS = 3.0  # obstacles are considered out to 3 standard deviations of their position
 ROWS = 256  # of random numbers for obstacles
-# What walks halts in some of the runs: from when on [s], in as many each; of its random numbers so many rows for each of these and for
-# going on; and that which takes a thing out of a run.
+# Walkers halt in a share of the runs, spread evenly over these times [s]. Rows of their random numbers, for each of these times and for
+# going on; the random number that takes a thing out of a run, and the least standard deviation of its place [m], for that to move it far.
 HALTS_AFTER, HALTING_ROWS, ABSENT, MIN_SD = np.array([0.0, 0.8, 1.6]), 32, 1e6, 0.01
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 # Bounds on the accelerations of vehicles [m/s^2], which bound where an obstacle can matter.
@@ -583,7 +583,7 @@ class RiskRollouts:
             elapsed = begin - obstacles.time + t
             walks = moving & (np.hypot(*obstacles.velocities.T) <= HALTING_SPEED) & (s.halting > 0.0)
             one = np.concatenate([np.arange(n), np.tile(np.flatnonzero(walks), len(HALTS_AFTER))])  # and those that halt
-            going = obstacles.halting(walks, HALTS_AFTER, HALTING)
+            going = obstacles.halting(walks, HALTS_AFTER, HALTING) if walks.any() else obstacles
             centres = going.centres - origin + going.shifts(elapsed)
             sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
                                                                                          np.where(moving, s.obstacle_speed_sd, 0.0))

@@ -51,7 +51,7 @@ class TakeoverStatus:
         """One line for the operator; empty: nothing is requested or offered."""
         if self.state is TakeoverState.REQUESTED:
             return f"take over within {self.time_left:.1f} s: {self.reason}"
-        return self.reason if self.state in (TakeoverState.OFFERED, TakeoverState.GIVEN) else ""
+        return self.reason if self.state.value in OFFERS else ""
 
 
 class Takeover:
@@ -158,7 +158,7 @@ class Offer:
             return TakeoverStatus()
         # A foot that was off the brake before has not answered.
         self._braked = command.brake > HANDS or (self._braked and abs(command.throttle) <= RELEASED)
-        if self._braked and _pressed(command) <= RELEASED:
+        if self._braked and max(abs(command.throttle), command.brake) <= RELEASED:
             self.given = True
             self._withdraw()
             self._before = command
@@ -170,8 +170,3 @@ def _hands(command: StampedCommand, before: StampedCommand | None) -> bool:
     """Checks that a command differs from the one before by more than resting hands and feet do; False where there was none."""
     return before is not None and max(abs(command.steering - before.steering), abs(command.throttle - before.throttle),
                                       abs(command.brake - before.brake)) > HANDS
-
-
-def _pressed(command: StampedCommand) -> float:
-    """Returns how far a pedal is pressed [1]."""
-    return max(abs(command.throttle), command.brake)

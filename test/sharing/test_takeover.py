@@ -188,6 +188,15 @@ class Standing(Drive):
         super().__init__(**changes)
         self.speed, self.operator, self.autonomy = 0.0, (0.0, 0.0, 0.6), (0.1, 0.3, 0.0)
 
+    @classmethod
+    def given(cls):
+        """After the operator has accepted the offer."""
+        drive = cls(mode="blend", offer_after=2.0)
+        drive.run(3.0)
+        drive.operator = (0.0, 0.0, 0.0)
+        assert drive.run(0.5).takeover.state is TakeoverState.GIVEN
+        return drive
+
 
 @pytest.mark.parametrize("hands", [(0.0, 0.0, 0.2), (0.0, 0.2, 0.0), (-0.2, 0.0, 0.0)])
 def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts(hands):
@@ -236,10 +245,7 @@ def test_nothing_is_offered_by_an_autonomy_that_brakes_or_is_not_there_to_share(
 
 @pytest.mark.parametrize("end", ["operator", "autonomy", "mode", "stop"])
 def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
-    drive = Standing(mode="blend", offer_after=2.0)
-    drive.run(3.0)
-    drive.operator = (0.0, 0.0, 0.0)
-    assert drive.run(0.5).takeover.state is TakeoverState.GIVEN
+    drive = Standing.given()
     match end:
         case "operator":
             drive.operator = None
@@ -264,10 +270,7 @@ def test_a_throttle_that_is_let_go_of_accepts_nothing():
 
 
 def test_autonomy_that_was_given_the_vehicle_drives_until_a_request_is_answered():
-    drive = Standing(mode="blend", offer_after=2.0)
-    drive.run(3.0)
-    drive.operator = (0.0, 0.0, 0.0)
-    drive.run(0.5)
+    drive = Standing.given()
     drive.speed = 8.0
     drive.arbiter.request_takeover("the map ends", 5.0)
     asked = drive.run(1.0)
@@ -279,9 +282,6 @@ def test_autonomy_that_was_given_the_vehicle_drives_until_a_request_is_answered(
 
 
 def test_offers_that_are_switched_off_end():
-    drive = Standing(mode="blend", offer_after=2.0)
-    drive.run(3.0)
-    drive.operator = (0.0, 0.0, 0.0)
-    assert drive.run(0.5).takeover.state is TakeoverState.GIVEN
+    drive = Standing.given()
     drive.arbiter.tune(offer_after=0.0)
     assert drive.run(0.5).takeover.state is TakeoverState.NONE

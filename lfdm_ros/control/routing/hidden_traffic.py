@@ -39,9 +39,9 @@ def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndar
     for side in (1.0, -1.0):
         e = side * (outline.half_width + BODY + across)
         places = np.stack([px[:, None] - e * np.sin(yaw)[:, None], py[:, None] + e * np.cos(yaw)[:, None]], axis=-1)
-        corners = np.concatenate([places.reshape(-1, 2), sensor[None]])  # lines of sight lie between them
-        within = np.abs(seen.centres - 0.5 * (corners.min(axis=0) + corners.max(axis=0))) <= (
-            0.5 * np.ptp(corners, axis=0) + seen.radii[:, None])
+        ends = np.concatenate([places.reshape(-1, 2), sensor[None]])  # lines of sight lie between them
+        within = np.abs(seen.centres - 0.5 * (ends.min(axis=0) + ends.max(axis=0))) <= (
+            0.5 * np.ptp(ends, axis=0) + seen.radii[:, None])
         obstacles = seen.where(within.all(axis=1))
         solid = (np.hypot(*np.moveaxis(places[:, :, None] - obstacles.centres, -1, 0)) < obstacles.radii).any(axis=2)
         # A thing that was seen bars the way out, whatever hides behind it.
