@@ -300,6 +300,14 @@ def test_a_stop_is_driven_along_its_curve_within_its_length(across, speed, aside
     assert way < np.hypot(*np.diff(poses[:, :2], axis=0).T).sum() + 0.5 < 1.12 * way + 2.0
 
 
+@pytest.mark.parametrize("speed", [6.0, 9.0, 12.0])
+def test_steering_that_turns_slowly_does_not_overshoot_a_shift(speed):
+    """The bends of the curve turn several times as fast as the steering does."""
+    length = 1.6 * speed
+    _, poses, _ = STOPS.driven(STRAIGHT.shifted(-3.0, 0.0, length), moving(speed), (0.0, 0.0), None, speed**2 / (2.0 * length), NOMINAL)
+    assert -3.3 < poses[:, 1].min() < -2.6
+
+
 def test_a_plan_does_not_brake_harder_in_a_bend_than_the_rear_axle_holds(monkeypatch):
     controller = Controller(HMMWV, SETTINGS)
     controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)

@@ -231,7 +231,7 @@ SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
 # Traffic that obstacles may hide where the scene is; elsewhere there is none.
 TRAFFIC = {"pedestrian_van": "pedestrians", "pedestrian_late": "pedestrians", "hesitant": "pedestrians", "parked": "pedestrians",
            "backing_out": "pedestrians", "pulling_out": "pedestrians", "crossing": "cars", "crossing_halts": "cars"}
-NO_WAY = ("slippery_wall",)  # to stand before it is to arrive
+NO_WAY = ("slippery_wall",)  # not to hit it is enough: before it a way round may be looked for, in reverse
 CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
 
 
@@ -444,7 +444,7 @@ def work(item: Drive) -> dict[str, Any]:
 def judged(item: Drive, found: dict[str, Any]) -> str:
     """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
     why = failure(found)
-    return "" if why == "does not arrive" and (item.driver == BRAKE or (found["stands"] and item.scenario in NO_WAY)) else why
+    return "" if why == "does not arrive" and (item.driver == BRAKE or item.scenario in NO_WAY) else why
 
 
 def key(item: Drive) -> str:
