@@ -44,6 +44,7 @@ LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
 PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
+THREAT_GAP = 2.0  # [s] for which k stays below 1/2 between two threats
 OFFER = 2.0  # [s] of standing after which autonomy offers to drive on
 RISK = ("risk", "hidden")  # threats that are blended by; the second only where traffic may be hidden
 
@@ -221,9 +222,22 @@ def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, n
             "threats": list(item.threats), "changes": list(item.changes), "mode": item.mode, "blind": item.blind,
             "failure": movers.judged(movers.Drive(item.scenario, item.control, item.seed), found),
             "k_crossings": int(np.count_nonzero(np.diff(np.array(notes.k) > 0.5))),
+            "k_crossings_of_one_threat": crossings_of_one_threat(notes.times, notes.k),
             "mean_k": float(np.mean(notes.k)) if notes.k else float(item.control == AUTONOMY),
             "steering_effort": float(np.sqrt(np.mean(np.square(np.diff(steering) / period)))) if len(steering) > 1 else 0.0,
             "risk_ms_p50": float(np.median(notes.risk_ms)) if notes.risk_ms else None}
+
+
+def crossings_of_one_threat(times: Sequence[float], k: Sequence[float]) -> int:
+    """Returns how often k (n,) at times (n,) [s] passes 1/2 at most in one threat: a threat ends where k stays below for THREAT_GAP."""
+    high, most, here, fell = np.array(k) > 0.5, 0, 0, -math.inf
+    for i in np.flatnonzero(np.diff(high)) + 1:
+        if high[i]:
+            here = 1 if times[i] - fell > THREAT_GAP else here + 1
+        else:
+            here, fell = here + 1, times[i]
+        most = max(most, here)
+    return most
 
 
 # -- Results ------------------------------------------------------------------------------------------------------------------
@@ -233,7 +247,8 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns one row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their
     95 % interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: interference where nothing asks for it.
     stands: of the failures those that only do not arrive; worse: seeds on which the shared run ends worse than the better of operator and
-    autonomy alone; k_crossings: how often k passes 1/2 in a run, the mean and the most.
+    autonomy alone; k_crossings: how often k passes 1/2 in a run, the mean and the most, and in
+    one threat: the mean of the runs' most, and the most.
     against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is this one,
     how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
     fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
@@ -260,7 +275,8 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "stands": sum(ends(run) == LATE for run in some), "worse": sorted(
                 run["seed"] for run in some if control == SHARED and ends(run) > min(
                     alone.get((OPERATOR, scenario, latency, run["seed"]), HARM), alone.get((AUTONOMY, scenario, None, run["seed"]), HARM))),
-            "k_crossings": [float(np.mean([run["k_crossings"] for run in some])), max(run["k_crossings"] for run in some)],
+            **{name: [float(np.mean([run[name] for run in some])), max(run[name] for run in some)]
+               for name in ("k_crossings", "k_crossings_of_one_threat")},
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,
             "mean_speed": float(np.mean([run["mean_speed"] for run in some])), "mean_k": float(np.mean([run["mean_k"] for run in some])),
@@ -318,8 +334,9 @@ def _number(value: float, digits: int) -> str:
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Returns heads and rows."""
     heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "of these only stand",
-             "worse than the better of both alone (seeds)", "k through 1/2: mean, most", "collisions", "lifts", "path error [m]",
-             "time [s]", "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
+             "worse than the better of both alone (seeds)", "k through 1/2: mean, most", "in one threat: mean, most", "collisions", "lifts",
+             "path error [m]", "time [s]", "mean speed [m/s]", "steering effort [1/s]", "mean k",
+             "k where the operator alone does not fail"]
 
     def name(row: Mapping[str, Any]) -> str:
         parts = [row["control"]] + ([row["mode"]] if row["mode"] != BLEND else []) + (["blind"] if row["blind"] else [])
@@ -330,7 +347,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
     ordered = sorted(rows, key=lambda r: (list(KNOWN).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", name(row), str(row["episodes"]),
                     _failures(row), str(row["stands"]), movers.counted(row["worse"]) if row["control"] == SHARED else "-",
-                    f"{row['k_crossings'][0]:.1f}, {row['k_crossings'][1]}" if row["control"] == SHARED else "-",
+                    *(f"{row[name][0]:.1f}, {row[name][1]}" if row["control"] == SHARED else "-"
+                      for name in ("k_crossings", "k_crossings_of_one_threat")),
                     str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
                     _number(row["time_s"], 1), _number(row["mean_speed"], 1), _number(row["steering_effort"], 2),
                     _number(row["mean_k"], 2), _number(row["k_where_fine"], 2)] for row in ordered]

@@ -48,14 +48,14 @@ def test_a_run_repeats_to_the_bit(short):
 
 
 def test_among_things_that_move(monkeypatch):
-    """The scene of a seed is that of the study of movers; where there is no way, to stand is to arrive."""
+    """The scene of a seed is that of the study of movers; where there is no way, nobody has to arrive."""
     speeds = [s.speed for s in (study.KNOWN["crossing"].load(3), movers.scenario_of("crossing", 3), study.KNOWN["crossing"].load(4))]
     assert speeds[0] == speeds[1] != speeds[2]
     whole = movers.scenario_of
     monkeypatch.setattr(movers, "scenario_of", lambda *arguments: replace(whole(*arguments), duration=1.0))
     found = study.work(study.SharingRun("slippery_wall", "operator", 0.2, 3))
     assert found["scenario"] == "slippery_wall" and found["seconds"] >= 0.9 and found["k_crossings"] == 0
-    assert found["failure"] == ("" if found["stands"] else "does not arrive")
+    assert found["failure"] == ""
 
 
 def test_an_operator_of_whom_little_was_seen_is_left_to_drive():
@@ -86,7 +86,14 @@ def result(control, latency, failure="", **more):
     return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK), "changes": [],
             "mode": "blend", "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
-            "mean_speed": 14.0, "k_crossings": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
+            "mean_speed": 14.0, "k_crossings": 2, "k_crossings_of_one_threat": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
+
+
+def test_k_flickers_within_a_threat_or_meets_several():
+    k = {0.0: 0.0, 1.0: 1.0, 3.0: 0.0, 6.0: 1.0, 7.0: 0.0, 7.5: 1.0, 8.0: 0.4}
+    assert study.crossings_of_one_threat(list(k), list(k.values())) == 4
+    assert study.crossings_of_one_threat(list(k)[:5], list(k.values())[:5]) == 2
+    assert study.crossings_of_one_threat([], []) == 0 == study.crossings_of_one_threat([0.0, 1.0], [1.0, 1.0])
 
 
 def test_table_and_verdict():
