@@ -79,13 +79,6 @@ def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: P
     np.testing.assert_array_equal(once(tmp_path / "a", FIELDS)[1], expected)
 
 
-def test_free_running_stack_ends_after_its_duration(tmp_path: Path) -> None:
-    summary = run_stack("simulator", speed=20, duration=1.5, record=tmp_path / "bag")
-    assert summary["reason"] == "simulated 1.5 s" and summary["simulated_seconds"] == 1.5
-    counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "bag", digest=False)["topics"]}
-    assert counts["/vehicle/state"] == 151
-
-
 def test_a_bag_that_exists_is_refused(scenario: str, tmp_path: Path) -> None:
     (tmp_path / "bag").mkdir()
     with pytest.raises(InputError, match="exists already"):
@@ -114,18 +107,13 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("processes", [False, True])
-def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    """By nodes in the process of the command, which is this one, and in processes of their own."""
+def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path) -> None:
+    """By nodes in processes of their own."""
     bag = tmp_path / "bag"
-    arguments = ["up", str(share_directory() / "config" / "stacks" / "simulator.yaml"), "--speed", "0", "--record", str(bag),
-                 "--set", f"scenario={scenario}", "--set", "vehicle_simulator.stepping=lockstep"]
-    if processes:
-        process = lfdm(*arguments, "--processes")
-        errors, status = process.communicate(timeout=120)[1], process.returncode
-    else:
-        status, errors = main(arguments), capfd.readouterr().err
-    assert status == 0, errors
+    process = lfdm("up", str(share_directory() / "config" / "stacks" / "simulator.yaml"), "--speed", "0", "--record", str(bag),
+                   "--set", f"scenario={scenario}", "--set", "vehicle_simulator.stepping=lockstep", "--processes")
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 0, errors
     assert "simulated 4.00 s, " in errors and "; 0 collisions" in errors
     counts = {t["topic"]: t["count"] for t in bag_info(bag, digest=False)["topics"]}
     assert counts["/control/command"] >= 400 == len(set(read_series(bag, "control/command", ["steering"]).time))
@@ -142,30 +130,16 @@ def test_a_scenario_that_ends_in_an_obstacle_is_no_success(tmp_path: Path, capfd
     assert "finished after" in errors and "; 1 collisions" in errors, errors
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.5])
-def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: float) -> None:
+@pytest.mark.parametrize(("number", "size"), [(signal.SIGINT, 0), (signal.SIGTERM, 50_000)], ids=["while it starts", "while it drives"])
+def test_a_signal_leaves_a_whole_bag(tmp_path: Path, number: signal.Signals, size: int) -> None:
     bag = tmp_path / "bag"
     process = lfdm("up", "simulator", "--record", str(bag))
-    wait_for(lambda: list(bag.glob("*.mcap")), process)
-    time.sleep(delay)
-    process.send_signal(signal.SIGINT)
+    wait_for(lambda: list(bag.glob("*.mcap")) and written(bag) >= size, process)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert bag_info(bag, digest=False)["closed"]
-
-
-def test_up_stops_cleanly_on_sigterm(tmp_path: Path) -> None:
-    bag = tmp_path / "bag"
-    process = lfdm("up", "simulator", "--record", str(bag))
-    wait_for(lambda: written(bag) > 50_000, process)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 143, errors
-    assert "Traceback" not in errors
+    assert process.returncode == 128 + number and "Traceback" not in errors, errors
     info = bag_info(bag, digest=False)
-    assert info["closed"]
-    assert {t["topic"]: t["count"] for t in info["topics"]}["/vehicle/state"] > 10
+    assert info["closed"] and (not size or {t["topic"]: t["count"] for t in info["topics"]}["/vehicle/state"] > 10)
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
