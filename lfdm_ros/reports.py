@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import html
 import io
 import math
 from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 62rem; 
 h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #ccc; }} h3 {{ margin-bottom: .3rem; font-size: 1rem; }}
 table {{ border-collapse: collapse; font-size: .85rem; margin: .7rem 0; }}
 th, td {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #e3e3e3; font-variant-numeric: tabular-nums; }}
-th:first-child, td:first-child {{ text-align: left; }} img, svg {{ max-width: 100%; }} svg text {{ font-size: 11px; fill: #555; }}
+th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }}
 .note {{ background: #f3f6f9; border-left: 4px solid #0b6fa4; padding: .6rem 1rem; }}
 .warn {{ background: #fdf4e7; border-left: 4px solid #c26a00; padding: .6rem 1rem; }} .small {{ color: #555; font-size: .85rem; }}
 pre {{ background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .75rem; }} ul.lights {{ list-style: none; padding-left: 0; }}
@@ -135,6 +136,14 @@ def save_png(figure: Figure, path: Path) -> None:
 def html_page(title: str, parts: Iterable[str]) -> str:
     """Returns the self-contained page of a title and parts, both HTML already."""
     return _PAGE.format(title=title, body="\n".join(parts))
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table in HTML; cells are plain text."""
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + line(heads, "th") + "".join(line(row, "td") for row in rows) + "</table>"
 
 
 def markdown_table(table: Table) -> str:

@@ -21,7 +21,7 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
 from lfdm_ros.models import Field, get_model
-from lfdm_ros.reports import html_page
+from lfdm_ros.reports import html_page, html_table
 from lfdm_ros.samplers.sampler import SAMPLERS
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
                 known = f"in doubt: {doubt}"
             rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
                          f"{1.0 / share:.0f} times narrower" if 0.0 < share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
-    return _table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
+    return html_table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
 
 
 def _sure(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -157,8 +157,8 @@ def _errors(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ("<h3>Are the errors noise?</h3><p>If the model were right, what is left would be noise: uncorrelated from sample to sample. "
            "Where it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider "
            "intervals should be than with white noise; errors taken as ar1 or inflated have it already.</p>")
-    yield _table(("channel", "errors taken as", "would need", "lag-1 correlation", "p of white noise", "samples worth", "widening",
-                  "in 50 %", "in 90 %"), rows)
+    yield html_table(("channel", "errors taken as", "would need", "lag-1 correlation", "p of white noise", "samples worth", "widening",
+                      "in 50 %", "in 90 %"), rows)
 
 
 def _contradictions(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -168,15 +168,15 @@ def _contradictions(summary: Mapping[str, Any]) -> Iterable[str]:
     yield "<h3>Do stages and recordings agree with each other?</h3>"
     if together:
         yield "<p>RMSE of each stage with its own fit, and with the final vehicle put back into its recordings.</p>"
-        yield _table(("stage and channel", "own fit", "final vehicle", "ratio"),
-                     [(key, _number(row["own"], 4), _number(row["together"], 4), f"{row['together'] / row['own']:.2f}")
-                      for key, row in together.items()])
+        yield html_table(("stage and channel", "own fit", "final vehicle", "ratio"),
+                         [(key, _number(row["own"], 4), _number(row["together"], 4), f"{row['together'] / row['own']:.2f}")
+                          for key, row in together.items()])
     if alone:
         yield "<p>What each recording alone would say of unknowns that several recordings know.</p>"
-        yield _table(("unknown", "recording", "alone", "largest distance"),
-                     [(name if i == 0 else "", key, _with_error(row["estimate"], row["sd"]),
-                       f"{apart(rows)[2]:.1f} sd" if i == 0 else "")
-                      for name, rows in alone.items() for i, (key, row) in enumerate(rows.items())])
+        yield html_table(("unknown", "recording", "alone", "largest distance"),
+                         [(name if i == 0 else "", key, _with_error(row["estimate"], row["sd"]),
+                           f"{apart(rows)[2]:.1f} sd" if i == 0 else "")
+                          for name, rows in alone.items() for i, (key, row) in enumerate(rows.items())])
 
 
 def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -190,7 +190,7 @@ def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
 
 def _provenance(recipe: Recipe, summary: Mapping[str, Any]) -> Iterable[str]:
     yield "<h2>Where this comes from</h2>"
-    yield _table(("recording", "SHA-256", "path"), [(r["name"], r["sha256"], r["path"]) for r in summary["recordings"]])
+    yield html_table(("recording", "SHA-256", "path"), [(r["name"], r["sha256"], r["path"]) for r in summary["recordings"]])
     yield (f"<p class=small>Seed {summary['seed']}, step {summary['step']:g} s, lfdm_ros {_e(summary['version'])}, Python "
            f"{platform.python_version()}, NumPy {np.__version__}.</p><h3>Recipe {_e(recipe.path.name)}</h3><pre>{_e(recipe.text)}</pre>")
 
@@ -272,7 +272,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     scalars = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
             if isinstance(value, (str, int, float))]
     if scalars:
-        yield "<h3>Sampler</h3>" + _table(("statistic", "value"), scalars)
+        yield "<h3>Sampler</h3>" + html_table(("statistic", "value"), scalars)
 
 
 def _evidence(value: float | None) -> str:
@@ -285,7 +285,7 @@ def _parameter_table(parameters: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [(name, *(_number(row[k]) for k in ("mean", "sd", "hdi_3%", "hdi_97%")), row["unit"], row["prior"], _number(row["r_hat"], 5),
              _number(row["ess_bulk"], 4), _number(row["ess_tail"], 4), _number(row["mcse_between_chains"], 2))
             for name, row in parameters.items()]
-    return _table(head, rows)
+    return html_table(head, rows)
 
 
 def _fit_table(summary: Mapping[str, Any]) -> str:
@@ -297,8 +297,8 @@ def _fit_table(summary: Mapping[str, Any]) -> str:
                      _number(summary["coverage_90"].get(channel), 3), _number(out.get("rmse"), 4),
                      f"{out['pieces']} {'held out' if out['source'] == HELD_OUT else 'left out in turn'}" if out else "–",
                      _number(out.get("coverage_90"), 3), _number(out.get("coverage_90_widened"), 3)))
-    return _table(("channel", "RMSE, prior", "RMSE, posterior", "its draws", "coverage of 90 %, fitted", "RMSE, out of sample", "pieces",
-                   "coverage there", "coverage there, widened"), rows)
+    return html_table(("channel", "RMSE, prior", "RMSE, posterior", "its draws", "coverage of 90 %, fitted", "RMSE, out of sample",
+                       "pieces", "coverage there", "coverage there, widened"), rows)
 
 
 def _spread(row: Mapping[str, Any]) -> str:
@@ -316,15 +316,8 @@ def _prediction_table(summary: Mapping[str, Any]) -> str:
         own = summary["position"]
         rows.append(("position", _number(own.get("response"), 4), *(("",) if many else ()), _number(own.get("before"), 4),
                      _number(own.get("kinematic"), 4), "–", "–"))
-    return _table(("channel", "RMSE", *(("of single draws, 5 to 95 %",) if many else ()), "RMSE, the vehicle as it was",
-                   "RMSE, kinematic bicycle", "coverage of 90 %", "without model error"), rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{_e(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return "<table>" + line(head, "th") + "".join(line(row, "td") for row in rows) + "</table>"
+    return html_table(("channel", "RMSE", *(("of single draws, 5 to 95 %",) if many else ()), "RMSE, the vehicle as it was",
+                       "RMSE, kinematic bicycle", "coverage of 90 %", "without model error"), rows)
 
 
 def _warnings(warnings: Sequence[str]) -> list[str]:

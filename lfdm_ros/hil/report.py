@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from lfdm_ros.bags import Bag, open_bag
+from lfdm_ros.calibration.plots import to_png
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.real_time import quantile_of
-from lfdm_ros.reports import COLOURS, html_page
+from lfdm_ros.reports import COLOURS, html_page, html_table
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
@@ -25,7 +27,6 @@ _PLOTTED = (("steering, throttle, brake", "control/command", ("steering", "throt
             ("yaw rate as measured", "measured/state", ("yaw_rate",), "rad/s"))
 _TIMED = (("lateness", "ticks began so long after their deadline"), ("periods", "time from tick to tick"),
           ("work", "time that a tick took"), ("responses", "from sending a state to the device's answer"))
-_POINTS = 1500  # of a line at most
 
 @dataclass
 class _RecordedRun:
@@ -81,7 +82,7 @@ def _read(bag: Bag) -> _RecordedRun:
 
 
 def _timing(s: Any) -> Iterable[str]:
-    yield _table(("ticks", "missed deadlines", "periods left out", "policy", "worst lateness"),
+    yield html_table(("ticks", "missed deadlines", "periods left out", "policy", "worst lateness"),
                  [(str(s.ticks), str(s.misses), str(s.skipped), s.policy, _duration(s.worst_lateness))])
     rows = []
     for name, text in _TIMED:
@@ -89,7 +90,7 @@ def _timing(s: Any) -> Iterable[str]:
         if counts.sum():
             quantiles = [_duration(quantile_of(counts, share)) for share in (0.5, 0.99, 0.999, 1.0)]
             rows.append((f"{name}: {text}", str(counts.sum()), *quantiles))
-    yield _table(("", "number", "median", "99 %", "99.9 %", "largest"), rows)
+    yield html_table(("", "number", "median", "99 %", "99.9 %", "largest"), rows)
     yield "<p class=small>From the histograms, to the upper end of the bin that it lies in: a third of the value.</p>"
     for name, text in _TIMED:
         counts = np.array(getattr(s, name))
@@ -99,7 +100,7 @@ def _timing(s: Any) -> Iterable[str]:
 
 def _link(s: Any) -> Iterable[str]:
     refused = [(f"refused: {name}", str(count)) for name, count in zip(s.refused_names, s.refused_counts)]
-    yield _table(("", "number"), [
+    yield html_table(("", "number"), [
         ("packets sent", str(s.sent)), ("packets received", str(s.received)), *refused,
         ("commands refused by the gate", str(s.commands_rejected)), ("ticks without an answer", str(s.unanswered))])
 
@@ -108,7 +109,7 @@ def _faults(run: _RecordedRun) -> Iterable[str]:
     if not run.faults:
         yield "<p>None were injected.</p>"
         return
-    yield _table(("fault", "from", "until"), [(text, f"{since:.3f} s", f"{until:.3f} s") for text, since, until in run.faults])
+    yield html_table(("fault", "from", "until"), [(text, f"{since:.3f} s", f"{until:.3f} s") for text, since, until in run.faults])
 
 
 def _responses(run: _RecordedRun) -> Iterable[str]:
@@ -122,59 +123,43 @@ def _responses(run: _RecordedRun) -> Iterable[str]:
                 yield f"<h3>{_e(title)} [{_e(unit)}], {_e(found)}</h3>{_lines(np.array(times), values, fields, spans)}"
 
 
-# -- Pictures: plain SVG ----------------------------------------------------------------------------------------------------
-
-_WIDTH, _HEIGHT, _LEFT, _BELOW = 900, 200, 60, 24
+# -- Pictures ---------------------------------------------------------------------------------------------------------------
 
 
 def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
     """Draws a histogram; heights by the root, so that single ticks are visible beside thousands."""
     used = np.flatnonzero(counts)
-    first, last = max(used[0] - 1, 0), min(used[-1] + 1, len(counts) - 1)
-    width = (_WIDTH - _LEFT) / (last - first + 1)
-    parts = []
-    for k in range(first, last + 1):
-        height = (_HEIGHT - 2 * _BELOW) * math.sqrt(counts[k] / counts.max())
-        x = _LEFT + (k - first) * width
-        top = _HEIGHT - _BELOW - height
-        parts.append(f'<rect x="{x:.1f}" y="{top:.1f}" width="{0.9 * width:.1f}" height="{height:.1f}" fill="{COLOURS[0]}">'
-                     f"<title>from {_duration(edges[k])}: {counts[k]}</title></rect>")
-        if (k - first) % max(1, (last - first + 1) // 10) == 0:
-            parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 8}">{_duration(edges[k])}</text>')
-    parts.append(f'<text x="0" y="{_BELOW}">{counts.max()}</text>')
-    return _svg(parts)
+    first, last = max(used[0] - 1, 0), min(used[-1] + 2, len(counts))
+    figure, axis = _axis()
+    axis.bar(range(first, last), counts[first:last], 0.9, align="edge", color=COLOURS[0])
+    axis.set_yscale("function", functions=(np.sqrt, np.square))
+    ticks = range(first, last, max(1, (last - first) // 10))
+    axis.set_xticks(ticks, [_duration(edges[k]) for k in ticks])
+    return _image(figure)
 
 
 def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: Sequence[tuple[float, float]]) -> str:
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if not high - low > 1e-9:
-        low, high = low - 0.5, high + 0.5
-    start, end = float(times.min()), max(float(times.max()), float(times.min()) + 1e-9)
-
-    def at(time: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT) * (min(max(time, start), end) - start) / (end - start)
-
-    def up(value: float) -> float:
-        return _HEIGHT - _BELOW - (_HEIGHT - 2 * _BELOW) * (value - low) / (high - low)
-
-    parts = [f'<rect x="{at(a):.1f}" y="0" width="{max(at(b) - at(a), 1.0):.1f}" height="{_HEIGHT - _BELOW}" fill="#f6d9b5"/>'
-             for a, b in spans]
-    every = max(1, len(times) // _POINTS)
-    for k, name in enumerate(names):
-        points, path = [(at(t), up(v)) if v == v else None for t, v in zip(times[::every], values[::every, k])], ""
-        for before, point in zip([None, *points], points):
-            if point is not None:
-                path += f"{'L' if before else 'M'}{point[0]:.1f} {point[1]:.1f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="{COLOURS[k]}" stroke-width="1.3"/>')
-        if len(names) > 1:
-            parts.append(f'<text x="{_LEFT + 90 * k}" y="12" style="fill:{COLOURS[k]}">{_e(name)}</text>')
-    parts += [f'<text x="0" y="{up(value):.1f}">{value:.3g}</text>' for value in (low, high)]
-    parts += [f'<text x="{at(time) - 20:.1f}" y="{_HEIGHT - 8}">{time:.2f} s</text>' for time in np.linspace(start, end, 6)]
-    return _svg(parts)
+    figure, axis = _axis()
+    for since, until in spans:
+        axis.axvspan(since, until, color="#f6d9b5", lw=0.0)
+    for name, column, colour in zip(names, values.T, COLOURS):
+        axis.plot(times, column, color=colour, lw=1.1, label=name)
+    axis.set_xlabel("time [s]", fontsize=8)
+    if len(names) > 1:
+        axis.legend(fontsize=8, ncols=len(names), frameon=False)
+    return _image(figure)
 
 
-def _svg(parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+def _axis() -> tuple[Figure, Any]:
+    figure = Figure(figsize=(9.0, 2.0), layout="constrained")
+    axis = figure.subplots()
+    axis.tick_params(labelsize=8)
+    axis.margins(x=0)
+    return figure, axis
+
+
+def _image(figure: Figure) -> str:
+    return f'<img alt="" src="{to_png(figure)}">'
 
 
 def _duration(seconds: float) -> str:
@@ -182,13 +167,6 @@ def _duration(seconds: float) -> str:
         return "-"
     scale, unit = (1e6, "µs") if seconds < 1e-3 else (1e3, "ms") if seconds < 1.0 else (1.0, "s")
     return f"{scale * seconds:.3g} {unit}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{_e(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return "<table>" + row(heads, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
 
 
 def _e(text: str) -> str:
