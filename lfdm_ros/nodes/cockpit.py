@@ -51,7 +51,6 @@ from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
-from lfdm_ros.ros.raw_numbers import NumbersReader
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.components import COMPONENTS
 from lfdm_ros.sharing.laws import LAWS
@@ -273,7 +272,7 @@ class Cockpit(ManualControl):
         self._simulated, self._vehicle = False, self.value("vehicle")
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
         self.subscription("/rosout", self._settings.on_log)
-        self._records, self._states = False, NumbersReader(VehicleState)
+        self._records = False
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
         super().configure()
@@ -322,7 +321,7 @@ class Cockpit(ManualControl):
         if period and (not self.server.views or now - self._taken_at[topic] < period):
             return
         self._taken_at[topic] = now
-        message = self._states.read(data) if topic == "vehicle/state" else deserialize_message(data, kind)
+        message = deserialize_message(data, kind)
         number = self.server.next_number() if topic == "vehicle/state" else 0
         try:
             for packed, content in page_messages.packed(topic, message, self._frames, number):
