@@ -4,7 +4,6 @@ priors: each prior is made wider and narrower. Results determined by the data st
 bags: each bag is calibrated alone. Posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
 """
 
-import json
 import math
 import os
 import time
@@ -17,13 +16,14 @@ import numpy as np
 from scipy import stats
 
 from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies.resuming import carry_out
 from lfdm_ros import __version__
 from lfdm_ros.calibration import checkpoint, summary
 from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.results import stored_name
 from lfdm_ros.calibration.sbc import StudyProgress
 from lfdm_ros.calibration.stage import StageResult, run_stage
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.inference.dataset import Recording, find_recordings, load_stage
 from lfdm_ros.inference.plan import CalibratedParameter, Nuisance, Recipe
 from lfdm_ros.inference.priors import Prior
@@ -31,7 +31,7 @@ from lfdm_ros.models import get_model
 from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.scheduling import Scheduler
 
-CACHE_DEPENDENCIES = (*checkpoint.CACHE_DEPENDENCIES, f"{STUDIES}/variants")
+CACHE_DEPENDENCIES = (*checkpoint.CACHE_DEPENDENCIES, f"{STUDIES}/resuming", f"{STUDIES}/variants")
 FACTORS = (2.0, 0.5)  # of the width of a prior
 SAME_WIDTH = 1.1  # a prior that cannot be changed by more is not tried
 # The largest shift [posterior sd] and change of the sd from which a prior has a say, and decides. A prior that is as wide as the likelihood
@@ -79,6 +79,9 @@ def fit(variant: Variant) -> dict[str, Any]:
     Returns:
         unknowns: by name mean, sd, unit, prior, sd_over_prior_sd and mcse, the Monte Carlo error of the mean; warnings; evaluations;
         seconds. Or error: why these recordings and priors cannot be calibrated.
+
+    Raises:
+        InputError: that is so of the calibration as it is.
     """
     recipe, vehicle = variant.recipe, variant.recipe.start_vehicle
     began = time.perf_counter()
@@ -92,6 +95,8 @@ def fit(variant: Variant) -> dict[str, Any]:
                 raise KeyboardInterrupt
             vehicle = finished[-1].after
     except InputError as error:
+        if variant.name == ORIGINAL:
+            raise
         return {"error": str(error)}
     told = summary.summarise(recipe, finished, seed=recipe.seed, draws=recipe.draws, chains=recipe.chains, interrupted=False)
     rows = {stored_name(stage["name"], name.replace("/", ".", 1)): row
@@ -323,67 +328,36 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
            assess: Callable[[Mapping[str, dict[str, Any]]], dict[str, Any]], plot: Callable[[Mapping[str, Any]], Any], scheduler: Scheduler,
            progress: Show | None) -> dict[str, Any]:
     sampler = get_sampler(recipe.sampler, recipe.options)
-    kept = directory / "calibrations"
     outcome: dict[str, Any] = {
         "study": study, "version": __version__, "recipe": recipe.path.name, "model": recipe.model, "vehicle": recipe.vehicle.name,
         "sampler": recipe.sampler, "options": sampler.settings, "independent": sampler.independent,
         "seed": recipe.seed, "draws": recipe.draws, "chains": recipe.chains,
         "stages": [stage.name for stage in recipe.stages], "calibrations": len(variants), "interrupted": False,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings]}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[int, dict[str, Any]] = {}
+
+    def show(done: int, total: int, left: float) -> None:
+        if progress is not None:
+            progress(StudyProgress(study, done, total, left))
 
     def write() -> None:
-        outcome.update(assess(found))
+        outcome.update(assess({variants[i].name: result for i, result in found.items()}))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
             from lfdm_ros.reports import save_pictures
 
             save_pictures(plot(outcome), directory / study)
 
-    try:
-        kept.mkdir(parents=True, exist_ok=True)
+    with prefixing(f"cannot write to {directory}", OSError):
         try:
-            _run(study, variants, kept, scheduler, progress, found)
+            carry_out(variants, fit, lambda variant: variant.key, scheduler, found, directory, show)
         except KeyboardInterrupt:
             outcome["interrupted"] = True
-            write()
             raise
-        write()
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
+        finally:
+            if found:
+                write()
     return outcome
-
-
-def _run(study: str, variants: Sequence[Variant], folder: Path, scheduler: Scheduler, progress: Show | None,
-         found: dict[str, dict[str, Any]]) -> None:
-    files = {variant.name: folder / f"{variant.key[:32]}.json" for variant in variants}
-    found.update({name: result for name, file in files.items() if (result := _load(file)) is not None})
-    missing = [variant for variant in variants if variant.name not in found]
-    began, had = time.perf_counter(), len(found)
-
-    def show() -> None:
-        done = len(found)
-        left = (time.perf_counter() - began) / (done - had) * (len(variants) - done) if done > had else math.nan
-        if progress is not None:
-            progress(StudyProgress(study, done, len(variants), left))
-
-    show()
-    for number, result in scheduler.map(fit, missing):
-        name = missing[number].name
-        found[name] = result
-        if "error" not in result:
-            summary.write_json(files[name], result)
-        elif name == ORIGINAL:
-            raise InputError(result["error"])
-        show()
-
-
-def _load(file: Path) -> dict[str, Any] | None:
-    try:
-        result = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # none, or not whole
-        return None
-    return result if isinstance(result, dict) and "unknowns" in result else None
 
 
 def plot_priors(outcome: Mapping[str, Any]) -> Any:
