@@ -7,7 +7,6 @@ from typing import TypeVar
 import psutil
 
 T = TypeVar("T")
-_NS = 1e-9
 _MB = 2.0**-20
 
 
@@ -31,24 +30,6 @@ def command(pid: int) -> list[str]:
 def processor_time(pids: Iterable[int], ended: bool = True) -> float:
     """Returns the processor time of processes [s]; ended: with those of their children that have ended."""
     return sum(_read(pid, lambda process: sum(process.cpu_times()[:4 if ended else 2]), 0.0) for pid in pids)
-
-
-def scheduled(pids: Iterable[int]) -> dict[int, tuple[float, float, bool]]:
-    """Returns by thread id: time run [s], time waited for a processor [s], both since its start, and whether it is runnable now.
-
-    A wait is counted when it is over. From /proc: psutil does not read schedstat.
-    """
-    found = {}
-    for pid in pids:
-        for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
-            try:
-                numbers = (task / "schedstat").read_text().split()  # time on a processor, time waited for one, how often
-                runnable = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]
-            except OSError:  # it has just ended
-                continue
-            if len(numbers) == 3:
-                found[int(task.name)] = (_NS * int(numbers[0]), _NS * int(numbers[1]), runnable)
-    return found
 
 
 def resident(pid: int) -> float:

@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         which = kind.add_mutually_exclusive_group()
         which.add_argument("--seeds", type=int, default=seeds, metavar="N", help="cases, of seeds 1 to N (default %(default)s)")
         which.add_argument("--seed", type=int, metavar="K", help="the case of this seed alone")
-        kind.add_argument("--limit", type=float, metavar="S", help="a case hangs after so much time of its own, without what it waits for "
-                                                                   "a processor (default 60, nodes 120, graph 180)")
+        kind.add_argument("--limit", type=float, metavar="S", help="a case hangs after so much processor time on each core, or ten "
+                                                                   "times as much by the clock (default 60, nodes 120, graph 180)")
         kind.add_argument("--json", type=Path, metavar="FILE", help="also write the counts and the failures there")
         kind.add_argument("--keep", type=Path, metavar="DIR", help="folder to create for the damaged things (default: they are removed)")
         return kind

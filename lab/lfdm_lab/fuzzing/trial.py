@@ -6,7 +6,7 @@ traceback   an exception, a crash, a message of many lines, or one so long that 
 hang        it was not done within the case's limit of time, and was killed
 lost        data that was there and is not read any more, without need
 
-Time is a case's own: while it could run and the machine has no processor for it, it does not count.
+A case has its limit of processor time on each core, and ten times as much by the clock: a busy machine makes no hang.
 """
 
 import faulthandler
@@ -33,6 +33,7 @@ ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "trace
 _LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
 _TO_SAY = 3.0  # [s] after the limit, for a child on a busy machine to say where it is
 _LOOK = 0.25  # [s] between looks at its time
+_PATIENCE = 10.0  # of the limit, by the clock
 _MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
 _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked at
 
@@ -54,7 +55,7 @@ class Case:
         seed: repeats it.
         what: one line.
         work: runs in a child process. Returns something that JSON has; an integer is an exit status of the command line.
-        limit: of its own time [s].
+        limit: of processor time on each core [s].
         judge: revises the outcome where data were lost.
     """
 
@@ -110,7 +111,7 @@ def attempt(work: Callable[[], Any], limit: float) -> CaseResult:
     """Runs `work` in a fork of this process and returns its outcome.
 
     Args:
-        limit: of its own time [s], after which it is killed.
+        limit: of processor time on each core [s], after which it is killed; by the clock ten times as much.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         read, write = os.pipe()
@@ -130,7 +131,7 @@ def attempt(work: Callable[[], Any], limit: float) -> CaseResult:
             _end(child)
         said, complaint = _content(out), _content(err)
     if status is None:
-        return CaseResult(HANG, f"not done after {limit:g} s; {_where(complaint)}")
+        return CaseResult(HANG, f"not done within {limit:g} s of processor time; {_where(complaint)}")
     if os.WIFSIGNALED(status):
         return CaseResult(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
     return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
@@ -165,8 +166,9 @@ def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
 
 def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
     """Waits for the child; returns its exit status, None when it has to be killed, and the bytes that it wrote."""
-    clock, written = _Clock(child), b""
-    while not clock.over(limit):
+    end, written = time.monotonic() + _PATIENCE * limit, b""
+
+    while time.monotonic() < end and processes.processor_time(processes.descendants(child)) < limit * (os.cpu_count() or 1):
         ready, _, _ = select.select([answer], [], [], _LOOK)
         if not ready:
             continue
@@ -174,46 +176,12 @@ def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
         if piece:
             written += piece
             continue
-        while not clock.over(limit):  # it is ending
+        while time.monotonic() < end:  # it is ending
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 return status, written
             time.sleep(0.001)
     return None, b""
-
-
-class _Clock:
-    """A process's own time: wall time without the time that it and its descendants waited for a processor, or still wait.
-
-    Threads that wait for each other's processors would stop it; the processor time of all on all cores is the other limit.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._own = pid, 0.0
-        self._threads: dict[int, tuple[float, float, bool]] = {}  # as processes.scheduled
-        self._looked = time.monotonic()
-        self._used = 0.0
-
-    def over(self, limit: float) -> bool:
-        """Checks whether more than `limit` [s] has passed."""
-        now = time.monotonic()
-        if now - self._looked >= _LOOK:
-            pids = processes.descendants(self._pid)
-            self._own += max(0.0, now - self._looked - self._starved(pids, now - self._looked))
-            self._used = processes.processor_time(pids)
-            self._looked = now
-        return self._own > limit or self._used > limit * (os.cpu_count() or 1)
-
-    def _starved(self, pids: list[int], passed: float) -> float:
-        """Returns the time [s] that threads have waited for a processor since the last look. The kernel counts a wait once it is over; a
-        thread that could run then and now, and has not, has waited."""
-        starved, threads = 0.0, processes.scheduled(pids)
-        for thread, (ran, waited, could_run) in threads.items():
-            ran_before, waited_before, could_before = self._threads.get(thread, (0.0, 0.0, False))
-            counted = waited - waited_before
-            starved += max(counted, passed - (ran - ran_before)) if could_run and could_before else counted
-        self._threads = threads
-        return starved
 
 
 def _ask_where(child: int, err: int) -> None:
