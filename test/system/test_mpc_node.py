@@ -12,10 +12,10 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
+from repeated import twice
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
 from lfdm_ros.nodes.mpc_controller import MpcController
@@ -28,26 +28,18 @@ NAME = "mpc_controller"
 
 
 def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
-    runs = []
-    for name in ("a", "b"):
-        summary = run_stack("autonomy", speed=0.0, duration=3.0, record=tmp_path / name, overrides={
+    def run(bag: Path) -> None:
+        summary = run_stack("autonomy", speed=0.0, duration=3.0, record=bag, overrides={
             "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03, "scan_patience": 60.0,
             "vehicle_changes": ["actuation_delay=0.05"]}, quiet=True)
         assert summary["reason"] == "simulated 3 s" and summary["ticks"] == 300
-        # A state that is not answered for half a second, on a busy machine, is published and answered again.
         assert not {reason for reason, count in summary["commands_rejected"].items() if count} - {"answered_already"}
         assert sum(summary["inputs_refused"].values()) == 0
-        series = [read_series(tmp_path / name, "control/command", ["steering", "throttle", "brake"]),
-                  read_series(tmp_path / name, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate", "tyre_force_z[0]"]),
-                  read_series(tmp_path / name, "autonomy/status", ["outcome", "cost", "scan_age", "delay", "obstacles"])]
-        # What was answered twice was answered the same.
-        unique = [np.unique(one.time, return_index=True) for one in series]
-        runs.append([(time, one.values[first]) for one, (time, first) in zip(series, unique)])
-        assert [len(time) for time, _ in runs[-1]] == [301, 301, 151]
-    for (time, values), (time_again, values_again) in zip(*runs):
-        np.testing.assert_array_equal(time, time_again)
-        np.testing.assert_array_equal(values, values_again)
-    commands, states, status = (values for _, values in runs[0])
+
+    commands, states, status = twice(tmp_path, run, {
+        "control/command": ["steering", "throttle", "brake"], "vehicle/state": ["x", "y", "yaw", "vx", "vy", "yaw_rate", "tyre_force_z[0]"],
+        "autonomy/status": ["outcome", "cost", "scan_age", "delay", "obstacles"]}, 3.005)
+    assert [len(values) for values in (commands, states, status)] == [301, 301, 151]
     assert np.ptp(commands[:, 0]) > 1e-3 and states[-1, 0] > 40.0  # it drove, and steered
     assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
 

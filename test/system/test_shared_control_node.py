@@ -12,10 +12,10 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
+from repeated import twice
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bags import read_series
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.shared_control import SharedControl
@@ -37,24 +37,17 @@ STACK = {"nodes": [
 
 
 def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
-    runs = []
-    for name in ("a", "b"):
-        summary = run_stack(STACK, duration=2.0, record=tmp_path / name, quiet=True)
+    def run(bag: Path) -> None:
+        summary = run_stack(STACK, duration=2.0, record=bag, quiet=True)
         assert summary["reason"] == "simulated 2 s" and summary["ticks"] == 200
         assert sum(summary["sharing_inputs_refused"].values()) == 0
         assert summary["sharing_states"].keys() == {"sharing"}
-        series = [read_series(tmp_path / name, "control/command", ["steering", "throttle", "brake"]),
-                  read_series(tmp_path / name, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate"]),
-                  read_series(tmp_path / name, "shared_control/status", ["k", "threat", "plan_age", "scan_age", "operator_age"])]
-        # A state that is not answered for half a second, on a busy machine, is published and answered again, the same.
-        # That to the last state may come after the end.
-        unique = [np.unique(one.time, return_index=True) for one in series]
-        runs.append([(time[:200], one.values[first[:200]]) for one, (time, first) in zip(series, unique)])
-        assert [len(time) for time, _ in runs[-1]] == [200, 200, 200]
-    for (time, values), (time_again, values_again) in zip(*runs):
-        np.testing.assert_array_equal(time, time_again)
-        np.testing.assert_array_equal(values, values_again)
-    commands, _, status = (values for _, values in runs[0])
+
+    # The answer to the last state may come after the end.
+    commands, states, status = twice(tmp_path, run, {
+        "control/command": ["steering", "throttle", "brake"], "vehicle/state": ["x", "y", "yaw", "vx", "vy", "yaw_rate"],
+        "shared_control/status": ["k", "threat", "plan_age", "scan_age", "operator_age"]}, 1.995)
+    assert len(commands) == len(states) == len(status) == 200
     assert np.ptp(commands[:, 0]) > 1e-3 and np.isfinite(status[20:]).all() and status[-1, 2] == pytest.approx(0.01)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repeated import twice
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Joy
 
-from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, SharedControlStatus, VehicleState
 from lfdm_ros.nodes.joystick import JoystickOperator
@@ -47,23 +47,18 @@ def test_an_operator_behind_a_link_in_lockstep_repeats_to_the_bit(tmp_path: Path
     scenario = tmp_path / "yard.yaml"
     scenario.write_text(SCENARIO)
     link = {"up_delay": 0.1, "down_delay": 0.1, "up_jitter": 0.01, "down_jitter": 0.01, "up_drop": 0.05, "down_drop": 0.05}
-    runs = []
-    for name in ("one", "other"):
-        summary = run_stack(stack(scenario, **link), record=tmp_path / name, quiet=True, timeout=120.0)
+
+    def run(bag: Path) -> None:
+        summary = run_stack(stack(scenario, **link), record=bag, quiet=True, timeout=120.0)
         # On a busy machine a state is published again, and its answer too.
         refused = {why for why, count in summary["commands_rejected"].items() if count}
         assert summary["ticks"] == 250 and refused <= {"answered_already"}, summary
         assert summary["commands_accepted"] in (250, 251)  # the state at the end may be answered yet
         assert summary["link"]["up"]["dropped"] > 0 and summary["collisions"] == 0
-        series = [read_series(tmp_path / name, topic, fields) for topic, fields in (
-            ("control/command", ["steering", "throttle", "brake"]), ("vehicle/state", ["x", "y", "yaw", "vx"]),
-            ("teleop/state", ["x", "vx"]), ("teleop/link", ["latency[0]", "latency[1]"]))]
-        unique = [np.unique(one.time, return_index=True) for one in series]  # unanswered for half a second, a state is published again
-        runs.append([(time[time < 2.45], one.values[first][time < 2.45]) for one, (time, first) in zip(series, unique)])
-    for (time, values), (time_again, values_again) in zip(*runs):
-        np.testing.assert_array_equal(time, time_again)
-        np.testing.assert_array_equal(values, values_again)
-    commands, states, shown, told = (values for _, values in runs[0])
+
+    commands, states, shown, told = twice(tmp_path, run, {
+        "control/command": ["steering", "throttle", "brake"], "vehicle/state": ["x", "y", "yaw", "vx"],
+        "teleop/state": ["x", "vx"], "teleop/link": ["latency[0]", "latency[1]"]}, 2.45)
     assert not commands[:20].any() and np.ptp(commands[:, 0]) > 1e-3 and states[-1, 0] > 15.0
     assert len(shown) < len(states) - 10 and told[-1].min() > 0.1  # late, and not all
 
