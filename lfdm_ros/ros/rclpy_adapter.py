@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lifecycle_msgs.srv import ChangeState
-from rclpy.context import Context
-from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.executors import Executor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
@@ -61,18 +60,6 @@ def wrap_service(service: Any, callback: Callable[[Any], Any], send: Callable[[A
     """Wraps the callback of an existing service, and its answer, whose receiver may be gone."""
     service.callback = callback(service.callback)
     service.send_response = send(service.send_response)
-
-
-def make_executor(context: Context, kind: str = "events") -> Executor:
-    """Makes an executor: "events" (5 to 7 times less CPU a message) where this rclpy has it, else "single"."""
-    if kind == "events":
-        try:
-            from rclpy.experimental import EventsExecutor
-        except ImportError:
-            pass
-        else:
-            return EventsExecutor(context=context)
-    return SingleThreadedExecutor(context=context)
 
 
 class Turns:

@@ -20,12 +20,13 @@ from rcl_interfaces.msg import ParameterDescriptor, ParameterType
 from rclpy.context import Context
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.executors import ExternalShutdownException
+from rclpy.experimental import EventsExecutor
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.rclpy_adapter import SLICE, Turns, make_executor
+from lfdm_ros.ros.rclpy_adapter import SLICE, Turns
 
 # Time [s] for callbacks that are queued when a node ends.
 _DRAIN = 0.02
@@ -45,8 +46,7 @@ class Runtime:
     """A context with an executor; a context manager that ends both. Raises InputError: ROS cannot start, for example for want of the RMW
     that the environment names."""
 
-    def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None,
-                 last: bool = False) -> None:
+    def __init__(self, *, domain_id: int | None = None, args: Sequence[str] | None = None, last: bool = False) -> None:
         """Starts ROS. last: the process ends with this: a later signal finds nothing to end, and must not change the exit status."""
         self.context = Context()
         try:
@@ -55,7 +55,7 @@ class Runtime:
                        signal_handler_options=SignalHandlerOptions.NO)
         except RuntimeError as error:
             raise InputError(f"ROS does not start: {str(error).splitlines()[0]}") from None
-        self.executor = make_executor(self.context, executor)
+        self.executor = EventsExecutor(context=self.context)  # 5 to 7 times less CPU a message than a SingleThreadedExecutor
         self.nodes: list[Component] = []
         self._done = False
         self._turns = Turns()

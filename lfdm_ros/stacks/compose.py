@@ -21,7 +21,7 @@ from lfdm_ros.stacks.stack import NodeEntry, Stack, node_class, prepare_stack
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
               duration: float | None = None, record: str | os.PathLike[str] | None = None,
               overrides: Mapping[str, Any] | None = None, namespaces: Sequence[str] = (), until: Callable[[], bool] | None = None,
-              timeout: float | None = None, quiet: bool = False, domain_id: int | None = None, executor: str = "events") -> dict[str, Any]:
+              timeout: float | None = None, quiet: bool = False) -> dict[str, Any]:
     """Composes a stack in this process, runs it to its end, and takes it down.
 
     All nodes are configured in the order of the list, then activated in that order; a bag is recorded from the first state
@@ -38,8 +38,6 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         until: condition that ends the run, evaluated 20 times a second.
         timeout: wall time [s] after which to end in any case.
         quiet: the nodes log warnings and errors only.
-        domain_id: ROS domain; None: as the environment says.
-        executor: "events" or "single".
 
     Returns:
         reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
@@ -57,7 +55,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
     prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides,
                                            namespaces=namespaces)
     limits = [limit for limit in (timeout, wall_duration) if limit is not None]
-    with Runtime(domain_id=domain_id, executor=executor) as runtime:
+    with Runtime() as runtime:
         started: list[Component] = []
         for entry in prepared.nodes:
             node = make_node(entry, runtime)

@@ -88,9 +88,8 @@ class Fragile(Component):
         return super().diagnose()
 
 
-@pytest.mark.parametrize("executor", ["events", "single"])
-def test_events_that_are_queued_when_their_entity_is_destroyed_do_not_run(executor: str) -> None:
-    with Runtime(executor=executor) as runtime:
+def test_events_that_are_queued_when_their_entity_is_destroyed_do_not_run() -> None:
+    with Runtime() as runtime:
         node, asker = Fragile(context=runtime.context), Fragile("asker", context=runtime.context)
         runtime.add(node)
         runtime.add(asker)
@@ -362,8 +361,7 @@ def test_a_second_signal_breaks_off_what_a_node_is_doing_unless_it_comes_at_once
     assert caught.value.status == 143
 
 
-@pytest.mark.parametrize("executor", ["events", "single"])
-def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, executor: str) -> None:
+def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any) -> None:
     turns: list[Any] = []
 
     class Turn(rclpy_adapter.Future):  # type: ignore[misc]
@@ -376,7 +374,7 @@ def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, e
             super().set_result(result)
 
     monkeypatch.setattr(rclpy_adapter, "Future", Turn)
-    with Runtime(executor=executor) as runtime:
+    with Runtime() as runtime:
         node = Fragile(context=runtime.context)
         runtime.add(node)
         node.bring_up("configure", "activate")
@@ -384,17 +382,16 @@ def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, e
         assert runtime.spin(until=lambda: (len(turns) > 5 and "tick" in node.calls) or time.monotonic() > end) == "until"
     assert len(turns) > 5
     turns.clear()
-    with Runtime(executor=executor) as runtime:
+    with Runtime() as runtime:
         os.kill(os.getpid(), signal.SIGINT)
         assert runtime.spin() == "interrupted"
     assert not any(hasattr(turn, "finished") for turn in turns)
 
 
-@pytest.mark.parametrize("executor", ["events", "single"])
 @pytest.mark.parametrize("ended_by", ["time", "until", "signal"])
-def test_nodes_that_are_given_more_than_they_can_do_end_nevertheless(executor: str, ended_by: str) -> None:
+def test_nodes_that_are_given_more_than_they_can_do_end_nevertheless(ended_by: str) -> None:
     """Each task makes the next one, so that the executor always has something to do."""
-    with Runtime(executor=executor) as runtime:
+    with Runtime() as runtime:
         node = Fragile(context=runtime.context)
         runtime.add(node)
         node.bring_up("configure", "activate")

@@ -54,9 +54,8 @@ def once(bag: Path, fields: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return time, recorded.values[first]
 
 
-@pytest.mark.parametrize("executor", ["events", "single"])
-def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: Path, executor: str) -> None:
-    summary = lockstep(scenario, tmp_path / "a", executor=executor)
+def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: Path) -> None:
+    summary = lockstep(scenario, tmp_path / "a")
     assert summary["scenario_finished"] and summary["ticks"] == 400
     # A state without an answer for half a second, on a busy machine, is published and answered again.
     assert summary["messages_dropped"] == 0
