@@ -98,7 +98,7 @@ _NOISE_SD = math.sqrt(4.0 * (256.0**2 - 1.0) / 12.0)  # of the sum of four rando
 _NOWHERE = np.zeros((0, 0)), np.zeros(4), np.zeros(0)  # heights, their grid, ranges of level ground
 _SOURCES = ("lfdm_ros.sensors.rasteriser", "lfdm_ros.sensors.ground_rays")
 _PICTURE = (*[POINTER] * 5, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, *[POINTER] * 4, INTEGER, INTEGER, POINTER, POINTER, INTEGER,
-            *[POINTER] * 3, INTEGER, *[POINTER, INTEGER] * 3, POINTER, POINTER)  # of `rasteriser_native.entry`
+            *[POINTER] * 3, INTEGER, *[POINTER, INTEGER] * 3, POINTER, POINTER)  # of `loops_native.draw`
 _NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
 
 
@@ -232,8 +232,8 @@ class Camera:
         self._circles = np.array([looks[o.kind] for o in circles]).reshape(-1, 4)
         self._walls = np.array([looks[o.kind] for o in polygons for _ in o.vertices]).reshape(-1, 4)
         self._firsts = np.cumsum([0, *(len(o.vertices) for o in polygons)], dtype=np.int64)
-        self._draw = native("lfdm_ros.sensors.rasteriser_native", _PICTURE, INTEGER, _SOURCES)
-        self._add_noise = native("lfdm_ros.sensors.rasteriser_native", _NOISE, INTEGER, _SOURCES, "noise")
+        self._draw = native("lfdm_ros.sensors.loops_native", _PICTURE, INTEGER, _SOURCES, "draw")
+        self._add_noise = native("lfdm_ros.sensors.loops_native", _NOISE, INTEGER, _SOURCES, "noise")
 
     def measure(self, view: VehicleView) -> CameraImage:
         """Takes a picture from the view's pose and attitude."""

@@ -1,6 +1,6 @@
 """Intersection of beams with the ground: rays against heights by place, for a sensor that pitches and rolls with its vehicle.
 
-`march` is Python's text, and translated by numba where it runs often (`lfdm_ros.sensors.ground_rays_native`).
+`march` is Python's text, and translated by numba where it runs often (`lfdm_ros.sensors.loops_native`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lfdm_ros.compiler.native import native
 from lfdm_ros.vehicles import Mount
 
 HALVINGS = 14  # of the step in which a beam goes under: to less than a millimetre
-_ARGUMENTS = (POINTER, INTEGER, INTEGER, POINTER, POINTER, POINTER, POINTER, INTEGER)  # of `ground_rays_native.entry`
+_ARGUMENTS = (POINTER, INTEGER, INTEGER, POINTER, POINTER, POINTER, POINTER, INTEGER)  # of `loops_native.march`
 
 
 class Raised(Protocol):
@@ -69,7 +69,7 @@ def ground_ranges(surface: Surface, mount: Mount, beams: np.ndarray, pose: tuple
     ny, nx = surface.heights.shape
     numbers, ranges = np.array([surface.x, surface.y, surface.spacing, reach]), np.empty(len(beams))
     begin, ways = np.append(eye, pose[:2]), np.ascontiguousarray(ways)
-    kernel = native("lfdm_ros.sensors.ground_rays_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.ground_rays",))
+    kernel = native("lfdm_ros.sensors.loops_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.ground_rays",), "march")
     kernel(surface.heights.ctypes.data, ny, nx, *(a.ctypes.data for a in (numbers, begin, ways, ranges)), len(ranges))
     return ranges
 

@@ -17,7 +17,7 @@ from lfdm_ros.sensors.sensor import VehicleView
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount
 
-_ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, INTEGER)  # of `rays_native.entry`
+_ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, INTEGER)  # of `loops_native.cast`
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Lidar:
         angles = self.angle_min + s.resolution * np.arange(beams)
         self._along = np.column_stack([np.cos(angles), np.sin(angles)])  # (beams, 2)
         self._beams = np.array([self.angle_min, s.resolution, s.range_max])
-        self._rays = native("lfdm_ros.sensors.rays_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",))
+        self._rays = native("lfdm_ros.sensors.loops_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",), "cast")
 
     def scan(self, time: float, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0) -> Scan:
         """Returns the scan at a time [s] from a pose of the vehicle's position point [m, rad]; roll, + right side down, and pitch, + nose

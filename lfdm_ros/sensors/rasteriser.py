@@ -1,7 +1,7 @@
 """Rasteriser of a camera: ground by its pixels, then obstacles by the rectangle of pixels that each can cover, with a depth buffer.
 
 All in float64 and without functions of the mathematics library, so that a picture is the same to the bit on every processor. The text is
-Python's, and translated by numba where it runs (`lfdm_ros.sensors.rasteriser_native`); functions that it calls come in as arguments.
+Python's, and translated by numba where it runs (`lfdm_ros.sensors.loops_native`); functions that it calls come in as arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ray casting of a LIDAR: a loop over things and the beams that can meet them, in the sensor's axes.
 
-The text is Python's, and translated by numba where it runs often (`lfdm_ros.sensors.rays_native`).
+The text is Python's, and translated by numba where it runs often (`lfdm_ros.sensors.loops_native`).
 """
 
 from __future__ import annotations
