@@ -87,12 +87,6 @@ class FrictionField:
         """Computes friction [1] at places of one shape [m]."""
         return self.link.friction(self.latent_at(x, y))
 
-    def slopes_at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Computes the change of friction along x and y [1/m] at places of one shape [m]; 0 beyond an edge."""
-        latent, along_x, along_y = look_up(self.coefficients, self.grid, x, y)
-        per_latent = (self.link.dry - self.link.ice) * 0.25 / np.cosh(0.5 * latent) ** 2
-        return per_latent * along_x, per_latent * along_y
-
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Finds the places [m] beyond the map, where its edge is clamped."""
         return self.grid.outside(np.asarray(x, float), np.asarray(y, float))

@@ -95,13 +95,12 @@ class SoilForces:
 
 @dataclass(frozen=True)
 class Settled:
-    """A wheel in balance with its load: sinkage and deflection of the tyre [m], radius of the arc in the soil [m], entry angle [rad]."""
+    """A wheel in balance with its load: sinkage and deflection of the tyre [m], radius of the arc in the soil [m]."""
 
     outcome: WheelOutcome
     sinkage: float
     deflection: float
     arc_radius: float
-    entry_angle: float
     forces: SoilForces | None  # None where it has sunk
 
 
@@ -195,7 +194,7 @@ def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMot
     if not math.isfinite(load):
         raise InputError(f"load {load} N is not a finite number")
     if load <= 0.0:
-        return Settled(WheelOutcome.AIRBORNE, 0.0, 0.0, wheel.radius, 0.0, SoilForces(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+        return Settled(WheelOutcome.AIRBORNE, 0.0, 0.0, wheel.radius, SoilForces(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     deflection = load / wheel.stiffness
     if deflection >= wheel.radius:
         raise InputError(f"load {load:g} N presses a tyre of {wheel.stiffness:g} N/m in by more than its radius {wheel.radius:g} m")
@@ -210,7 +209,7 @@ def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMot
     loads = carried_load(wheel, soil, arc_radius(wheel, deflection, depths), depths, motion, min(points, _SCANNING))
     enough = np.flatnonzero(loads >= load)
     if not len(enough) or lacking(float(depths[enough[0]])) < 0.0 > lacking(float(depths[min(enough[0] + 1, len(depths) - 1)])):
-        return Settled(WheelOutcome.SUNK, deepest, deflection, math.nan, math.nan, None)
+        return Settled(WheelOutcome.SUNK, deepest, deflection, math.nan, None)
     first = int(enough[0])
     ends = float(depths[max(first - 2, 0)]), float(depths[first])
     if lacking(ends[1]) < 0.0:
@@ -219,8 +218,7 @@ def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMot
     sinkage = ends[0] if lacking(ends[0]) >= 0.0 else float(brentq(lacking, *ends, xtol=1e-300, rtol=1e-12))
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
     outcome = WheelOutcome.DEEP if sinkage > VALID_SINKAGE * wheel.radius else WheelOutcome.SUPPORTED
-    return Settled(outcome, sinkage, deflection, radius, float(_angle(np.array(sinkage / radius))),
-                   forces_at(wheel, soil, deflection, sinkage, motion, points))
+    return Settled(outcome, sinkage, deflection, radius, forces_at(wheel, soil, deflection, sinkage, motion, points))
 
 
 def outcome_of(sinkage: float, load: float, radius: float) -> WheelOutcome:
