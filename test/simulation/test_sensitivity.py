@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from differences import chained
 
 from lfdm_ros.backends import casadi_model, cores
 from lfdm_ros.errors import InputError
@@ -48,24 +49,14 @@ def scales(result: Sensitivities) -> np.ndarray:
 def test_equal_to_the_chain_of_step_jacobians(regime: str) -> None:
     call = arguments(regime)
     result = forward_sensitivity(**call, method="exact")
-    jacobian, p = casadi_model(get_model(SPEC)).step_jacobian, VEHICLE.vector(MODEL)
-    step = casadi_model(get_model(SPEC)).step
     columns = [[f.name for f in MODEL.parameters].index(n) for n in PARAMETERS]
-    inputs = call["inputs"].sample(call["times"])
-    x = call["x0"]
-    s = np.zeros((len(x), len(PARAMETERS) + len(INITIAL)))
+    s = np.zeros((len(STATES), len(PARAMETERS) + len(INITIAL)))
     s[[STATES.index(n) for n in INITIAL], range(len(PARAMETERS), len(PARAMETERS) + len(INITIAL))] = 1.0
-    scale = scales(result)
-    n = round(SAMPLE / DT)
-    for k in range(len(inputs) - 1):
-        for j in range(n):
-            u = inputs[k] + (j + 0.5) / n * (inputs[k + 1] - inputs[k])
-            by_x, _, by_p = (np.array(m) for m in jacobian(x, u, p, DT))
-            s = by_x @ s
-            s[:, :len(PARAMETERS)] += by_p[:, columns]
-            x = np.array(step(x, u, p, DT)).ravel()
-        assert result.trajectories[k + 1] == pytest.approx(x, rel=1e-9, abs=1e-9)
-        assert (np.abs(result.sensitivities[k + 1] - s) <= 1e-8 * scale).all()
+    chain = chained(casadi_model(MODEL), VEHICLE.vector(MODEL), call["x0"], s, call["inputs"].sample(call["times"]), round(SAMPLE / DT), DT,
+                    columns)
+    for k, (x, s) in enumerate(chain, 1):
+        assert result.trajectories[k] == pytest.approx(x, rel=1e-9, abs=1e-9)
+        assert (np.abs(result.sensitivities[k] - s) <= 1e-8 * scales(result)).all()
 
 
 def test_finite_differences_agree_and_say_so() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from differences import chained
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state, rollout
@@ -66,15 +67,10 @@ def test_exact_in_every_regime(chassis: str, regime: str) -> None:
 
     model, functions, p = simulator.model, casadi_model(simulator.model), VEHICLE.vector(simulator.model)
     columns = [[f.name for f in model.parameters].index(n) for n in PARAMETERS]
-    inputs, scale, n = arguments["inputs"].sample(arguments["times"]), scales(result), round(SAMPLE / DT)
-    x, s = arguments["x0"], np.zeros((len(arguments["x0"]), len(PARAMETERS)))
-    for k in range(min(len(inputs) - 1, 30)):
-        for j in range(n):
-            u = inputs[k] + (j + functions.input_time) / n * (inputs[k + 1] - inputs[k])
-            by_x, _, by_p = (np.array(m) for m in functions.step_jacobian(x, u, p, DT))
-            s = by_x @ s + by_p[:, columns]
-            x = np.array(functions.step(x, u, p, DT)).ravel()
-        assert (np.abs(result.sensitivities[k + 1] - s) <= 1e-8 * scale).all()
+    inputs, scale = arguments["inputs"].sample(arguments["times"]), scales(result)
+    seeds = np.zeros((len(arguments["x0"]), len(PARAMETERS)))
+    for k, (_, s) in enumerate(chained(functions, p, arguments["x0"], seeds, inputs[:31], round(SAMPLE / DT), DT, columns), 1):
+        assert (np.abs(result.sensitivities[k] - s) <= 1e-8 * scale).all()
 
     batch = BatchRollout(model=model.name, vehicle=VEHICLE, dt=DT, times=arguments["times"], inputs=inputs, parameters=PARAMETERS,
                          channels=arguments["channels"])
@@ -104,12 +100,8 @@ def test_a_lifted_wheel() -> None:
     times = np.arange(0.0, 0.0301, SAMPLE)
     result = forward_sensitivity(model=model.name, vehicle=VEHICLE, dt=DT, times=times, inputs=np.zeros((len(times), 3)), x0=x0,
                                  channels=[f.name for f in model.states], parameters=PARAMETERS, states=("vx",), method="exact")
-    x, s = x0, np.zeros((len(x0), len(PARAMETERS) + 1))
-    s[[f.name for f in model.states].index("vx"), -1] = 1.0
+    seeds = np.zeros((len(x0), len(PARAMETERS) + 1))
+    seeds[[f.name for f in model.states].index("vx"), -1] = 1.0
     columns = [[f.name for f in model.parameters].index(n) for n in PARAMETERS]
-    for _ in range(30):
-        by_x, _, by_p = (np.array(m) for m in functions.step_jacobian(x, np.zeros(3), p, DT))
-        s = by_x @ s
-        s[:, :-1] += by_p[:, columns]
-        x = np.array(functions.step(x, np.zeros(3), p, DT)).ravel()
+    *_, (_, s) = chained(functions, p, x0, seeds, np.zeros((len(times), 3)), round(SAMPLE / DT), DT, columns)
     assert result.sensitivities[-1] == pytest.approx(s, rel=1e-8, abs=1e-9 * np.abs(s).max())
