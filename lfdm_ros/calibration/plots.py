@@ -91,21 +91,8 @@ def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, poster
     return figure
 
 
-def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, labels: Sequence[str]) -> Figure:
-    """Draws measurements (K, C) against responses (n, K, C), a panel for each channel."""
-    figure, axes = _grid(len(labels), columns=2, height=2.0)
-    for column, (axis, label) in enumerate(zip(axes, labels)):
-        _band(axis, times, runs[:, :, column], POSTERIOR, 0.35, "90 % of the responses")
-        with np.errstate(all="ignore"):
-            axis.plot(times, np.nanmedian(runs[:, :, column], axis=0), color=POSTERIOR, lw=1.0, label="median response")
-        axis.plot(times, observed[:, column], ".", color=DATA, ms=1.6, label="measured")
-        _label(axis, "time [s]", label)
-    axes[0].legend(fontsize=7, frameon=False, markerscale=4)
-    return figure
-
-
 def overview(times: Sequence[np.ndarray], observed: Sequence[np.ndarray], runs: Sequence[np.ndarray], labels: Sequence[str]) -> Figure:
-    """Draws all pieces of a prediction on one time axis, a panel for each channel; as `predictions` takes them, one for each piece."""
+    """Draws all pieces of a prediction on one time axis, a panel for each channel: measurements (K, C), responses (n, K, C)."""
     figure = Figure(figsize=(10.0, 0.6 + 1.9 * len(labels)), layout="constrained")
     axes = figure.subplots(len(labels), 1, squeeze=False, sharex=True)[:, 0]
     for column, (axis, label) in enumerate(zip(axes, labels)):

@@ -222,7 +222,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     for data, predictive in [(datasets[i], predictives[i]) for i in shown]:
         if len(datasets) > 1:
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
-        parts += [_image(plots.predictions(predictive.times, predictive.observed, predictive.sample, labels)),
+        parts += [_image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], labels)),
                   _image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
     return html_page("Prediction", parts)
 
@@ -261,7 +261,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     for (_, data), predictive in _some(list(zip(result.data.held_out, result.held_out_predictive))):
         channels = [_label(channel, fields) for channel in data.channels]
         yield f"<h4>Held out: {_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
-        yield _image(plots.predictions(predictive.times, predictive.observed, predictive.sample, channels))
+        yield _image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], channels))
     if len(physical) > 1:
         yield "<h3>Pairs of parameters</h3>" + _image(plots.pairs(physical, labels))
     if len(ordered) > 1:
