@@ -1,7 +1,6 @@
 """The rig: a lane change over CAN, in lockstep the same each time; silence, free-wheeling, deadlines."""
 
 import gc
-import importlib.util
 import itertools
 import os
 import signal
@@ -17,8 +16,6 @@ from typing import Any
 import pytest
 from ports import free_port
 
-from lfdm_ros.engine.command_hold import CommandHold
-from lfdm_ros.engine.plant import ActuatedPlant
 from lfdm_ros.hil import real_time
 from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
@@ -26,8 +23,6 @@ from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, 
 from lfdm_ros.hil.real_time import CATCH_UP, EDGES, SKIP, STOP, Histogram, RealTimeRequest, Timing, granted, parse_cores
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, LOCKSTEP, SILENT, UP, WAITING, Listeners, Pace, Rig
-from lfdm_ros.simulation import Actuator, Pose, Simulator
-from lfdm_ros.vehicles import load_vehicle
 
 pytest.importorskip("cantools")
 can = pytest.importorskip("can")
@@ -37,42 +32,6 @@ from lfdm_ros.hil.matrix import ROOM, SPEED, DirectBus, drive, lane_change_rig, 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "can_device.py"
 HELD = dict(zip(COMMANDS, (0.05, 0.1, 0.0)))
-
-
-
-def reference_device() -> Any:
-    spec = importlib.util.spec_from_file_location("lfdm_can_device", EXAMPLE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-class DirectBus:
-    """A bus with one device on it, which answers at once: `hear` takes a frame and gives its answer, or None."""
-
-    def __init__(self, hear: Callable[[Any], Any]) -> None:
-        self._hear, self._answers = hear, deque[Any]()
-
-    def send(self, frame: Any) -> None:
-        answer = self._hear(frame)
-        if answer is not None:
-            self._answers.append(answer)
-
-    def recv(self, timeout: float | None = None) -> Any:
-        return self._answers.popleft() if self._answers else None
-
-    def shutdown(self) -> None: ...
-
-
-def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injector | None = None, realism: Realism | None = None) -> Rig:
-    """A vehicle at the begin of the lane change."""
-    realism, faults = realism or Realism(), faults or Injector()
-    vehicle = load_vehicle("hmmwv", [f"{name}={value!r}" for name, value in realism.vehicle.items()])
-    plant = ActuatedPlant(Simulator(vehicle, model="eight_dof", dt=1e-3), 10, Actuator.of(vehicle.actuators), faults.actuators)
-    plant.reset(Pose(speed=SPEED), 0.0)
-    return Rig(plant, link, CommandHold(timeout=0.2, timeout_ramp=1.0, timeout_brake=0.5), pace, listeners, realism=realism, faults=faults)
 
 
 class Device(Wire):
