@@ -12,7 +12,11 @@ _NO_OUTPUTS: Mapping[str, float] = {}
 
 
 class SimulatedSensor(Generic[T]):
-    """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick."""
+    """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick.
+
+    Attributes:
+        sensor: it may be replaced by one of the same rate and latency at any time.
+    """
 
     def __init__(self, sensor: Sensor[T], tick_ns: int, rate_name: str = "lidar_rate") -> None:
         """Begins without measurements under way.
@@ -29,7 +33,7 @@ class SimulatedSensor(Generic[T]):
             ticks = max(1, round(self.period_ns / tick_ns))
             raise InputError(f"{rate_name} {sensor.rate:g} Hz is not a whole number of ticks of {1e-6 * tick_ns:g} ms; "
                              f"for example {1e9 / (ticks * tick_ns):g} Hz is")
-        self._sensor = sensor
+        self.sensor = sensor
         self._latency_ns = round(1e9 * sensor.latency)
         self.reset()
 
@@ -53,6 +57,6 @@ class SimulatedSensor(Generic[T]):
         due = []
         while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
             due.append(self._under_way.popleft())
-        arrived = [(stamp_ns, self._sensor.measure(view)) for stamp_ns, view in due] if due and wanted() else []
+        arrived = [(stamp_ns, self.sensor.measure(view)) for stamp_ns, view in due] if due and wanted() else []
         self._arrived = (time_ns, arrived)
         return arrived

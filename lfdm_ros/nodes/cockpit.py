@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from grid_map_msgs.msg import GridMap
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
+from rclpy.node import NodeNameNonExistentError
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CompressedImage, LaserScan
@@ -153,6 +155,7 @@ _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes 
 _MAX_REQUESTS = 100  # that wait
 _INSIST = 0.2  # [s] between two requests of the emergency stop
 _MAX_STEPS = 1000  # ticks
+_MAX_SENSORS = 100
 _PACES = (0.05, 10.0)  # simulated seconds a second
 MAX_LATENCY = 2.0  # [s] there and back, that a page may ask of the link
 
@@ -164,7 +167,7 @@ _CHOICES: dict[str, Callable[[Any], bool]] = {
     "threats": lambda value: isinstance(value, list) and all(name in tuple(COMPONENTS) for name in value),
     **{name: lambda value: type(value) is int and -1 <= value < 2**31 for name in ("scenario_seed", "ground_seed")}}
 # Live settings of a request, by its node; of both directions of a link.
-_LIVE = {"freeze_state": "vehicle_simulator", "withhold_scan": "vehicle_simulator", "imposed_friction": "vehicle_simulator",
+_LIVE = {**dict.fromkeys(("freeze_state", "withheld_sensors", "disturbed_sensors", "imposed_friction"), "vehicle_simulator"),
          "law": "shared_control", "mode": "shared_control"}
 _OF_LINK = ("jitter", "drop")
 
@@ -176,7 +179,9 @@ _REQUESTS: dict[str, Callable[[Any], bool]] = {
     "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
     "jitter": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
     "drop": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
-    "freeze_state": lambda value: isinstance(value, bool), "withhold_scan": lambda value: isinstance(value, bool),
+    "freeze_state": lambda value: isinstance(value, bool),
+    **{name: lambda value: isinstance(value, list) and len(value) <= _MAX_SENSORS and all(
+        isinstance(sensor, str) for sensor in value) for name in ("withheld_sensors", "disturbed_sensors")},
     "imposed_friction": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
     "law": lambda value: value in tuple(LAWS),
     "restart": lambda value: isinstance(value, dict) and bool(value) and all(
@@ -270,7 +275,7 @@ class Cockpit(ManualControl):
         self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
                                      lambda service, text: self._text("answer", {"service": service, "text": text}))
         self._simulated, self._vehicle = False, self.value("vehicle")
-        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings)
+        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings, self._topics_of)
         self.subscription("/rosout", self._settings.on_log)
         self._records = False
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
@@ -415,6 +420,14 @@ class Cockpit(ManualControl):
             self.server.disarm()
         except InputError as error:
             self._text("answer", {"service": "restart", "text": str(error)})
+
+    def _topics_of(self, node: str) -> list[str]:
+        """Returns the topics in the own namespace that a node there publishes, without the namespace."""
+        namespace = self.get_namespace()
+        with suppress(NodeNameNonExistentError):
+            found = self.get_publisher_names_and_types_by_node(node, namespace)
+            return [name.removeprefix(f"{namespace.rstrip('/')}/") for name, _ in found]
+        return []
 
     def _tell_settings(self) -> None:
         if self._settings.restarting == "vehicle_simulator prepares":  # what is no more is not said by anybody

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -65,6 +65,7 @@ def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
     return round(steps)
 
 
+SCAN = "scan"  # name of the LIDAR among the sensors that are withheld or disturbed: its topic
 OBSTACLES = When("a `scenario` with obstacles", lambda value: bool(value("scenario")) and bool(
     load_scenario(value("scenario"), seed_of(value("scenario_seed"))).world.obstacles))
 
@@ -127,7 +128,7 @@ class SensorTopics:
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
-        self._names, self._sensors = tuple(names), []
+        self._names, self._sensors, self._made_of = tuple(names), [], (vehicle, surroundings)
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
             feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
             outlets = []
@@ -140,17 +141,24 @@ class SensorTopics:
     def __bool__(self) -> bool:
         return bool(self._sensors)
 
+    def disturb(self, names: Collection[str]) -> None:
+        """Has these sensors measure poorly, on purpose, and no others. Raises InputError: one cannot be disturbed."""
+        made = make_sensors(*self._made_of, names)
+        for name, feed, _ in self._sensors:
+            feed.sensor = made[name][1]
+
     def reset(self, origin_ns: int) -> None:
         """Discards measurements under way; the world begins anew at `origin_ns`."""
         for _, feed, _ in self._sensors:
             feed.reset(origin_ns)
 
-    def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float) -> None:
-        """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then."""
+    def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float,
+                withheld: Collection[str]) -> None:
+        """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then; of the withheld ones none."""
         by_name = dict(zip(self._names, outputs))
         for name, feed, outlets in self._sensors:
-            def wanted(outlets: list[Any] = outlets) -> bool:
-                return any(publisher.get_subscription_count() for _, _, publisher in outlets)
+            def wanted(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
+                return not withheld and any(publisher.get_subscription_count() for _, _, publisher in outlets)
 
             for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, wanted):
                 for outlet, of_class, publisher in outlets:
@@ -168,7 +176,7 @@ class VehicleTopics:
 
     Attributes:
         freezes_state: a fault on purpose: all but clock and scan keep their values, with new stamps.
-        withholds_scan: a fault on purpose: no scan is published.
+        withheld: a fault on purpose: names of sensors that publish nothing; SCAN: of the LIDAR.
     """
 
     def __init__(self, node: Component, simulator: AnySimulator, vehicle: Vehicle, ground: GroundDescription | None = None,
@@ -184,7 +192,7 @@ class VehicleTopics:
         self._sensors = sensors
         # A topic without publishers tells that there is nothing of the kind.
         self._scan = node.publisher("scan")
-        self.freezes_state = self.withholds_scan = False
+        self.freezes_state, self.withheld = False, frozenset[str]()
         self._told: Sequence[float] = ()
 
     def describe(self) -> None:
@@ -217,9 +225,9 @@ class VehicleTopics:
                 roll, pitch = roll + by_ground[0], pitch + by_ground[1]
             if lidar is not None and self._scan is not None:
                 for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
-                    if not self.withholds_scan:
+                    if SCAN not in self.withheld:
                         self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
             if self._sensors:
-                self._sensors.publish(time_ns, outputs, x, y, yaw, roll, pitch)
+                self._sensors.publish(time_ns, outputs, x, y, yaw, roll, pitch, self.withheld)
         # Last, because in lockstep its answer starts the next tick.
         self._state.publish(messages.state)

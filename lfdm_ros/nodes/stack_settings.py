@@ -25,7 +25,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "ground_learner": ("ground", "ground_seed"),
     "shared_control": (*_PLACE, "law", "threats"),
     "mpc_controller": _PLACE,
-    "vehicle_simulator": (*_PLACE, "freeze_state", "withhold_scan", "imposed_friction"),
+    "vehicle_simulator": (*_PLACE, "freeze_state", "withheld_sensors", "disturbed_sensors", "imposed_friction"),
     "teleop_link": ("up_jitter", "up_drop")}
 RESTARTED = tuple(SETTINGS)[:4]
 
@@ -42,21 +42,23 @@ class StackSettings:
     """Settings of the nodes in one namespace, as they are now; `advance` looks at them, and goes on with a restart.
 
     Attributes:
-        values: {node: {setting: value}} of the nodes that answer.
+        values: {node: {setting: value}} of the nodes that answer; `sensors`: names of those that can be withheld.
         restarting: what the restart does now, in one line; empty: there is none.
     """
 
-    def __init__(self, namespace: str, clients: Mapping[str, Any], changed: Callable[[], None]) -> None:
+    def __init__(self, namespace: str, clients: Mapping[str, Any], changed: Callable[[], None], topics_of: Callable[[str], Iterable[str]],
+                 ) -> None:
         """
         Creates settings of which nothing is known yet.
 
         Args:
             clients: of ENDPOINTS, by name.
             changed: called when an attribute has changed.
+            topics_of: gives the topics that a node publishes, below the namespace.
         """
         self.values: dict[str, dict[str, Any]] = {}
         self.restarting = ""
-        self._namespace, self._clients, self._changed = namespace.strip("/"), clients, changed
+        self._namespace, self._clients, self._changed, self._topics_of = namespace.strip("/"), clients, changed, topics_of
         self._restart: Waits | None = None
         self._errors: dict[str, str] = {}
         self._looked = 0.0
@@ -78,7 +80,13 @@ class StackSettings:
 
     def _take(self, node: str, answer: Iterable[Any]) -> None:
         values = [parameter_value_to_python(value) for value in answer]
-        if len(values) == len(SETTINGS[node]) and self.values.get(node) != (found := dict(zip(SETTINGS[node], values))):
+        if len(values) != len(SETTINGS[node]):
+            return
+        found = dict(zip(SETTINGS[node], values))
+        if "withheld_sensors" in found:
+            topics = set(self._topics_of(node))
+            found["sensors"] = sorted({"scan"} & topics | {topic.split("/")[1] for topic in topics if topic.startswith("sensors/")})
+        if self.values.get(node) != found:
             self.values[node] = found
             self._changed()
 

@@ -15,7 +15,7 @@ from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.engine.run_monitor import RunMonitor, RunVerdict
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.ground import FrictionField, FrictionLink
 from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.maps import FieldTable
@@ -24,6 +24,7 @@ from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
 from lfdm_ros.nodes.simulated_vehicle import (
     OBSTACLES,
+    SCAN,
     GroundWatch,
     SensorTopics,
     VehicleTopics,
@@ -47,6 +48,7 @@ from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
+from lfdm_ros.sensors.standard import LIDAR_TYPE
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
@@ -55,7 +57,8 @@ from lfdm_ros.vehicles.body import MOVED
 
 _REPORT_WAITING = 1.0  # [s] of the wall clock, in lockstep
 # Faults on purpose, and how each reads.
-FAULTS = {"freeze_state": "the state is frozen", "withhold_scan": "no scan", "imposed_friction": "friction {:g} everywhere"}
+FAULTS = {"freeze_state": "the state is frozen", "withheld_sensors": "nothing from {}", "disturbed_sensors": "{} disturbed",
+          "imposed_friction": "friction {:g} everywhere"}
 _ICE = FrictionLink(0.001, 1.5)
 
 
@@ -97,7 +100,10 @@ class VehicleSimulator(Component):
         *LIDAR.parameters,
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
         Parameter("freeze_state", False, "a fault on purpose: states, odometry and IMU keep their values, with new stamps", live=True),
-        Parameter("withhold_scan", False, "a fault on purpose: no scan is published", live=True),
+        Parameter("withheld_sensors", [], "a fault on purpose: sensors that publish nothing, by their names in the vehicle's file; scan: "
+                                          "the LIDAR", live=True),
+        Parameter("disturbed_sensors", [], "a fault on purpose: sensors that measure poorly, likewise: noise, lost beams, false alarms",
+                  live=True),
         Parameter("imposed_friction", 0.0, "a fault on purpose: friction everywhere, over that of the vehicle's own road; 0: as the ground "
                                            "says", 0.0, 1.0, live=True, unit="1"),
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
@@ -185,7 +191,14 @@ class VehicleSimulator(Component):
         if not self._world.obstacles and not self.value("lidar"):
             return None
         surface = Surface.of(None if ground is None else ground.heights)
-        return SimulatedSensor(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar, surface), tick_ns)
+
+        def scanner(disturbed: bool) -> Lidar:
+            settings = LIDAR.record(self.value)
+            return Lidar(self._world, LIDAR_TYPE.disturbed(settings) if disturbed else settings, self.value("lidar_seed"), vehicle.lidar,
+                         surface)
+
+        self._scanner = scanner
+        return SimulatedSensor(scanner(disturbed=False), tick_ns)
 
     def activate(self) -> None:
         self._topics.describe()
@@ -199,26 +212,35 @@ class VehicleSimulator(Component):
             self.errors.append(f"{self.label}: {self._not_driven}")
             self.get_logger().error(self._not_driven)
 
-    def parameter_changed(self, name: str, value: float) -> None:
+    def parameter_changed(self, name: str, value: Any) -> None:
         if name == "speed_factor":
             self._stepper.set_speed_factor(value)
         elif name in FAULTS:
             self._set_fault(name, value)
 
-    def _set_fault(self, name: str, value: float) -> None:
-        """Begins or ends a fault on purpose, by its parameter."""
+    def _set_fault(self, name: str, value: Any) -> None:
+        """Begins or ends a fault on purpose, by its parameter. Raises InputError: it cannot be."""
         if name == "imposed_friction" and value and self.value("plant"):
-            self.get_logger().error(f"{name}: the plant {self.value('plant')} has a ground of its own")
-            value = 0.0
-        self._faults[name] = FAULTS[name].format(value) if value else ""
+            raise InputError(f"{name}: the plant {self.value('plant')} has a ground of its own")
+        if name.endswith("_sensors"):
+            known = [*([SCAN] if self._lidar is not None else []), *self._vehicle.sensors]
+            for sensor in value:
+                if sensor not in known:
+                    raise InputError(f"{name}: no sensor {quote(sensor)} here{suggest(sensor, known, 'there are: ')}")
         if name == "imposed_friction":
             before, self._ice = self._ice, FieldTable(FrictionField.uniform(value, _ICE)) if value else None
             if self._ice is not before:  # which lives until its vehicle is gone
                 self._drive(self._driven)
         elif name == "freeze_state":
             self._topics.freezes_state = bool(value)
+        elif name == "withheld_sensors":
+            self._topics.withheld = frozenset(value)
         else:
-            self._topics.withholds_scan = bool(value)
+            self._sensors.disturb(value)
+            if self._lidar is not None:
+                self._lidar.sensor = self._scanner(disturbed=SCAN in value)
+        shown = ", ".join(value) if isinstance(value, list) else value
+        self._faults[name] = FAULTS[name].format(shown) if value else ""
 
     def _drive(self, vehicle: Vehicle) -> None:
         """Goes on with a vehicle that has the same model, on the friction that is imposed, if any.

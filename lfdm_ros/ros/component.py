@@ -280,7 +280,7 @@ class Component(LifecycleNode):
         """Releases what `configure` made; timers and what is made by ENDPOINTS end by themselves."""
 
     def parameter_changed(self, name: str, value: Any) -> None:
-        """Takes the new, checked value of a live parameter."""
+        """Takes the new, checked value of a live parameter. Raises InputError: it cannot; the parameter keeps its value."""
 
     def diagnose(self) -> Diagnosis | None:
         """Returns the node's health: level, one line, values; None: its state says all."""
@@ -477,11 +477,11 @@ class Component(LifecycleNode):
         try:
             try:
                 changed = self._declarations.checked(parameters, self.state != "unconfigured")
+                if self.state in ("inactive", "active"):
+                    for name, value in changed:
+                        self.parameter_changed(name, value)
             except InputError as error:
                 return SetParametersResult(successful=False, reason=str(error))
-            if self.state in ("inactive", "active"):
-                for name, value in changed:
-                    self.parameter_changed(name, value)
         except Exception as error:
             self.catch("parameter_changed", error)
             return SetParametersResult(successful=False, reason=f"internal error: {error!r}"[:LONGEST])

@@ -300,5 +300,6 @@ CAMERA_TYPE = SensorType("camera", "camera", CameraSettings, Camera, (
     SensorMessage("sensor_msgs/msg/Image", _image_fields, "/image_raw", OPTICAL, 8),
     SensorMessage("sensor_msgs/msg/CompressedImage", lambda image: {
         "format": "rgb8; jpeg compressed bgr8", "data": array("B", image.jpeg)}, "/image_raw/compressed", OPTICAL, 8),
-    SensorMessage("sensor_msgs/msg/CameraInfo", _info_fields, "/camera_info", OPTICAL)))
+    SensorMessage("sensor_msgs/msg/CameraInfo", _info_fields, "/camera_info", OPTICAL)),
+    {"noise_sd": 60.0, "exposure_sd": 0.3})
 register_sensor(CAMERA_TYPE)

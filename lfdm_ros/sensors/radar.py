@@ -215,5 +215,6 @@ def _cloud_fields(scan: RadarScan) -> Mapping[str, Any]:
 
 
 RADAR_TYPE = SensorType("radar", "radar with Doppler", RadarSettings, Radar, (
-    SensorMessage("radar_msgs/msg/RadarScan", _scan_fields), SensorMessage("sensor_msgs/msg/PointCloud2", _cloud_fields, "/points")))
+    SensorMessage("radar_msgs/msg/RadarScan", _scan_fields), SensorMessage("sensor_msgs/msg/PointCloud2", _cloud_fields, "/points")),
+    {"false_alarm": 1e-5, "range_sd": 1.0, "azimuth_sd": math.radians(2.0), "doppler_sd": 1.0})
 register_sensor(RADAR_TYPE)

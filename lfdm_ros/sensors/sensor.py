@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -97,6 +97,7 @@ class SensorType:
 
     Attributes:
         settings: a `Declared` record, whose fields are keys of a vehicle's file.
+        poor: settings of the sensor while it is disturbed on purpose, at least.
     """
 
     name: str
@@ -104,17 +105,28 @@ class SensorType:
     settings: type[Declared]
     make: Callable[[Any, Mount, SensorScene, int], Sensor[Any]]
     messages: tuple[SensorMessage, ...]
+    poor: Mapping[str, float] = field(default_factory=dict)
+
+    def disturbed(self, settings: Any) -> Any:
+        """Returns the settings of a disturbed sensor. Raises InputError: the type has none."""
+        if not self.poor:
+            raise InputError(f"sensors of type {self.name} cannot be disturbed; give SensorType(poor={{...}}), or withhold this one")
+        return replace(settings, **{name: max(getattr(settings, name), value) for name, value in self.poor.items()})
 
 
 SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", SensorType, "make")
 register_sensor = SENSORS.register
 
 
-def make_sensors(vehicle: Vehicle, surroundings: SensorScene) -> dict[str, tuple[SensorType, Sensor[Any]]]:
+def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
+                 disturbed: Collection[str] = ()) -> dict[str, tuple[SensorType, Sensor[Any]]]:
     """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
+    Args:
+        disturbed: names of those that measure poorly, on purpose (`SensorType.poor`).
+
     Raises:
-        InputError: an unknown type or setting, or a value out of range; names the sensor.
+        InputError: an unknown type or setting, a value out of range, or one that cannot be disturbed; names the sensor.
     """
     made = {}
     for name, entry in vehicle.sensors.items():
@@ -129,5 +141,8 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene) -> dict[str, tuple
                 raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, tuple(units), 'allowed: ')}")
             values[key] = documents.quantity(value, units[key], f"{where}.{key}")[0] if isinstance(value, dict) else value
         with prefixing(where):
-            made[name] = kind, kind.make(kind.settings(**values), vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
+            settings = kind.settings(**values)
+            if name in disturbed:
+                settings = kind.disturbed(settings)
+            made[name] = kind, kind.make(settings, vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
     return made

@@ -139,10 +139,12 @@ class Imu(_Instrument):
 
 LIDAR_TYPE = SensorType("lidar", "planar LIDAR", LidarSettings,
                         lambda settings, mount, around, seed: Lidar(around.world, settings, seed, mount, around.ground),
-                        (SensorMessage("sensor_msgs/msg/LaserScan", _scan_fields),))
+                        (SensorMessage("sensor_msgs/msg/LaserScan", _scan_fields),), {"noise_sd": 0.3, "drop_out": 0.3})
 GNSS_TYPE = SensorType("gnss", "GNSS receiver", GnssSettings, Gnss, (
-    SensorMessage("sensor_msgs/msg/NavSatFix", lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix)))),))
+    SensorMessage("sensor_msgs/msg/NavSatFix", lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix)))),),
+    {"noise_sd": 10.0})
 IMU_TYPE = SensorType("imu", "inertial measurement unit", ImuSettings, Imu, (
-    SensorMessage("sensor_msgs/msg/Imu", lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()}),))
+    SensorMessage("sensor_msgs/msg/Imu", lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()}),),
+    {"noise_acceleration": 1.0, "noise_rate": 0.05})
 for _kind in (LIDAR_TYPE, GNSS_TYPE, IMU_TYPE):
     register_sensor(_kind)

@@ -57,18 +57,23 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 def test_a_vehicle_in_a_namespace_is_shown(stack: Stack) -> None:
     stack.cockpit.server.views.append(None)  # type: ignore[arg-type]  # a page, which looks at nothing
     stack.until(lambda: {STATE, SCAN, "vehicle", "world", "simulator"} <= stack.texts.keys())
-    stack.simulator.set_parameters([Parameter("withhold_scan", value=True)])
-    stack.until(lambda: any("ON PURPOSE: no scan" in text for _, _, text in stack.texts.get("warnings", {}).get("warnings", ())))
+    stack.simulator.set_parameters([Parameter("withheld_sensors", value=["scan"])])
+    stack.until(lambda: any("ON PURPOSE: nothing from scan" in text for _, _, text in stack.texts.get("warnings", {}).get("warnings", ())))
     stack.cockpit.server.views.clear()
 
 
 def test_faults_are_live_and_shown(stack: Stack) -> None:
     stack.until(lambda: stack.settings.get("scenario") == "yard")
     assert stack.texts["settings"]["nodes"].keys() == {"vehicle_simulator"}
-    for name, value in (("withhold_scan", True), ("imposed_friction", 0.2), ("imposed_friction", 0)):
+    assert stack.settings["sensors"] == ["scan"]
+    for name, value in (("withheld_sensors", ["scan"]), ("withheld_sensors", []), ("disturbed_sensors", ["scan"]),
+                        ("imposed_friction", 0.2), ("imposed_friction", 0)):
         stack.cockpit.on_request(name, value, "page 1")
         stack.until(lambda name=name, value=value: stack.settings[name] == value)
         assert stack.simulator.value(name) == value
+    stack.cockpit.on_request("withheld_sensors", ["front"], "page 1")
+    stack.until(lambda: "no sensor 'front' here; there are: scan" in stack.texts["answer"]["text"])
+    assert stack.simulator.value("withheld_sensors") == [] and not stack.simulator.errors
 
 
 def test_another_scenario_restarts_the_simulator(stack: Stack) -> None:
@@ -111,7 +116,8 @@ def test_law_threats_and_link_are_set(stack: Stack) -> None:
 @pytest.mark.parametrize("name, value", [
     ("restart", {}), ("restart", {"scenario": "/etc/passwd"}), ("restart", {"model": "eight_dof"}), ("restart", {"scenario_seed": True}),
     ("restart", {"threats": ["nothing"]}), ("restart", {"threats": [["risk"]]}), ("restart", {"scenario": ["yard"]}),
-    ("imposed_friction", float("nan")), ("freeze_state", 1), ("law", ["piecewise"]), ("drop", 1.5)])
+    ("imposed_friction", float("nan")), ("freeze_state", 1), ("withheld_sensors", "scan"), ("disturbed_sensors", [1]),
+    ("withheld_sensors", ["scan"] * 101), ("law", ["piecewise"]), ("drop", 1.5)])
 def test_wrong_settings_are_refused(stack: Stack, name: str, value: Any) -> None:
     with pytest.raises(Refused):
         stack.cockpit.on_request(name, value, "page 1")

@@ -315,7 +315,7 @@ def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit
     assert not page.faults
 
 
-def test_the_page_takes_over_and_hands_back(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+def test_the_page_takes_over_hands_back_and_shows_an_offer(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     page = open_page()
     status = SharedControlStatus(mode="blend", takeover="requested", takeover_reason="the map ends", takeover_time_left=7.6)
 
@@ -349,7 +349,13 @@ def test_the_page_takes_over_and_hands_back(open_page: Callable[..., Page], cock
         assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
         page.tab.click("#takeover")
         wait(lambda: not page.tab.is_visible("#takeover"))
-        assert status.takeover == "none" and not page.faults
+        assert status.takeover == "none"
+        status.takeover = "offered"
+        wait(lambda: "OFFERS TO DRIVE ON" in "".join(page.tab.locator("#alarms .offer").all_inner_texts()))
+        assert "press the brake and let go of it" in page.tab.inner_text("#alarms") and not page.tab.is_visible("#takeover")
+        status.takeover = "given"
+        wait(lambda: "OFFERS" not in page.tab.inner_text("#alarms"))
+        assert not page.faults
         node.destroy_node()
 
 
@@ -357,7 +363,8 @@ def test_faults_on_purpose_and_another_scenario_are_chosen_on_the_page(open_page
     page = open_page()
     page.wait("#choices:not([hidden])")
     page.tab.evaluate("document.getElementById('choices').open = true")
-    for fault, words in (("#freeze_state", "the state is frozen"), ("#imposed_friction", "friction 0.15 everywhere")):
+    for fault, words in (("#freeze_state", "the state is frozen"), ("#imposed_friction", "friction 0.15 everywhere"),
+                         ("#withheld_sensors-scan", "nothing from scan"), ("#disturbed_sensors-scan", "scan disturbed")):
         page.tab.click(fault)
         page.wait(f"{fault}[aria-pressed=true]")
         cockpit.until(lambda words=words: f"ON PURPOSE: {words}" in page.tab.inner_text("#alarms"))

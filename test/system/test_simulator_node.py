@@ -342,16 +342,20 @@ def test_faults_on_purpose_begin_and_end_while_it_runs_and_are_named(graph: Any)
 
     wait_for(scans)
     inject("freeze_state", True)
-    inject("withhold_scan", True)
+    inject("withheld_sensors", ["scan"])
     count = len(scans)
     frozen = wait_for(states, 30)[5:]
     assert len({(state.x, state.vx) for state in frozen}) == 1 and len(set(stamps(frozen))) == len(frozen)
     assert len(scans) <= count + 1  # one that was on its way
-    graph.wait(lambda: health and "ON PURPOSE: the state is frozen, no scan;" in graph.diagnosis(health, NAME).message)
+    graph.wait(lambda: health and "ON PURPOSE: the state is frozen, nothing from scan;" in graph.diagnosis(health, NAME).message)
     assert graph.diagnosis(health, NAME).level == DiagnosticStatus.WARN
     inject("freeze_state", False)
-    inject("withhold_scan", False)
-    wait_for(scans)
+    inject("withheld_sensors", [])
+    assert min(np.isfinite(scan.ranges).sum() for scan in wait_for(scans)) == 0  # nothing stands there, so no beam is lost
+    inject("disturbed_sensors", ["scan"])
+    assert np.isnan(wait_for(scans)[-1].ranges).mean() > 0.2
+    inject("disturbed_sensors", [])
+    assert not np.isnan(wait_for(scans)[-1].ranges).any()
     assert wait_for(states)[-1].x > frozen[-1].x + 1.0  # it has driven on meanwhile
     publisher = graph.node.create_publisher(DriverCommand, "control/command", qos.COMMAND)
 

@@ -16,7 +16,8 @@ TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9  # opcodes
 REQUESTS: tuple[dict[str, Any], ...] = (
     {"ack": 1}, {"stop": True}, {"resume": True}, {"pace": 1.0}, {"pause": False}, {"step": 3}, {"latency": 0.1}, {"jitter": 0.01},
     {"drop": 0.1}, {"mode": "blend"}, {"law": "smooth"}, {"freeze_state": False}, {"imposed_friction": 0.5}, {"record": False},
-    {"calibrate": True}, {"apply": True}, {"restart": {"scenario": "yard", "threats": ["risk"]}}, {"seek": 1.0}, {"rate": 2.0})
+    {"withheld_sensors": ["scan"]}, {"disturbed_sensors": []}, {"calibrate": True}, {"apply": True},
+    {"restart": {"scenario": "yard", "threats": ["risk"]}}, {"seek": 1.0}, {"rate": 2.0})
 _NAMES = {name for request in REQUESTS for name in request}
 _LITERALS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e400", "9" * 350, "0" * 20 + "1", "1.", "+1", "0x10", "true", "null", '"1"', "[1]",
              "{}")

@@ -1,7 +1,10 @@
 // What a person may choose while a stack runs: scenario and ground, law and threats of shared control, the link, faults on purpose.
 
 const PLACE = {scenario: "scenario_seed", ground: "ground_seed"};  // and the seed of each
-const FAULTS = {withhold_scan: ["autonomy blind", true, false], freeze_state: ["state frozen", true, false], imposed_friction: ["ice", 0.15, 0]};
+const FAULTS = {freeze_state: ["state frozen", true, false], imposed_friction: ["ice", 0.15, 0]};
+/** Of each sensor. @type {Record<string, (name: string) => string>} */
+const SENSOR_FAULTS = {withheld_sensors: name => name === "scan" ? "autonomy blind" : `${name} off`,
+  disturbed_sensors: name => `${name === "scan" ? "LIDAR" : name} noisy`};
 /** Label, of a unit, most. @type {Record<string, [string, number, number]>} */
 const LINK = {jitter: ["jitter, ms", 1000, 2000], drop: ["lost, %", 100, 100]};
 
@@ -19,6 +22,7 @@ export class Choices {
    */
   constructor(place, request) {
     this.known = "";
+    this.request = request;
     this.inputs = Object.fromEntries(Object.entries(PLACE).flatMap(([name, seed]) => [
       [name, make("select", {id: `choose-${name}`})],
       [seed, make("input", {id: `choose-${seed}`, type: "number", min: -1, step: 1, title: "-1: as its file says"})]]));
@@ -32,6 +36,7 @@ export class Choices {
       this.inputs[name] = make("input", {id: name, type: "number", min: 0, max, step: 1, onchange: event => request(name, Number(event.target.value) / unit)}))));
     this.faults = make("fieldset", {}, ...Object.entries(FAULTS).map(([name, [label, on, off]]) => this.inputs[name] = make("button", {id: name, type: "button",
       textContent: label, onclick: event => request(name, event.target.getAttribute("aria-pressed") === "true" ? off : on)})));
+    this.faults.append(this.sensors = make("span", {id: "sensor-faults"}));
     this.summary = make("summary", {});
     this.whole = make("details", {id: "choices", hidden: true}, this.summary, this.place, this.sharing, this.link, this.faults);
     this.whole.addEventListener("change", event => /** @type {HTMLElement} */ (event.target).blur());  // keys drive again
@@ -48,6 +53,20 @@ export class Choices {
       [name, this.inputs[name].value], [seed, Math.trunc(Number(this.inputs[seed].value))]]));
     const changed = Object.fromEntries(Object.entries(chosen).filter(([name, value]) => value !== this.now[name]));
     return Object.keys(changed).length ? changed : chosen;
+  }
+
+  /** Makes the buttons of the sensors' faults; returns the number of those that act. */
+  #showSensors(active) {
+    const focus = document.activeElement?.id;
+    let count = 0;
+    this.sensors.replaceChildren(...(active.sensors ?? []).flatMap(name => Object.entries(SENSOR_FAULTS).map(([fault, label]) => {
+      const acting = active[fault], on = acting.includes(name);
+      count += Number(on);
+      return make("button", {id: `${fault}-${name}`, type: "button", ariaPressed: String(on), textContent: label(name),
+        onclick: () => this.request(fault, on ? acting.filter(other => other !== name) : [...acting, name])});
+    })));
+    if (focus?.includes("_sensors-")) document.getElementById(focus)?.focus();
+    return count;
   }
 
   /**
@@ -72,10 +91,10 @@ export class Choices {
     this.law.value = sharing?.law ?? "";
     this.threats.replaceChildren(...choices.threats.map(name => make("label", {}, make("input", {type: "checkbox", name, checked: Boolean(sharing?.threats.includes(name))}), name)));
     for (const [name, [, unit]] of Object.entries(LINK)) this.inputs[name].value = String(Math.round(unit * (link?.[`up_${name}`] ?? 0)));
-    const pressed = Object.keys(FAULTS).filter(name => active[name]);
+    const pressed = Object.keys(FAULTS).filter(name => active[name]), count = pressed.length + this.#showSensors(active);
     for (const name of Object.keys(FAULTS)) this.inputs[name].setAttribute("aria-pressed", String(pressed.includes(name)));
-    this.summary.textContent = settings.restarting ? `restart: ${settings.restarting}` : `choices${pressed.length ? `, ${pressed.length} fault${pressed.length > 1 ? "s" : ""} ON PURPOSE` : ""}`;
-    this.whole.classList.toggle("faulty", pressed.length > 0);
+    this.summary.textContent = settings.restarting ? `restart: ${settings.restarting}` : `choices${count ? `, ${count} fault${count > 1 ? "s" : ""} ON PURPOSE` : ""}`;
+    this.whole.classList.toggle("faulty", count > 0);
     for (const id of ["restart", "set-threats"]) /** @type {HTMLButtonElement} */ (document.getElementById(id)).disabled = Boolean(settings.restarting);
   }
 }

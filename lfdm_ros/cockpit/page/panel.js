@@ -31,9 +31,12 @@ export function driver(model) {
   return simulator?.no_command ? "nobody drives, the vehicle brakes" : "others drive";
 }
 
-/** @returns {string[]} an alarm while the operator is requested to take over */
+const OFFER = "autonomy OFFERS TO DRIVE ON: while you hold (Shift, the pad's button, the left thumb), press the brake and let go of it";
+
+/** @returns {string[]} an alarm while the operator is requested to take over, or offered not to drive */
 function takeoverAlarm(sharing) {
   if (sharing?.takeover === "requested") return [`TAKE OVER within ${Math.ceil(sharing.takeover_time_left)} s (T): ${sharing.takeover_reason}`];
+  if (sharing?.takeover === "offered") return [OFFER];
   return sharing?.takeover === "expired" ? [`nobody took over (T), the vehicle stops: ${sharing.takeover_reason}`] : [];
 }
 
@@ -165,7 +168,7 @@ export class Panel {
     if (shown === this.alarmed) return;
     const worse = alarms.length > (this.alarmed ? this.alarmed.split("\n").length : 0);
     this.alarmed = shown;
-    byId("alarms").replaceChildren(...alarms.slice(0, 6).map(text => Object.assign(document.createElement("div"), {textContent: `! ${text}`})));
+    byId("alarms").replaceChildren(...alarms.slice(0, 6).map(text => Object.assign(document.createElement("div"), {textContent: `! ${text}`, className: text === OFFER ? "offer" : ""})));
     if (worse) this.#beep();
   }
 
