@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 import time
+import weakref
+from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,37 +20,80 @@ from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refusals, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer, OnRequest
-from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, SHARING, STATE, pack, pack_json, repack
+from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, pack, pack_json, repack
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import TransformTree
 
 TICK = 0.02  # [s] between two looks at the clock
 RATES = (0.1, 8.0)  # least and most of the replay's speed
 _BINARY_PERIOD = 0.02  # [s] between two messages of a kind, at least: no screen shows more
-_IMAGE_PERIOD = 0.1  # [s] between two pictures: all are kept in memory
+_IMAGE_PERIOD = 0.1  # [s] between two pictures
 _OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, that are events; the last is of older recordings
 _MAX_EVENTS = 500
+_ROUNDING = 1e-6  # [s] of times
+_ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE}  # topics whose messages are one kind only
+
+
+def _period(kind: int | str) -> float:
+    """Returns the least time between two messages of a kind [s]."""
+    return _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD
+
+
+class Spool:
+    """Messages of one kind in a temporary file: those of an hour are more than a page's server should have in memory."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="lfdm_replay_", buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._ends = array("Q", [0])  # the place of a message is from one end to the next
+        self._is_text = False
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> bytes | str:
+        index = range(len(self))[index]
+        begin, end = self._ends[index:index + 2]
+        message = os.pread(self._file.fileno(), end - begin, begin)
+        return message.decode() if self._is_text else message
+
+    def append(self, message: bytes | str) -> None:
+        """Adds a message. Raises InputError: there is no room for it."""
+        self._is_text = isinstance(message, str)
+        content = message.encode() if isinstance(message, str) else message
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[self._file.write(left):]
+        except OSError as error:
+            raise InputError(f"no room for a replay in {tempfile.gettempdir()}: {error.strerror}; let TMPDIR name a larger folder") from None
+        self._ends.append(self._ends[-1] + len(content))
+
+    def replace(self, message: bytes | str) -> None:
+        """Puts a message in the place of the last one."""
+        self._ends.pop()
+        self._file.seek(self._ends[-1])
+        self.append(message)
 
 
 @dataclass
 class Track:
     """Messages of one kind, in order of their times since the begin of the bag [s]."""
 
-    times: list[float] = field(default_factory=list)
-    messages: list[bytes | str] = field(default_factory=list)
+    times: MutableSequence[float] = field(default_factory=lambda: array("d"))
+    messages: Spool = field(default_factory=Spool)
 
     def add(self, time: float, message: bytes | str, period: float) -> None:
         """Adds a message, unless the last one is less than a period [s] before it."""
-        if not self.times or time - self.times[-1] >= period - 1e-6:
+        if not self.times or time - self.times[-1] >= period - _ROUNDING:
             self.times.append(time)
             self.messages.append(message)
         elif isinstance(message, str):
-            self.messages[-1] = message  # the last word of several at once
+            self.messages.replace(message)  # the last word of several at once
 
-    def at(self, time: float) -> bytes | str | None:
-        """Returns the newest message at a time; None: there is none yet."""
-        index = bisect_right(self.times, time)
-        return self.messages[index - 1] if index else None
+    def count(self, time: float) -> int:
+        """Returns the number of messages up to a time."""
+        return bisect_right(self.times, time)
 
 
 class ReplayTracks:
@@ -81,10 +128,16 @@ class ReplayTracks:
             for number, (connection, stamp, data) in enumerate(bag.raw(wanted)):
                 begin = stamp if begin is None else begin
                 self.duration = 1e-9 * (stamp - begin)
-                self._take(names[connection.id], self.duration, bag.decode(data, connection.msgtype))
+                if self._is_due(names[connection.id], self.duration):
+                    self._take(names[connection.id], self.duration, bag.decode(data, connection.msgtype))
                 if number % 500 == 0:
                     yield min(number / total, 1.0)
         yield 1.0
+
+    def _is_due(self, name: str, time: float) -> bool:
+        """Checks that something of a topic's message would be kept: else it is not decoded."""
+        kind = _ALONE.get(name)
+        return kind is None or kind not in self.tracks or time - self.tracks[kind].times[-1] >= _period(kind) - _ROUNDING
 
     def _take(self, name: str, time: float, message: Any) -> None:
         if name == "tf_static":
@@ -93,12 +146,18 @@ class ReplayTracks:
             self.clock = page_messages.stamp_of(message) - time
         with suppress(InputError):  # a message that the live page would not show either
             for kind, packed in page_messages.packed(name, message, self._frames):
-                self.tracks.setdefault(kind, Track()).add(time, packed, _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD)
+                self._track(kind).add(time, packed, _period(kind))
         if name in page_messages.TEXTS:
             word, text = page_messages.TEXTS[name]
             content = text(message)
-            self.tracks.setdefault(word, Track()).add(time, pack_json(word, content), page_messages.TEXT_PERIOD)
+            self._track(word).add(time, pack_json(word, content), page_messages.TEXT_PERIOD)
             self.note(word, time, content)
+
+    def _track(self, kind: int | str) -> Track:
+        """Returns the track of a kind; a new one has a file of its own."""
+        if kind not in self.tracks:
+            self.tracks[kind] = Track()
+        return self.tracks[kind]
 
     def note(self, kind: str, time: float, content: dict[str, Any]) -> None:
         """Collects events: what differs from the message before."""
@@ -187,11 +246,11 @@ class Player:
         if self.playing and self.loaded == 1.0 and self.time >= self.duration:
             self.playing = False
         for kind, track, convert in self._tracks():
-            message = track.at(self.time)
-            if self._sought or track.at(before) is not message:
+            count = track.count(self.time)
+            if self._sought or track.count(before) != count:
                 # Before the first of its kind the page forgets what it has.
                 nothing = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
-                publish(kind, nothing if message is None else convert(message), keep=True)
+                publish(kind, convert(track.messages[count - 1]) if count else nothing, keep=True)
         self._sought = self.loaded < 1.0 and self.time > self.duration
 
     def _tracks(self) -> Iterator[tuple[int | str, Track, Callable[[Any], bytes | str]]]:

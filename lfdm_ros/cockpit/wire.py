@@ -7,6 +7,7 @@ values, or the bytes of a JPEG. Others are JSON. `page/wire.js` reads both.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,16 +29,18 @@ def pack(kind: int, stamp: float, values: Sequence[float] | np.ndarray | bytes, 
 
 
 def pack_json(kind: str, data: Mapping[str, Any]) -> str:
-    """Returns a JSON message of a kind; values that are not finite become null."""
+    """Returns a JSON message of a kind; values that are not finite become null, those of NumPy, as bags have them, plain ones."""
     return json.dumps({"kind": kind, **_finite(data)}, allow_nan=False, separators=(",", ":"))
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):  # first, as most are
+        return value if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return {key: _finite(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def repack(message: bytes, kind: int, later: float) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterable
 from dataclasses import astuple
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,15 +65,22 @@ def test_playing_sends_what_is_new_and_ends(recording: ReplayTracks) -> None:
     assert player.time == 0.0 and player.playing
 
 
+def track_of(times: Iterable[float], messages: Iterable[bytes]) -> Track:
+    track = Track()
+    for time, message in zip(times, messages):
+        track.add(time, message, 0.0)
+    return track
+
+
 def shifted(recording: ReplayTracks, seconds: float, metres: float) -> ReplayTracks:
     """The motion of a recording, longer by a time, by a clock that is later by it, and to the side."""
     other = ReplayTracks("other_drive")
     other.duration, other.clock = recording.duration + seconds, recording.clock + seconds
     for kind in (STATE, SHARING):
-        track = recording.tracks.get(kind) or Track([0.0, 1.0], [pack(SHARING, 0.0, [0.5] * 14), pack(SHARING, 1.0, [0.6] * 14)])
+        track = recording.tracks.get(kind) or track_of([0.0, 1.0], [pack(SHARING, 0.0, [0.5] * 14), pack(SHARING, 1.0, [0.6] * 14)])
         moved = [pack(kind, np.frombuffer(message[8:16], "<f8")[0] + seconds,
                       np.frombuffer(message[16:], "<f4") + (metres if kind == STATE else 0.0), 7) for message in track.messages]
-        other.tracks[kind] = Track(list(track.times), moved)
+        other.tracks[kind] = track_of(track.times, moved)
     other.events = [(0.5, "collision with tree")]
     return other
 
@@ -113,7 +121,7 @@ def test_both_bags_are_read_and_either_may_be_wrong(recording: ReplayTracks, tmp
     player = Player(ReplayTracks(recording.path), ReplayTracks(recording.path))
     while player.loaded < 1.0:
         player.read()
-    assert player.other is not None and player.other.tracks[STATE].messages == recording.tracks[STATE].messages
+    assert player.other is not None and list(player.other.tracks[STATE].messages) == list(recording.tracks[STATE].messages)
     with pytest.raises(InputError):
         Player(ReplayTracks(recording.path), ReplayTracks(tmp_path)).read()
     with pytest.raises(InputError, match="two recordings at most"):
@@ -139,6 +147,20 @@ def test_pictures_of_the_bag_are_shown_ten_a_second_and_raw_ones_are_not_recorde
     with open_bag(recording.path) as bag:
         topics = {connection.topic for connection in bag.connections}
     assert "/sensors/front/camera_info" in topics and "/sensors/front/image_raw" not in topics
+
+
+def test_messages_lie_in_a_file_in_their_order_and_the_last_word_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    track = Track()
+    for time, text in ((0.0, "first"), (0.01, "the first anew, Grüße"), (0.2, "second")):
+        track.add(time, text, 0.1)
+    assert list(track.times) == [0.0, 0.2] and list(track.messages) == ["the first anew, Grüße", "second"] and track.messages[-1] == "second"
+    assert [track.count(time) for time in (-0.1, 0.0, 0.19, 5.0)] == [0, 1, 1, 2]
+    binary = track_of(range(1000), (bytes([k % 256]) * k for k in range(1000)))
+    assert all(len(binary.messages[k]) == k for k in (999, 1, 0, 500)) and binary.messages[7] == b"\x07" * 7
+    full = Track()
+    monkeypatch.setattr(full.messages, "_file", Path("/dev/full").open("wb", buffering=0))
+    with pytest.raises(InputError, match="no room for a replay in .* TMPDIR"):
+        full.add(0.0, bytes(1 << 20), 0.0)
 
 
 def test_events_are_differences() -> None:

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rclpy.serialization import serialize_message
 
+from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.wire import CREDIT, IMAGE, SCAN, STATE, Outbox, pack, pack_json
 from lfdm_ros.perception.transform_tree import TransformTree
+from lfdm_ros.ros.topics import interface_class
 
 
 def test_a_binary_message_is_kind_number_stamp_and_floats() -> None:
@@ -35,6 +38,17 @@ def test_an_image_is_its_bytes_and_none_is_refused() -> None:
 def test_a_text_has_no_values_that_json_has_not() -> None:
     assert json.loads(pack_json("sharing", {"a": math.nan, "b": [(1, math.inf)], "c": {"d": 0.5}})) == {
         "kind": "sharing", "a": None, "b": [[1, None]], "c": {"d": 0.5}}
+
+
+@pytest.mark.parametrize("topic", page_messages.TEXTS)
+def test_a_text_is_the_same_of_a_live_message_and_of_one_in_a_bag(topic: str) -> None:
+    word, text = page_messages.TEXTS[topic]
+    kind = interface_class(page_messages.TYPES[topic])
+    elements = {"double": 1.5, "float": 0.5, "string": "a", "boolean": True}
+    live = kind(**{name: [elements.get(of[9:-1], 7)] for name, of in kind.get_fields_and_field_types().items()
+                   if of.startswith("sequence<") and "/" not in of})
+    recorded = typestore().deserialize_cdr(serialize_message(live), page_messages.TYPES[topic])
+    assert json.loads(pack_json(word, text(recorded))) == json.loads(pack_json(word, text(live)))
 
 
 def test_a_frozen_page_gets_the_newest_of_each_kind() -> None:
