@@ -31,7 +31,8 @@ _IMAGE_PERIOD = 0.1  # [s] between two pictures
 _OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, that are events; the last is of older recordings
 _MAX_EVENTS = 500
 _ROUNDING = 1e-6  # [s] of times
-_ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE}  # topics whose messages are one kind only
+# Topics whose messages are of one kind only.
+_ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE}
 
 
 def _period(kind: int | str) -> float:
@@ -66,7 +67,8 @@ class Spool:
             while left:
                 left = left[self._file.write(left):]
         except OSError as error:
-            raise InputError(f"no room for a replay in {tempfile.gettempdir()}: {error.strerror}; let TMPDIR name a larger folder") from None
+            where = tempfile.gettempdir()
+            raise InputError(f"no room for a replay in {where}: {error.strerror}; let TMPDIR name a larger folder") from None
         self._ends.append(self._ends[-1] + len(content))
 
     def replace(self, message: bytes | str) -> None:

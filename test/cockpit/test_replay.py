@@ -149,17 +149,18 @@ def test_pictures_of_the_bag_are_shown_ten_a_second_and_raw_ones_are_not_recorde
     assert "/sensors/front/camera_info" in topics and "/sensors/front/image_raw" not in topics
 
 
-def test_messages_lie_in_a_file_in_their_order_and_the_last_word_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_lie_in_a_file_in_their_order_and_the_last_word_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     track = Track()
     for time, text in ((0.0, "first"), (0.01, "the first anew, Grüße"), (0.2, "second")):
         track.add(time, text, 0.1)
-    assert list(track.times) == [0.0, 0.2] and list(track.messages) == ["the first anew, Grüße", "second"] and track.messages[-1] == "second"
+    assert list(track.times) == [0.0, 0.2]
+    assert list(track.messages) == ["the first anew, Grüße", "second"] and track.messages[-1] == "second"
     assert [track.count(time) for time in (-0.1, 0.0, 0.19, 5.0)] == [0, 1, 1, 2]
     binary = track_of(range(1000), (bytes([k % 256]) * k for k in range(1000)))
     assert all(len(binary.messages[k]) == k for k in (999, 1, 0, 500)) and binary.messages[7] == b"\x07" * 7
     full = Track()
-    monkeypatch.setattr(full.messages, "_file", Path("/dev/full").open("wb", buffering=0))
-    with pytest.raises(InputError, match="no room for a replay in .* TMPDIR"):
+    with Path("/dev/full").open("wb", buffering=0) as device, pytest.raises(InputError, match=r"no room for a replay in .* TMPDIR"):
+        monkeypatch.setattr(full.messages, "_file", device)
         full.add(0.0, bytes(1 << 20), 0.0)
 
 

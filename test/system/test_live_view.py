@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import re
+import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -109,6 +112,28 @@ def test_every_viewer_gets_what_is_said_once_and_what_goes_on(served: Any) -> No
         channel = seen["/clock"]["channel"]
         assert (channel["encoding"], channel["schemaName"], channel["schemaEncoding"]) == ("cdr", "rosgraph_msgs/msg/Clock", "ros2msg")
         assert "MSG: builtin_interfaces/Time" in channel["schema"]
+
+
+def test_the_command_serves_until_ctrl_c(graph: Any) -> None:
+    text = graph.node.create_publisher(String, "said/once", qos.LATCHED)
+    text.publish(String(data="latched"))
+    process = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "topic", "serve", "--port", "0", "/said/once"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = re.match(r"ws://127\.0\.0\.1:(\d+), read-only", process.stdout.readline())
+        assert address is not None
+        seen = look(int(address[1]), 1)
+        assert seen.keys() == {"/said/once"}
+        assert typestore().deserialize_cdr(seen["/said/once"]["messages"][0][1], "std_msgs/msg/String").data == "latched"
+        taken = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "topic", "serve", "--port", address[1]], capture_output=True,
+                               text=True, timeout=PATIENCE)
+        assert taken.returncode == 2 and f"cannot listen on 127.0.0.1:{address[1]}" in taken.stderr and taken.stderr.count("\n") == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130 and process.communicate()[1] == "lfdm topic: interrupted\n"
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_one_that_is_not_looked_at_costs_nothing(served: Any) -> None:
