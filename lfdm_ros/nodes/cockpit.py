@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from grid_map_msgs.msg import GridMap
 from rcl_interfaces.srv import SetParameters
@@ -29,7 +30,7 @@ from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import SEAT, Seat
 from lfdm_ros.cockpit.server import CockpitServer
-from lfdm_ros.cockpit.wire import GHOST, GROUND, pack, pack_json
+from lfdm_ros.cockpit.wire import FLEET, GHOST, GROUND, pack, pack_json
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.drive_calibration import DriveCalibration
 from lfdm_ros.errors import InputError
@@ -46,6 +47,7 @@ from lfdm_ros.msg import (
 )
 from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.nodes.other_vehicles import OtherVehicles
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.resources import config_names
 from lfdm_ros.ros import qos
@@ -152,6 +154,7 @@ class CalibrationCard:
 
 
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
+_FLEET_LOOK, _FLEET_PERIOD = 1.0, 0.05  # [s] between two looks for other vehicles, and between two of their pictures
 _MAX_REQUESTS = 100  # that wait
 _INSIST = 0.2  # [s] between two requests of the emergency stop
 _MAX_STEPS = 1000  # ticks
@@ -284,6 +287,10 @@ class Cockpit(ManualControl):
         # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
         self.every(0.5, self._send_warnings)
+        self._fleet = OtherVehicles(self)
+        if not behind:  # a remote driver sees by the vehicle's own sensors
+            self.every(_FLEET_LOOK, self._look_for_vehicles)
+            self.every(_FLEET_PERIOD, self._send_vehicles)
         print(f"cockpit: open {self.server.url}", flush=True)  # not by the log, which the graph hears: the address holds the token
 
     def cleanup(self) -> None:
@@ -354,6 +361,17 @@ class Cockpit(ManualControl):
         self._warnings = {name: warning for name, warning in self._warnings.items() if warning[0] > oldest}
         count = [(level, name, text) for name, (_, level, text) in self._warnings.items() if level]
         self._text("warnings", {"warnings": sorted(count, reverse=True)})
+
+    def _look_for_vehicles(self) -> None:
+        before = self._fleet.names
+        self._fleet.look()
+        if self._fleet.names != before:
+            self._text("fleet", {"names": self._fleet.names}, keep=True)
+            self.server.publish(FLEET, pack(FLEET, 0.0, []))  # the numbers of the last picture are those of other names
+
+    def _send_vehicles(self) -> None:
+        if self._fleet.names and self.server.views:
+            self.server.publish(FLEET, pack(FLEET, 0.0, np.array(self._fleet.rows()).ravel()))
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         self.server.publish(kind, pack_json(kind, data), keep=keep)

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from rclpy.parameter import Parameter
 
 from lfdm_ros.bounds import Refused
-from lfdm_ros.cockpit.wire import SCAN, STATE
+from lfdm_ros.cockpit.wire import FLEET, SCAN, STATE
 from lfdm_ros.nodes.cockpit import Cockpit
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.nodes.teleop_link import TeleopLink
@@ -59,6 +60,27 @@ def test_a_vehicle_in_a_namespace_is_shown(stack: Stack) -> None:
     stack.until(lambda: {STATE, SCAN, "vehicle", "world", "simulator"} <= stack.texts.keys())
     stack.simulator.set_parameters([Parameter("withheld_sensors", value=["scan"])])
     stack.until(lambda: any("ON PURPOSE: nothing from scan" in text for _, _, text in stack.texts.get("warnings", {}).get("warnings", ())))
+    stack.cockpit.server.views.clear()
+
+
+def test_another_vehicle_of_the_graph_is_shown_while_it_is_there(stack: Stack) -> None:
+    stack.cockpit.server.views.append(None)  # type: ignore[arg-type]
+    stack.until(lambda: STATE in stack.texts)
+    assert "fleet" not in stack.texts
+    other = VehicleSimulator(context=stack.runtime.context, namespace="other", parameter_overrides=[
+        Parameter("vehicle", value="sedan"), Parameter("initial_x", value=30.0), Parameter("initial_y", value=-4.0),
+        Parameter("initial_speed", value=3.0)])
+    stack.runtime.add(other)
+    other.bring_up("configure", "activate")
+    outline = other.simulated.constants.outline
+    stack.until(lambda: stack.texts.get("fleet", {}).get("names") == ["/other"] and stack.texts[FLEET][16:]
+                and np.frombuffer(stack.texts[FLEET][16:], "<f4")[5] == np.float32(outline.front))
+    number, x, y, yaw, speed, *sizes = np.frombuffer(stack.texts[FLEET][16:], "<f4")
+    assert number == 0 and x >= 30.0 and abs(y + 4.0) < 0.1 and abs(yaw) < 0.1 and 0.0 <= speed <= 3.1
+    np.testing.assert_allclose(sizes, (outline.front, outline.rear, outline.half_width), rtol=1e-6)
+    other.trigger_deactivate()
+    other.trigger_cleanup()
+    stack.until(lambda: stack.texts["fleet"]["names"] == [] and len(stack.texts[FLEET]) == 16)
     stack.cockpit.server.views.clear()
 
 

@@ -359,6 +359,33 @@ def test_the_page_takes_over_hands_back_and_shows_an_offer(open_page: Callable[.
         node.destroy_node()
 
 
+WHITE = """() => { const canvas = document.getElementById("canvas"),
+  pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let count = 0;
+  for (let i = 0; i < pixels.length; i += 4) count += pixels[i] === 255 && pixels[i + 1] === 255 && pixels[i + 2] === 255;
+  return count; }"""
+
+
+def test_another_vehicle_of_the_graph_is_seen(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+    page = open_page()
+    page.wait("body[data-frames]")
+    cockpit.until(lambda: page.data("x"))
+    assert page.tab.evaluate(WHITE) == 0
+    with Runtime(domain_id=cockpit.domain) as runtime:
+        node = Node("other", context=runtime.context, namespace="car_2")
+        publisher = node.create_publisher(VehicleState, "vehicle/state", qos.STATE)
+        runtime.executor.add_node(node)
+        end = time.monotonic() + PATIENCE
+        while "vehicle /car_2 4.0 m/s, 8" not in " ".join(page.tab.inner_text("#facts").split()) or page.tab.evaluate(WHITE) < 100:
+            assert time.monotonic() < end
+            here = cockpit.states[-1]
+            publisher.publish(VehicleState(x=here.x + 8.0, y=here.y, yaw=here.yaw, vx=4.0))
+            runtime.spin_some(0.05)
+        node.destroy_node()
+    cockpit.until(lambda: page.tab.evaluate(WHITE) == 0 and "car_2" not in page.tab.inner_text("#facts"))
+    assert all("willReadFrequently" in fault for fault in page.faults)  # of this test's own looks at the canvas
+
+
 def test_faults_on_purpose_and_another_scenario_are_chosen_on_the_page(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     page = open_page()
     page.wait("#choices:not([hidden])")

@@ -50,18 +50,18 @@ export class Bird {
     c.strokeStyle = "#56b4e9";
     c.lineWidth = 3 / scale;
     this.#path(model.plan);
-    this.#ghost(model);
+    for (const frame of model.frames) this.#frame(frame);
     this.#vehicle(model, state);
   }
 
-  #ghost({ghost, dimensions: d}) {
-    if (!ghost) return;
-    const c = this.context;
+  /** @param {number[]} outline */
+  #frame(outline) {
+    const c = this.context, [x, y, yaw, ahead, behind, half] = outline;
     c.save();
-    c.translate(ghost[0], ghost[1]);
-    c.rotate(ghost[2]);
+    c.translate(x, y);
+    c.rotate(yaw);
     c.strokeStyle = "#fff";
-    c.strokeRect(-d.outline_rear, -d.outline_half_width, d.outline_front + d.outline_rear, 2 * d.outline_half_width);
+    c.strokeRect(-behind, -half, ahead + behind, 2 * half);
     c.restore();
   }
 

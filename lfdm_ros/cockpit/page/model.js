@@ -1,7 +1,7 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
 import {GroundMap} from "./ground.js";
-import {GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {FLEET, GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const LASTS = 1500;  // ms
 const POSES = 100;
@@ -28,9 +28,11 @@ export class Model {
     /** @type {Record<string, any>} */
     this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
       controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null,
-      choices: null, settings: null};
+      choices: null, settings: null, fleet: null};
     /** @type {number[] | null} */
     this.ghost = null;  // x, y, yaw of the vehicle now, where the state comes over a link; of a replay: of the other recording's
+    /** @type {number[][]} */
+    this.fleet = NONE;  // rows of other vehicles: number among texts.fleet.names, x, y, yaw, speed, outline ahead, behind, to a side
     /** @type {import("./wire.js").State | null} */
     this.other = null;  // of a second recording, with stamps of the first
     /** @type {ReturnType<typeof readSharing> | null} */
@@ -78,6 +80,7 @@ export class Model {
     if (message.kind === SCAN) [this.points, this.scanned] = [scanPoints(message), this.#poseAt(message.stamp)];
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
+    if (message.kind === FLEET) this.fleet = rows(message.values, 8);
     if (message.kind === GHOST) this.ghost = Array.from(message.values);
     if (message.kind === OTHER_STATE) {
       this.other = none ? null : readState(message);
@@ -88,7 +91,7 @@ export class Model {
     if (message.kind === GROUND) this.ground = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === LEARNED) this.learned = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [IMAGE]: "image", [OTHER_STATE]: "other state", [OTHER_SHARING]: "other sharing", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [FLEET]: "fleet values", [IMAGE]: "image", [OTHER_STATE]: "other state", [OTHER_SHARING]: "other sharing", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
   }
 
   /** Pose of the vehicle (x, y, yaw) nearest to a time [s]: points of a scan stand where they were seen, not where the vehicle has got to. */
@@ -109,6 +112,7 @@ export class Model {
     if (old(OBSTACLES)) this.obstacles = NONE;
     if (old("controller")) this.texts.controller = null;
     if (old(GHOST)) this.ghost = null;
+    if (old(FLEET)) this.fleet = NONE;
     if (old(IMAGE)) this.image = null;
   }
 
@@ -118,6 +122,12 @@ export class Model {
     if (!this.state || !vehicle || !vehicle.wheelbase) return [NaN, NaN, NaN, NaN];
     const front = 0.5 * vehicle.weight * vehicle.rear_axle / vehicle.wheelbase, rear = 0.5 * vehicle.weight * vehicle.front_axle / vehicle.wheelbase;
     return this.state.loads.map((load, i) => load / (i < 2 ? front : rear));
+  }
+
+  /** Outlines that are drawn as wire frames, the ghost's and those of other vehicles: rows x, y, yaw, ahead, behind, to a side. */
+  get frames() {
+    const d = this.dimensions, own = this.ghost ? [[...this.ghost, d.outline_front, d.outline_rear, d.outline_half_width]] : NONE;
+    return [...own, ...this.fleet.map(([, x, y, yaw, , ...outline]) => [x, y, yaw, ...outline])];
   }
 
   /** Height of the ground at a place [m]. */

@@ -44,9 +44,8 @@ export class Scene {
     this.scene.add(this.points);
     this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
     this.scene.add(...Object.values(this.groups));
-    this.ghost = new THREE.Mesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshBasicMaterial({color: 0xffffff, wireframe: true}));
-    this.ghost.visible = false;
-    this.scene.add(this.ghost);
+    this.frames = new THREE.Group();
+    this.scene.add(this.frames);
     this.built = {dimensions: null, world: null, tracked: null, goal: null, surface: null, relief: null};
     this.yaw = this.level = 0;
     this.body = new THREE.Group();
@@ -121,21 +120,25 @@ export class Scene {
       this.#aim(model, state, view, d, dt);
     }
     this.#points(model);
-    this.#showGhost(model);
+    this.#showFrames(model);
     this.#path(model, this.plan, model.plan, 0.15, 0.4);
     this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08, 0.15);
     this.renderer.render(this.scene, this.camera);
   }
 
-  /** A wire frame where the vehicle is now, while the picture is late. */
-  #showGhost(model) {
-    const {ghost, dimensions: d} = model;
-    this.ghost.visible = Boolean(ghost);
-    if (!ghost) return;
-    const [x, y, yaw] = ghost, middle = 0.5 * (d.outline_front - d.outline_rear);
-    this.ghost.scale.set(d.outline_front + d.outline_rear, 2 * d.outline_half_width, HEIGHT);
-    this.ghost.position.set(x + middle * Math.cos(yaw), y + middle * Math.sin(yaw), model.height(x, y) + 0.5 * HEIGHT + 0.2);
-    this.ghost.rotation.z = yaw;
+  /** Wire frames: where the vehicle is now, while the picture is late; other vehicles. */
+  #showFrames(model) {
+    const {frames} = model, boxes = this.frames.children;
+    while (boxes.length < frames.length) {
+      this.frames.add(new THREE.Mesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshBasicMaterial({color: 0xffffff, wireframe: true})));
+    }
+    boxes.forEach((box, i) => { box.visible = i < frames.length; });
+    frames.forEach(([x, y, yaw, ahead, behind, half], i) => {
+      const middle = 0.5 * (ahead - behind);
+      boxes[i].scale.set(ahead + behind, 2 * half, HEIGHT);
+      boxes[i].position.set(x + middle * Math.cos(yaw), y + middle * Math.sin(yaw), model.height(x, y) + 0.5 * HEIGHT + 0.2);
+      boxes[i].rotation.z = yaw;
+    });
   }
 
   /** Roll and pitch of the ground under the vehicle [rad]. */

@@ -1,6 +1,6 @@
 // Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
-export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, GROUND = 20, LEARNED = 21;
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, FLEET = 10, GROUND = 20, LEARNED = 21;
 
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
