@@ -143,7 +143,7 @@ def shapes(message: Any, names: Iterable[str]) -> dict[str, Any]:
         if marker.type == _CYLINDER:
             found[marker.ns]["discs"].append([marker.pose.position.x, marker.pose.position.y, 0.5 * marker.scale.x])
         elif marker.type == _LINE_STRIP:
-            found[marker.ns]["lines"].append([[point.x, point.y] for point in marker.points])
+            found[marker.ns]["lines"].append([[round(point.x, 3), round(point.y, 3)] for point in marker.points])  # to 1 mm
     return found
 
 
@@ -188,7 +188,7 @@ def warnings(message: Any) -> dict[str, tuple[int, str]]:
 TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "vehicle/description": ("vehicle", vehicle),
     "world": ("world", lambda message: shapes(message, ("world",))["world"]),
-    "autonomy/markers": ("route", lambda message: shapes(message, ("route", "goal"))),
+    "autonomy/markers": ("route", lambda message: shapes(message, ("route", "goal", "corridor"))),
     "autonomy/status": ("controller", controller),
     "shared_control/status": ("sharing", sharing_text),
     "simulator/status": ("simulator", simulator),

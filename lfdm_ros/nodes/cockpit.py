@@ -157,6 +157,7 @@ _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes 
 _FLEET_LOOK, _FLEET_PERIOD = 1.0, 0.05  # [s] between two looks for other vehicles, and between two of their pictures
 _MAX_REQUESTS = 100  # that wait
 _INSIST = 0.2  # [s] between two requests of the emergency stop
+_LASTING = ("world", "route")  # texts that a page keeps: the same again is not sent
 _MAX_STEPS = 1000  # ticks
 _MAX_SENSORS = 100
 _PACES = (0.05, 10.0)  # simulated seconds a second
@@ -280,6 +281,7 @@ class Cockpit(ManualControl):
         self._simulated, self._vehicle = False, self.value("vehicle")
         self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings, self._topics_of)
         self.subscription("/rosout", self._settings.on_log)
+        self._said: dict[str, str] = {}
         self._records = False
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
@@ -374,7 +376,11 @@ class Cockpit(ManualControl):
             self.server.publish(FLEET, pack(FLEET, 0.0, np.array(self._fleet.rows()).ravel()))
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
-        self.server.publish(kind, pack_json(kind, data), keep=keep)
+        text = pack_json(kind, data)
+        if kind in _LASTING and self._said.get(kind) == text:
+            return
+        self._said[kind] = text
+        self.server.publish(kind, text, keep=keep)
 
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
 

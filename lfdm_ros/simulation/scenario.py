@@ -52,14 +52,17 @@ class Scenario:
     @property
     def lane_edges(self) -> tuple[np.ndarray, ...]:
         """Left and right edge (n, 2) of the corridor [m]; empty without one."""
-        if self.path is None or self.corridor is None:
-            return ()
-        steps = np.diff(self.path, axis=0)
-        along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
-        tangents = np.gradient(self.path, axis=0)
-        normals = np.column_stack([-tangents[:, 1], tangents[:, 0]]) / np.maximum(np.hypot(*tangents.T), 1e-9)[:, None]
-        left, right = (np.interp(along, self.corridor[:, 0], self.corridor[:, k])[:, None] for k in (1, 2))
-        return self.path + left * normals, self.path - right * normals
+        return () if self.path is None or self.corridor is None else corridor_edges(self.path, self.corridor)
+
+
+def corridor_edges(path: np.ndarray, corridor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the left and the right edge (n, 2) of a corridor along a path (n, 2): rows s, room to the left and to the right [m]."""
+    steps = np.diff(path, axis=0)
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
+    tangents = np.gradient(path, axis=0)
+    normals = np.column_stack([-tangents[:, 1], tangents[:, 0]]) / np.maximum(np.hypot(*tangents.T), 1e-9)[:, None]
+    left, right = (np.interp(along, corridor[:, 0], corridor[:, k])[:, None] for k in (1, 2))
+    return path + left * normals, path - right * normals
 
 
 _MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points

@@ -13,10 +13,12 @@ from rclpy.parameter import Parameter
 from lfdm_ros.bounds import Refused
 from lfdm_ros.cockpit.wire import FLEET, SCAN, STATE
 from lfdm_ros.nodes.cockpit import Cockpit
+from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.nodes.teleop_link import TeleopLink
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros.runtime import Runtime
+from lfdm_ros.simulation import load_scenario
 
 
 class Stack:
@@ -81,6 +83,26 @@ def test_another_vehicle_of_the_graph_is_shown_while_it_is_there(stack: Stack) -
     other.trigger_deactivate()
     other.trigger_cleanup()
     stack.until(lambda: stack.texts["fleet"]["names"] == [] and len(stack.texts[FLEET]) == 16)
+    stack.cockpit.server.views.clear()
+
+
+def test_the_corridor_of_the_task_is_shown_and_what_lasts_is_said_once(stack: Stack) -> None:
+    edges = load_scenario("nato_lane_change").lane_edges
+    controller = MpcController(context=stack.runtime.context, namespace="car",
+                               parameter_overrides=[
+        Parameter("scenario", value="nato_lane_change"), Parameter("task", value="scenario")])
+    stack.runtime.add(controller)
+    controller.bring_up("configure", "activate")
+    stack.cockpit.server.views.append(None)  # type: ignore[arg-type]
+    stack.until(lambda: stack.texts.get("route", {}).get("corridor", {}).get("lines"))
+    for shown, edge in zip(stack.texts["route"]["corridor"]["lines"], edges, strict=True):
+        x, y = np.array(shown).T  # of the path as the controller follows it, whose points are not the file's
+        np.testing.assert_allclose(y, np.interp(x, *edge.T), atol=0.02)
+        assert x[0] == pytest.approx(edge[0, 0], abs=0.1) and x[-1] == pytest.approx(edge[-1, 0], abs=0.1)
+    said = [stack.texts.pop(kind) for kind in ("route", "world")]
+    markers = stack.cockpit._taken_at["autonomy/markers"]
+    stack.until(lambda: stack.cockpit._taken_at["autonomy/markers"] > markers + 1.0)
+    assert all(said) and not {"route", "world"} & stack.texts.keys()
     stack.cockpit.server.views.clear()
 
 

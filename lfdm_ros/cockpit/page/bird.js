@@ -45,6 +45,8 @@ export class Bird {
       this.#path([[x, y], [x + vx, y + vy]]);
     }
     for (const [x, y, r] of model.texts.route.goal?.discs ?? []) this.#disc(x, y, r, "#009e7388");
+    c.strokeStyle = "#c8ccd0";
+    for (const line of model.texts.route.corridor?.lines ?? []) this.#path(line);
     c.strokeStyle = "#3b6fb5";
     for (const line of model.texts.route.route?.lines ?? []) this.#path(line);
     c.strokeStyle = "#56b4e9";

@@ -26,7 +26,7 @@ export class Model {
     /** @type {ReturnType<typeof readSharing> | null} */
     this.sharing = null;
     /** @type {Record<string, any>} */
-    this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
+    this.texts = {world: NO_SHAPES, route: {route: NO_SHAPES, goal: NO_SHAPES, corridor: NO_SHAPES}, vehicle: null, seat: null, sharing: null, simulator: null,
       controller: null, calibration: null, calibrator: null, warnings: {warnings: []}, answer: null, replay: null, recording: null, link: null, events: null,
       choices: null, settings: null, fleet: null};
     /** @type {number[] | null} */

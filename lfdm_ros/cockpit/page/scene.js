@@ -2,7 +2,7 @@
 
 import * as THREE from "./vendor/three.module.js";
 
-const COLOURS = {plan: 0x56b4e9, route: 0x3b6fb5, tracked: 0xd55e00, world: 0x8a8f96, body: 0xb9c2cc, scan: 0xf0e442, goal: 0x009e73, wheel: 0x222529};
+const COLOURS = {plan: 0x56b4e9, route: 0x3b6fb5, edge: 0xc8ccd0, tracked: 0xd55e00, world: 0x8a8f96, body: 0xb9c2cc, scan: 0xf0e442, goal: 0x009e73, wheel: 0x222529};
 const HEIGHT = 1.5;  // of obstacles
 const MAX_POINTS = 8192, TILE = 5;
 
@@ -36,6 +36,7 @@ export class Scene {
     this.scene.add(this.vehicle);
     this.plan = this.#band(COLOURS.plan);
     this.route = this.#band(COLOURS.route);
+    this.edges = [this.#band(COLOURS.edge), this.#band(COLOURS.edge)];
     // Over all else: half of them would be within what they lie on.
     this.points = new THREE.Points(new THREE.BufferGeometry(),
       new THREE.PointsMaterial({color: COLOURS.scan, size: 3 * Math.max(scale, 1), sizeAttenuation: false, depthTest: false, transparent: true}));
@@ -123,6 +124,7 @@ export class Scene {
     this.#showFrames(model);
     this.#path(model, this.plan, model.plan, 0.15, 0.4);
     this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08, 0.15);
+    this.edges.forEach((band, i) => this.#path(model, band, model.texts.route.corridor?.lines[i] ?? [], 0.05, 0.1));
     this.renderer.render(this.scene, this.camera);
   }
 
