@@ -33,6 +33,7 @@ PAD = """
 window.pad = {id: "pad", index: 0, connected: true, mapping: "standard", axes: [0, 0, 0, 0],
   buttons: Array.from({length: 17}, () => ({pressed: false, touched: false, value: 0}))};
 navigator.getGamepads = () => [window.pad];
+navigator.wakeLock.request = kind => { window.lock = kind; return Promise.resolve(new EventTarget()); };
 """
 
 
@@ -181,11 +182,12 @@ def test_a_pad_drives(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     page.wait("body[data-seat]")
     page.tab.evaluate("pad.buttons[7].value = 0.5")
     cockpit.until(lambda: page.data("held") == "false" and cockpit.braking())
+    assert page.tab.evaluate("window.lock ?? ''") == ""
     page.tab.evaluate("pad.buttons[7].value = 0")
     time.sleep(0.2)
     page.tab.evaluate("pad.buttons[5].pressed = true; pad.axes[0] = -1; pad.buttons[7].value = 0.5")
     cockpit.until(lambda: cockpit.commands[-1].throttle == 0.5)
-    assert cockpit.commands[-1].steering == 1.0
+    assert cockpit.commands[-1].steering == 1.0 and page.tab.evaluate("window.lock") == "screen"
     page.tab.evaluate("navigator.getGamepads = () => []; "
                       "window.dispatchEvent(Object.assign(new Event('gamepaddisconnected'), {gamepad: pad}))")
     cockpit.until(cockpit.braking)

@@ -29,7 +29,7 @@ const element = id => /** @type {any} */ (document.getElementById(id));
 const options = new URLSearchParams(location.search);
 const model = new Model(), data = document.body.dataset;
 let picture = 0;  // number of the newest state that has been drawn
-let trouble = "", fault = "", framed = 0;
+let trouble = "", fault = "", framed = 0, awake = false;
 
 /** The view in 3-D, or the bird's view where there is no WebGL. */
 async function makeView() {
@@ -48,6 +48,13 @@ async function makeView() {
 function notify(text) {
   element("notice").textContent = text;
   element("notice").hidden = !text;
+}
+
+/** Keeps the screen on from the first driving on, where the browser can: a pad or a wheel does not count as use. */
+function keepAwake() {
+  if (awake || document.hidden || !navigator.wakeLock) return;
+  awake = true;
+  navigator.wakeLock.request("screen").then(lock => lock.addEventListener("release", () => { awake = false; }), () => {});
 }
 
 function choose(view) {
@@ -171,6 +178,7 @@ async function start() {
     data.x = String(model.state?.x ?? "");
     data.ghost = String(model.ghost?.[0] ?? "");
     data.held = String(input.intent.held);
+    if (input.intent.held) keepAwake();
   }
   requestAnimationFrame(frame);
   return viewLink;
