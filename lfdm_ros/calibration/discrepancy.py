@@ -242,7 +242,8 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
     def values(x: np.ndarray) -> np.ndarray:
         q = np.array([prior.value(c) for prior, c in zip(priors, x * spread)])
         margin = 1e-6 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
-        return np.clip(q, lower + margin, upper - margin)
+        inside: np.ndarray = np.clip(q, lower + margin, upper - margin)
+        return inside
 
     def deviations(errors: Sequence[np.ndarray]) -> list[tuple[float, float]]:
         return [(float(np.sqrt((error**2).mean())), r) for error, r in zip(errors, rho)]

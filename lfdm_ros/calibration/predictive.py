@@ -50,19 +50,22 @@ class Ranks:
         """Returns the mask (R, C) of values in the central `level` interval of the draws; False where a draw is NaN, or nothing was
         measured."""
         whole = self._less + self._same + self._more == self._count
-        return whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
+        mask: np.ndarray = whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
+        return mask
 
     def _reaches(self, p: float) -> np.ndarray:
         # The p-quantile lies between the draws of ranks i and i + 1 in ascending order.
         i, share = self._place(p)
         last = self._less + self._same - 1  # rank of the last draw that is not greater
         between = self._observed >= _between(np.where(self._same > 0, self._observed, self._under), self._over, share)
-        return (last > i) | ((last == i) & between)
+        reached: np.ndarray = (last > i) | ((last == i) & between)
+        return reached
 
     def _stays_below(self, p: float) -> np.ndarray:
         i, share = self._place(p)
         between = self._observed <= _between(self._under, np.where(self._same > 0, self._observed, self._over), share)
-        return (self._less <= i) | ((self._less == i + 1) & between)
+        below: np.ndarray = (self._less <= i) | ((self._less == i + 1) & between)
+        return below
 
     def _place(self, p: float) -> tuple[int, float]:
         whole, share = divmod((self._count - 1) * p, 1.0)
@@ -74,7 +77,8 @@ def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
     if share == 0.0:
         return a
     with np.errstate(invalid="ignore"):
-        return b - (b - a) * (1.0 - share) if share >= 0.5 else a + (b - a) * share
+        between: np.ndarray = b - (b - a) * (1.0 - share) if share >= 0.5 else a + (b - a) * share
+        return between
 
 
 @dataclass(frozen=True)

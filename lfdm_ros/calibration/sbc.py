@@ -422,7 +422,8 @@ class PublishedLikelihood:
     def __call__(self, moments: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """Computes log likelihood (N,) for moments (N, G, 3), sigma (N, G)."""
         total = moments[:, :, 0].sum(axis=1, keepdims=True)
-        return (self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))).sum(axis=1)
+        each: np.ndarray = self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))
+        return np.asarray(each.sum(axis=1))
 
 
 # -- What the ranks say -------------------------------------------------------------------------------------------

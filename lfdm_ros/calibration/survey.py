@@ -146,7 +146,8 @@ def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarr
 
 def _shifted(values: np.ndarray, places: float) -> np.ndarray:
     """Shifts values (n,) by `places` samples, a fraction too; NaN before the first."""
-    return np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan)
+    shifted: np.ndarray = np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan)
+    return shifted
 
 
 def _without_drift(values: np.ndarray, places: int) -> np.ndarray:

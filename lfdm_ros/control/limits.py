@@ -131,7 +131,8 @@ class LimitTable:
 
         Where the first limit begins, it is on the safe side of the table: at the last speed of full steering already less than full.
         """
-        return np.interp(np.maximum(speed, self.speeds[0]) ** -2.0, *self._knots)
+        largest: np.ndarray = np.interp(np.maximum(speed, self.speeds[0]) ** -2.0, *self._knots)
+        return largest
 
 
 def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None, *, manoeuvres: Manoeuvres | None = None) -> LimitTable:
@@ -240,7 +241,8 @@ class _Study:
     def _angle(self, steering: np.ndarray) -> np.ndarray:
         state = tuple(initial_state(self._model, self._vehicle, vx=self._manoeuvres.speeds[0]))
         with np.errstate(all="ignore"):
-            return self._equations.drive(state, (steering, 0.0, 0.0), self._q)[2]
+            angle: np.ndarray = self._equations.drive(state, (steering, 0.0, 0.0), self._q)[2]
+            return angle
 
 
 def _first_false(kept: np.ndarray) -> int:

@@ -157,7 +157,8 @@ class DoubleWishbone:
         per = 1.0 / (1.0 + level)
 
         def tilted(v: Vector) -> Vector:
-            return v * level + tilt.cross(v) + tilt * (tilt.dot(v) * per)
+            after: Vector = v * level + tilt.cross(v) + tilt * (tilt.dot(v) * per)
+            return after
 
         inner = q.tie_rod_inner + shift
         cg, sg, reach_rod = self._swing(kingpin, tilted(q.rod_arm), inner - lower, q.rod_length2, q.rod_sign)

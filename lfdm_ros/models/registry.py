@@ -248,7 +248,8 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
         built = {slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()}
         if resists:
             built["tyre"] = ground.WithRollingResistance(m, built["tyre"])
-        return variants.get(chassis.build, chassis.build)(m, **built)
+        equations: Equations = variants.get(chassis.build, chassis.build)(m, **built)
+        return equations
 
     def of_wheels(kind: str) -> Iterator[Field]:
         for wheel in chassis.wheels:

@@ -54,7 +54,8 @@ class Soil:
         return SoilPatch(soil=soil_of(self._m, p))
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
-        return q
+        patch: Patch = q
+        return patch
 
     def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
         return 0.0, 0.0

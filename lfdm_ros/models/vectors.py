@@ -55,12 +55,14 @@ def vector_of(p: Any, name: str) -> Vector:
 
 def unit(m: Operations, v: Vector) -> Vector:
     """Returns the direction of a vector that is not 0."""
-    return v * (1.0 / m.sqrt(v.squared))
+    direction: Vector = v * (1.0 / m.sqrt(v.squared))
+    return direction
 
 
 def turned(v: Vector, axis: Vector, c: Scalar, s: Scalar) -> Vector:
     """Turns a vector after a rotation about a unit vector by the angle with this cosine and sine (Rodrigues)."""
-    return v * c + axis.cross(v) * s + axis * (axis.dot(v) * (1.0 - c))
+    after: Vector = v * c + axis.cross(v) * s + axis * (axis.dot(v) * (1.0 - c))
+    return after
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Basis:
 
     def out(self, v: Vector) -> Vector:
         """Returns a vector with components along these axes, in the other frame."""
-        return self.x * v.x + self.y * v.y + self.z * v.z
+        outside: Vector = self.x * v.x + self.y * v.y + self.z * v.z
+        return outside
 
     def into(self, v: Vector) -> Vector:
         """Returns a vector of the other frame, by components along these axes."""

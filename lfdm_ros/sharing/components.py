@@ -116,7 +116,8 @@ def saturation(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray |
     grip = _grip_along(plan, vehicle, model)
     if grip is None or not {"ax", "ay"} <= set(plan.names):
         return None
-    return np.hypot(column(plan, "ax"), column(plan, "ay")) / np.maximum(grip, MIN_GRIP)
+    used: np.ndarray = np.hypot(column(plan, "ax"), column(plan, "ay")) / np.maximum(grip, MIN_GRIP)
+    return used
 
 
 def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:

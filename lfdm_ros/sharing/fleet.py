@@ -71,4 +71,5 @@ def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
     if not sd:
         return np.full(len(uniform), mean)
     # Not by scipy.stats, whose import takes as long as that of all the rest of a node.
-    return np.maximum(mean - sd * ndtri((1.0 - uniform) * ndtr((mean - 0.05) / sd)), 0.05)
+    draws: np.ndarray = np.maximum(mean - sd * ndtri((1.0 - uniform) * ndtr((mean - 0.05) / sd)), 0.05)
+    return draws

@@ -148,7 +148,8 @@ class OperatorPosterior:
 
 def _log_prior() -> np.ndarray:
     """Returns the logarithm of a log-normal weight of DELAYS (T,), up to a constant."""
-    return -0.5 * (np.log(DELAYS / REACTION) / DELAY_LOG_SD)**2 - np.log(DELAYS)
+    log_prior: np.ndarray = -0.5 * (np.log(DELAYS / REACTION) / DELAY_LOG_SD)**2 - np.log(DELAYS)
+    return log_prior
 
 
 class OperatorLearner:

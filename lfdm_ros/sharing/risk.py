@@ -573,8 +573,8 @@ class RiskRollouts:
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
             """Returns which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
             local = matmul(centres - (here - origin), turn)
-            return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
-                    & (local[..., 0] >= behind[:, None] - radii))
+            aside, along = np.abs(local[..., 1]), local[..., 0]
+            return np.asarray((aside <= sideways[:, None] + radii) & (along <= ahead[:, None] + radii) & (along >= behind[:, None] - radii))
 
         n = len(obstacles.radii)
         circles, chosen = np.zeros((0, len(CIRCLE))), np.zeros((samples, n), bool)

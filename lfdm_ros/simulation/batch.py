@@ -161,7 +161,8 @@ class BatchRollout:
     @staticmethod
     def counts(observed: ArrayLike) -> np.ndarray:
         """Returns the number of measured samples by channel, (C,)."""
-        return np.isfinite(np.asarray(observed, float)).sum(axis=0)
+        measured: np.ndarray = np.isfinite(np.asarray(observed, float)).sum(axis=0)
+        return measured
 
     def _in_order(self, inputs: ArrayLike) -> np.ndarray:
         """Returns the inputs as the kernel takes them, with the vehicle as the last index."""

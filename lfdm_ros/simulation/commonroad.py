@@ -53,7 +53,8 @@ class _Lane:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        return 0.5 * (self.left + self.right)
+        middle: np.ndarray = 0.5 * (self.left + self.right)
+        return middle
 
     @cached_property
     def outline(self) -> np.ndarray:
@@ -371,7 +372,8 @@ def _outline(shape: Element, where: str) -> np.ndarray:
         length, width = (_number(shape.findtext(side), f"{where}: {side}") for side in ("length", "width"))
         yaw = _number(shape.findtext("orientation", "0"), f"{where}: orientation")
         corners = 0.5 * np.array([(length, width), (-length, width), (-length, -width), (length, -width)])
-        return middle + turn(corners, np.array(yaw))
+        turned: np.ndarray = middle + turn(corners, np.array(yaw))
+        return turned
     if shape.tag == "circle":
         around = np.linspace(0.0, math.tau, 24, endpoint=False)
         return middle + _number(shape.findtext("radius"), f"{where}: radius") * np.column_stack([np.cos(around), np.sin(around)])

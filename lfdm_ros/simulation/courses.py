@@ -187,7 +187,8 @@ def _along(length: float) -> np.ndarray:
 def _smooth_step(part: np.ndarray) -> np.ndarray:
     """Rises from 0 at 0 to 1 at 1, with two continuous derivatives."""
     u = np.clip(part, 0.0, 1.0)
-    return u ** 3 * (10.0 + u * (6.0 * u - 15.0))
+    share: np.ndarray = u ** 3 * (10.0 + u * (6.0 * u - 15.0))
+    return share
 
 
 def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -187,7 +187,8 @@ def _profile(data: Mapping[str, Any], where: str) -> InputProfile | None:
 def _goal(node: Any, where: str) -> Goal:
     values = documents.mapping(node, where, ("x", "y"), ("tolerance", "stop"))
     stop = documents.flag(values.pop("stop", False), f"{where}: stop")
-    return _record(Goal, {**documents.numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
+    goal: Goal = _record(Goal, {**documents.numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
+    return goal
 
 
 def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:

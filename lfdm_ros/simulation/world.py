@@ -381,7 +381,8 @@ def _box_distance(points: np.ndarray, half: np.ndarray) -> np.ndarray:
     """Computes signed distances (n,) of points (n, 2) from the rectangle [-half, half]: negative inside."""
     beyond = np.abs(points) - half
     outside = np.maximum(beyond, 0.0)
-    return np.hypot(outside[:, 0], outside[:, 1]) + np.minimum(beyond.max(axis=1), 0.0)
+    distance: np.ndarray = np.hypot(outside[:, 0], outside[:, 1]) + np.minimum(beyond.max(axis=1), 0.0)
+    return distance
 
 
 def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray) -> np.ndarray:

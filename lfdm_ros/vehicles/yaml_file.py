@@ -67,7 +67,7 @@ def _read_with_base(path: Path) -> dict[str, Any]:
     """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file, beside
     this one first."""
     keys = ("name", "description", "conventions", "default_tyre", *schema.SECTIONS)
-    document = documents.read_yaml(path)[0]
+    document: dict[str, Any] = documents.read_yaml(path)[0]
     documents.mapping(document, str(path), optional=("base", *keys))
     if "base" not in document:
         return document
@@ -143,7 +143,7 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
     """Returns a section's entries: known keys only, and of each group of keys that is begun all."""
-    entries = document.get(section, {})
+    entries: dict[str, Any] = document.get(section, {})
     where = f"{path}: {section}"
     elsewhere = {key: f"; it belongs in section {other}" for other, keys in schema.SECTIONS.items() for key in keys}
     documents.mapping(entries, where, (), (*schema.SECTIONS[section], *(_TYRE_SOURCES if section == "tyre" else ())), elsewhere)

@@ -71,6 +71,7 @@ class StageParameters:
         near = self._stations
         if near is None:
             near = float(path.project(x[:1], y[:1])[0][0]) + np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+        s: np.ndarray
         s, offset, px, py, pyaw, curvature = path.locate(x, y, near)
         self._stations = s
         column["path_x"][:], column["path_y"][:] = px, py
@@ -86,7 +87,8 @@ class StageParameters:
         speed[:], slope[:] = reference.speed_at(s)
         # A vehicle that is too fast slows down as it can without need: what brakes hard for the limit cannot steer.
         with np.errstate(invalid="ignore"):
-            fastest = np.fmax(self._trajectory.column("vx")[0] - SLOWDOWN - reference.slowing * self._trajectory.grid, reference.highest)
+            slowed = self._trajectory.column("vx")[0] - SLOWDOWN - reference.slowing * self._trajectory.grid
+            fastest: np.ndarray = np.fmax(slowed, reference.highest)
         early = speed >= reference.highest - 1e-6
         speed[early] = np.maximum(speed, fastest)[early]
         slope[early & (speed > reference.highest)] = 0.0

@@ -264,7 +264,8 @@ class Lattice:
         side = np.interp(at, along, aside)
         away = np.minimum(np.abs(self._offsets - side[:, None]) / settings.deviation_cap, 1.0)
         weight = settings.deviation_weight * frame.station * (at <= along[-1])
-        return (away * weight[:, None]).astype(np.float32)
+        deviation: np.ndarray = (away * weight[:, None]).astype(np.float32)
+        return deviation
 
 
 def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -249,7 +249,8 @@ def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration:
             reach = before + 2.0 * limit * path.step * (left**0.5 if left > 0.0 else 0.0)
             if reach < caps[k]:
                 caps[k] = reach
-    return np.sqrt(np.array(caps))
+    speeds: np.ndarray = np.sqrt(np.array(caps))
+    return speeds
 
 
 def _distinct(points: np.ndarray, where: str) -> np.ndarray:
@@ -302,7 +303,8 @@ def _thinned(points: np.ndarray, where: str) -> np.ndarray:
 
 def _ramp(counts: np.ndarray) -> np.ndarray:
     """Returns 0, 1, ... count - 1 of each count, in one row."""
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ramp: np.ndarray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ramp
 
 
 def _check_length(length: float, where: str) -> None:

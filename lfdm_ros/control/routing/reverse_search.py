@@ -109,7 +109,8 @@ def push(keys: np.ndarray, items: np.ndarray, count: int, key: float, item: int)
 
 def pop(keys: np.ndarray, items: np.ndarray, count: int) -> int:
     """Returns the item of the least key of a heap of `count`, and takes it out."""
-    first, key, item = items[0], keys[count - 1], items[count - 1]
+    first: int = items[0]
+    key, item = keys[count - 1], items[count - 1]
     k, last = 0, count - 1
     while True:
         below = 2 * k + 1
@@ -175,7 +176,9 @@ def distance_at(p: SearchProblem, field: np.ndarray, x: float, y: float) -> floa
     u, v = min(max((x - p.x0) * FINE / p.cell, 0.0), most), min(max((y - p.y0) * FINE / p.cell, 0.0), most)
     j, i = int(u), int(v)
     u, v = u - j, v - i
-    return (1.0 - v) * ((1.0 - u) * field[i, j] + u * field[i, j + 1]) + v * ((1.0 - u) * field[i + 1, j] + u * field[i + 1, j + 1])
+    distance: float = ((1.0 - v) * ((1.0 - u) * field[i, j] + u * field[i, j + 1])
+                       + v * ((1.0 - u) * field[i + 1, j] + u * field[i + 1, j + 1]))
+    return distance
 
 
 def room(p: SearchProblem, shape: np.ndarray, field: np.ndarray, x: float, y: float, yaw: float) -> float:

@@ -119,8 +119,9 @@ def squared_distances(x: np.ndarray, y: np.ndarray, pace: float, scene: Scene) -
         dy -= time * scene.vy
     dx *= dx
     dy *= dy
-    dx += dy
-    return dx
+    squares: np.ndarray = dx
+    squares += dy
+    return squares
 
 
 def arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -> RouteCurve:

@@ -272,4 +272,5 @@ class LaneBrake:
         along = np.concatenate([lane.path.project(x[:1], y[:1])[0], np.hypot(np.diff(x), np.diff(y))]).cumsum()
         s, aside = lane.path.project(x, y, along)
         left, right = lane.room_at(s)
-        return np.maximum(np.maximum(aside - left, -aside - right) + self._stops.outline.half_width, 0.0)
+        beyond: np.ndarray = np.maximum(np.maximum(aside - left, -aside - right) + self._stops.outline.half_width, 0.0)
+        return beyond

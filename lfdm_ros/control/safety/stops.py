@@ -129,7 +129,8 @@ def occluded(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.n
     ahead = np.outer(ux, centres[:, 0]) + np.outer(uy, centres[:, 1])
     aside = np.abs(np.outer(ux, centres[:, 1]) - np.outer(uy, centres[:, 0]))
     outside = np.hypot(*centres.T) > radii
-    return ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None]) & outside).any(axis=1)
+    hidden: np.ndarray = ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None]) & outside).any(axis=1)
+    return hidden
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +281,8 @@ class Stops:
             return np.full((n, 1), math.inf)
         away = found.centres + found.shifts((time - obstacles.time) + times) - poses[:, None, :2]
         distance = outline_distance(self.outline, away[..., 0], away[..., 1], yaw[:, None])
-        return distance - found.radii - growth * moving[near] * times[:, None]
+        left: np.ndarray = distance - found.radii - growth * moving[near] * times[:, None]
+        return left
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
@@ -309,7 +311,8 @@ def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np
     o, c, t = outline, np.cos(yaw), np.sin(yaw)
     qx = np.abs(c * dx + t * dy - 0.5 * (o.front - o.rear)) - 0.5 * (o.front + o.rear)
     qy = np.abs(c * dy - t * dx) - o.half_width
-    return np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
+    distance: np.ndarray = np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
+    return distance
 
 
 def _needed(here: np.ndarray, margin: float) -> np.ndarray:
