@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 Table = tuple[list[str], list[list[str]]]  # heads and rows
 
 SUFFIXES = (".png", ".svg", ".pdf")
-COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")  # of lines; the first two are told apart by all who see colours differently
+# No two are closer than 20 in CIELAB to any of the common kinds of colour vision (test/cli/test_figures.py).
+BLUE, ORANGE, GREEN, RED, VIOLET = "#0b6fa4", "#c26a00", "#2fbf7f", "#980f14", "#9a35e0"
+GREY, PALE, INK = "#7d8790", "#b9c4d0", "#1b1b1b"
+COLOURS = (BLUE, ORANGE, VIOLET, GREEN, RED, INK)  # of lines
 DPI = 130  # of PNG
 DOCS_DPI, DOCS_COLOURS = 90, 48  # of a PNG for a page of the documentation
 # Without a date: the same run gives the same file.
@@ -53,6 +56,14 @@ class NamedValue:
     high: float
 
 
+def by_unit(values: Iterable[tuple[str, NamedValue]]) -> list[tuple[str, list[NamedValue]]]:
+    """Sorts numbers with their units into panels, one for each unit."""
+    panels: dict[str, list[NamedValue]] = {}
+    for unit, value in values:
+        panels.setdefault(unit, []).append(value)
+    return list(panels.items())
+
+
 def draw_values(panels: Iterable[tuple[str, Sequence[NamedValue]]], marks: Sequence[float] = ()) -> Figure:
     """Draws numbers by name, a panel for each (label of the axis, values), the first value on top.
 
@@ -68,10 +79,10 @@ def draw_values(panels: Iterable[tuple[str, Sequence[NamedValue]]], marks: Seque
     figure = Figure(figsize=(7.0, 0.2 + sum(heights)), layout="constrained")
     for axis, (label, values) in zip(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0], panels):
         for mark in marks:
-            axis.axvline(mark, color=COLOURS[1], lw=1.0, ls="--", zorder=1)
+            axis.axvline(mark, color=ORANGE, lw=1.0, ls="--", zorder=1)
         at = range(len(values))
         spans = [(max(v.value - v.low, 0.0), max(v.high - v.value, 0.0)) for v in values]
-        axis.errorbar([v.value for v in values], at, xerr=list(zip(*spans)), fmt="o", ms=4.0, lw=1.2, capsize=2.0, color=COLOURS[0])
+        axis.errorbar([v.value for v in values], at, xerr=list(zip(*spans)), fmt="o", ms=4.0, lw=1.2, capsize=2.0, color=BLUE)
         finite = [number for v in values for number in (v.value, v.low) if math.isfinite(number)]
         if finite and min(finite) > 0.0 and max(finite) > 30.0 * min(finite):
             axis.set_xscale("log")

@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy import stats
 
+from lfdm_ros import reports
 from lfdm_ros.calibration.predictive import lag_one
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
@@ -23,7 +24,7 @@ DPI, COLOURS = 100, 64  # in a page
 HDI = 0.94  # probability of the interval
 PAIRS = 8  # unknowns in a scatter matrix
 LAGS = 40  # of an autocorrelation
-DATA, POSTERIOR, PRIOR = "#1b1b1b", "#0b6fa4", "#c26a00"
+DATA, POSTERIOR, PRIOR = reports.INK, reports.BLUE, reports.ORANGE
 
 
 def to_png(figure: Figure) -> str:
@@ -62,6 +63,8 @@ def traces(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure
     figure = Figure(figsize=(10.0, 1.35 * len(draws)), layout="constrained")
     axes = figure.subplots(len(draws), 2, squeeze=False, width_ratios=(1, 2))
     for row, (name, values) in zip(axes, draws.items()):
+        for axis in row:
+            axis.set_prop_cycle(color=reports.COLOURS)
         for chain in values:
             row[0].plot(*kernel_density(chain), lw=0.8)
             row[1].plot(chain, lw=0.3, alpha=0.7)

@@ -19,7 +19,7 @@ from lfdm_ros.cli.common import add_backend, check_bounds, show_progress
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.files import write_text
-from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, require_figure, save_figure
+from lfdm_ros.reports import NamedValue, add_figure_argument, by_unit, draw_values, require_figure, save_figure
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration import Recipe
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_new_arguments(parser)
     parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled; with --new, of the recipe that is proposed")
-    add_figure_argument(parser, "with --check: how much of each prior is left")
+    add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: how much of each prior is left")
     parser.add_argument("--json", action="store_true", help="with --check: the report as JSON, by stage")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
@@ -79,8 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm calibrate`; returns the exit status."""
-    if args.figure is not None and not args.check:
-        raise InputError("--figure goes with --check; a calibration's figures are in report.html")
     require_figure(args.figure)
     if args.new:
         return _propose(args)
@@ -123,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
             summary = calibrate(recipe, args.bag, args.out, **settings, progress=show)
     if not args.progress_json:
         _print_table(summary, args.out)
+    _draw([stage["parameters"] for stage in summary["stages"]], args.figure)
     return 0
 
 
@@ -144,7 +143,15 @@ def _run_field(args: argparse.Namespace) -> int:
                                   options=read_options(args.option), progress=show)
     if not args.progress_json:
         _print_field(summary, args.out)
+    _draw([summary["parameters"]], args.figure)
     return 0
+
+
+def _draw(tables: Sequence[dict[str, Any]], figure: Path | None) -> None:
+    """Draws posteriors, of one table for each stage, where a figure is asked for."""
+    if figure is not None:
+        save_figure(draw_values(by_unit((row["unit"] or "1", NamedValue(name, row["mean"], row["hdi_3%"], row["hdi_97%"]))
+                                        for table in tables for name, row in table.items())), figure)
 
 
 def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:

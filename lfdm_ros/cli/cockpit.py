@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="folders that the page's record button writes to; {}: the first number that is free (default %(default)s)")
     parser.add_argument("--hidden", type=int, metavar="SEED", help="simulate a vehicle with other tyres than its file says, drawn by "
                         "this seed, which a calibration from the page is to find")
+    parser.add_argument("--no-browser", action="store_true", help="for scripts that say so: none is opened anyway")
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.errors import InputError, Interrupted
+from lfdm_ros.reports import BLUE, GREEN, GREY, INK, ORANGE, PALE, RED, save_figure, save_png
 
 SCENARIO, STATUS = "nato_lane_change", "shared_control/status"
 BEFORE, AFTER = "before", "after"
@@ -119,18 +120,17 @@ def draw_shared(path: Path, drives: list[SharedDrive]) -> None:
     """Writes a PNG: the paths between the cones; risk and k over time."""
     from matplotlib.figure import Figure
 
-    from lfdm_ros.reports import save_png
     from lfdm_ros.simulation import Circle, load_scenario
 
     figure = Figure(figsize=(11.0, 5.4), layout="constrained")
     rows: Any = figure.subplots(1 + len(drives), 1, height_ratios=(1.2, *(1.0 for _ in drives)))
-    colours = dict(zip((BEFORE, AFTER), ("tab:orange", "tab:blue")))
+    colours = dict(zip((BEFORE, AFTER), (ORANGE, BLUE)))
     circles = [item for item in load_scenario(SCENARIO).world.obstacles if isinstance(item, Circle)]
-    rows[0].plot([c.x for c in circles], [c.y for c in circles], "^", color="0.4", ms=3, label="cones")
+    rows[0].plot([c.x for c in circles], [c.y for c in circles], "^", color=GREY, ms=3, label="cones")
     for drive, axis in zip(drives, rows[1:]):
         rows[0].plot(drive.x, drive.y, color=colours[drive.name], label=f"{drive.name}: {drive.outcome}")
-        axis.plot(drive.times, drive.risk[:, 0], color="tab:red", lw=1.0, label="risk of the operator alone")
-        axis.plot(drive.times, drive.risk[:, 1], color="tab:green", lw=1.0, label="risk of autonomy's plan")
+        axis.plot(drive.times, drive.risk[:, 0], color=RED, lw=1.0, label="risk of the operator alone")
+        axis.plot(drive.times, drive.risk[:, 1], color=GREEN, lw=1.0, label="risk of autonomy's plan")
         axis.fill_between(drive.times, drive.k, color="0.85", label="k, share of autonomy")
         axis.set(ylim=(0.0, 1.05), ylabel=f"{drive.name} [1]")
     rows[0].set(xlabel="x [m]", ylabel="y [m]")
@@ -142,7 +142,7 @@ def draw_shared(path: Path, drives: list[SharedDrive]) -> None:
 
 CHANNELS = {"yaw_rate": "yaw rate [rad/s]", "vy": "lateral velocity [m/s]"}
 DRAWS = 100
-PRIOR, POSTERIOR, TRUTH, DATA = "#b9c4d0", "#1f6fb2", "#c0392b", "#555555"
+PRIOR, POSTERIOR, TRUTH, DATA = PALE, BLUE, RED, INK
 
 
 def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Path) -> None:
@@ -153,28 +153,24 @@ def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Pa
         result: folder of the calibration.
         bag: recording of a manoeuvre that was not fitted.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     from lfdm_ros.calibration import load_posterior_summary
-    from lfdm_ros.reports import save_figure
 
     posterior = load_posterior_summary(result, thinned=DRAWS)
     parameters = {p.name: p for stage in recipe.stages for p in stage.parameters}
     rng = np.random.default_rng(posterior["seed"])
     prior_draws = np.column_stack([parameters[n].prior.frozen().rvs(DRAWS, random_state=rng) for n in posterior["parameter_names"]])
 
-    figure = plt.figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.25))
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.25))
+    left, right = parts
     _parameters(left.subplots(), posterior, parameters, truth)
     axes = right.subplots(len(CHANNELS), sharex=True)
     bands = {PRIOR: _responses(recipe, parameters, posterior["parameter_names"], prior_draws, bag),
              POSTERIOR: _responses(recipe, parameters, posterior["parameter_names"], posterior["thinned_draws"], bag)}
     _prediction(axes, bands, bag)
     save_figure(figure, path)
-    plt.close(figure)
 
 
 def _parameters(axis: Any, posterior: dict[str, Any], parameters: dict[str, Any], truth: dict[str, float]) -> None:

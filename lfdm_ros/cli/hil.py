@@ -10,6 +10,7 @@ from pathlib import Path
 from lfdm_ros.cli.common import add_action
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
+from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, markdown_table, require_figure, save_figure
 
 EPILOG = """examples:
   lfdm up hil --set mode=lockstep --duration 15 --record drive       # and, beside it: python examples/can_device.py
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     faults = add("faults", "drive a lane change with each fault on each signal, and say what became of it",
                  "lfdm hil faults --json matrix.json")
     faults.add_argument("--only", nargs="+", metavar="NAME", default=[], help="kinds or signals (default: all)")
+    add_figure_argument(faults, "the largest distance from the lane change by fault, beside the room of the lane")
     faults.add_argument("--json", metavar="FILE", help="write a record for each drive to this file")
 
 
@@ -65,9 +67,9 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _faults(args: argparse.Namespace) -> int:
+    require_figure(args.figure)
     from lfdm_ros.hil.faults import GROUPS, KINDS
-    from lfdm_ros.hil.matrix import faults_of_matrix, matrix, rows
-    from lfdm_ros.reports import markdown_table
+    from lfdm_ros.hil.matrix import ROOM, faults_of_matrix, matrix, rows
 
     for name in args.only:
         if name not in KINDS and name not in GROUPS["all"]:
@@ -76,6 +78,9 @@ def _faults(args: argparse.Namespace) -> int:
     print(f"{len(chosen) + 1} drives ...", file=sys.stderr)
     outcomes = matrix(chosen)
     print(markdown_table(rows(outcomes)))
+    if args.figure is not None:
+        values = [NamedValue(f"{o.kind} {o.signal}", o.deviation, o.deviation, o.deviation) for o in outcomes]
+        save_figure(draw_values([("largest distance from the lane change [m]; dashed: the room of the lane", values)], [ROOM]), args.figure)
     if args.json:
         records = [{**asdict(o), "noticed": o.noticed, "result": o.result} for o in outcomes]
         write_text(Path(args.json), json.dumps(records, indent=2) + "\n")

@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.soil_wheel import Settled, SoilWheel, WheelMotion, WheelOutcome, settle
 from lfdm_ros.ground.soils import SoilProperties, load_soil, soil_names
 from lfdm_ros.models.chassis import static_loads
-from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
+from lfdm_ros.reports import COLOURS, GREY, add_figure_argument, require_figure, save_figure
 from lfdm_ros.vehicles import load_vehicle
 
 SLIPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
@@ -116,6 +116,7 @@ def _draw(path: Path, cases: list[WheelOnSoil]) -> None:
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
+    left.set_prop_cycle(color=COLOURS)
     slips = np.concatenate([np.linspace(-0.3, 0.1, 33), np.linspace(0.12, 0.8, 35)])
     for case in cases:
         pulls = [(at.forces.fx if at.forces and at.outcome is WheelOutcome.SUPPORTED else np.nan) for at in (case.at(s) for s in slips)]
@@ -123,7 +124,7 @@ def _draw(path: Path, cases: list[WheelOnSoil]) -> None:
         loads = np.linspace(0.05, 2.0, 40) * case.load
         depths = [(at.sinkage if at.outcome is WheelOutcome.SUPPORTED else np.nan) for at in (case.at(0.2, load) for load in loads)]
         right.plot(loads / 1e3, 1e3 * np.array(depths), color=line.get_color())
-    left.axhline(0.0, color="#888888", lw=0.8)
+    left.axhline(0.0, color=GREY, lw=0.8)
     left.set(xlabel="slip [1]", ylabel="drawbar pull [kN]", title=f"load {cases[0].load / 1e3:.2f} kN")
     right.set(xlabel="wheel load [kN]", ylabel="sinkage [mm]", title="slip 0.2")
     left.legend(fontsize=8)

@@ -10,7 +10,10 @@ import sys
 import time
 from itertools import pairwise
 
+import numpy as np
+
 from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 
 EPILOG = """examples, beside `lfdm up simulator` in another terminal:
   lfdm topic list
@@ -33,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     echo.add_argument("--full", action="store_true", help="all elements of long lists")
     rate = actions.add_parser("hz", help="messages a second, and the gaps between them, once a second")
     rate.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="end after S seconds (default: at Ctrl-C)")
+    add_figure_argument(rate, "the gaps between messages over time, at the end")
     for action in (echo, rate):
         action.add_argument("topic")
     serve = actions.add_parser("serve", help="let Lichtblick or Foxglove see the graph live, read-only; needs the extra foxglove")
@@ -48,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs `lfdm topic`; returns the exit status."""
     from lfdm_ros.stacks.inspection import Inspector
 
+    require_figure(getattr(args, "figure", None))
     with Inspector(args.timeout) as graph:
         return {"list": _list, "echo": _echo, "hz": _hz, "serve": _serve}[args.action](args, graph)
 
@@ -86,6 +91,19 @@ def _hz(args, graph) -> int:
     times: list[float] = []
     graph.subscribe(args.topic, lambda message: times.append(time.monotonic()))
     began = time.monotonic()
+    try:
+        _print_rates(args, graph, times, began)
+    finally:
+        if args.figure is not None and len(times) > 1:
+            from lfdm_ros.cli.plot import PlotTrace, draw
+
+            at = np.array(times) - began
+            save_figure(draw({args.topic: {"gap [ms]": PlotTrace(at[1:], 1e3 * np.diff(at))}}, ["gap [ms]"], way=False), args.figure)
+    return 0
+
+
+def _print_rates(args, graph, times, began) -> None:
+    """Prints the rate of the messages that come at `times`, once a second."""
     end, received = began + args.seconds, 0
     while time.monotonic() < end:
         last, count = times[-1:], len(times)
@@ -100,7 +118,6 @@ def _hz(args, graph) -> int:
             print(f"nothing for {time.monotonic() - (times[-1] if times else began):.0f} s", flush=True)
     if not received:
         raise RunError([f"{args.topic}: nothing in {args.seconds:g} s"], {})
-    return 0
 
 
 def _serve(args, graph) -> int:

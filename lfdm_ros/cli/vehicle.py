@@ -15,7 +15,7 @@ from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.files import write_text
 from lfdm_ros.models import AXLES, model_names
-from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
+from lfdm_ros.reports import COLOURS, add_figure_argument, require_figure, save_figure
 from lfdm_ros.vehicles import CLASSES, Vehicle, import_lfdm, load_vehicle, save_vehicle, typical_vehicle
 from lfdm_ros.vehicles.body import RULE
 from lfdm_ros.vehicles.commonroad import import_commonroad
@@ -305,7 +305,7 @@ def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, 
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
     panels = {"camber_deg": "camber [deg]", "toe_in_deg": "toe-in [deg]", "track_mm": "track [mm]", "motion_ratio": "motion ratio"}
-    for (axle, of), colour in zip(reach.items(), ("#1f6fb2", "#c0392b")):
+    for (axle, of), colour in zip(reach.items(), COLOURS):
         # A hair inside: at the very end slopes are infinite. No wheel goes higher than the bump stop and 60 mm of it.
         rows = suspension.rows(axle, np.linspace(of.lowest + 2e-3, min(of.highest - 2e-3, of.bump_stop + 0.06, 0.2), 200).tolist())
         for axis, key in zip(axes.flat, panels):

@@ -21,11 +21,12 @@ from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.engine.closed_loop import Run
 from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.files import replacing
+from lfdm_ros.reports import BLUE, GREEN, GREY, ORANGE, PALE, RED, VIOLET
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario
 from lfdm_ros.vehicles import Footprint, Mount
 
-OBSTACLE, PATH, GOAL, PLAN, ROUTE, SEEN, VEHICLE = "#7d8790", "#b9c4d0", "#2e8b57", "#c26a00", "#8e6bb0", "#c0392b", "#0b6fa4"
+OBSTACLE, PATH, GOAL, PLAN, ROUTE, SEEN, VEHICLE = GREY, PALE, GREEN, ORANGE, VIOLET, RED, BLUE
 DPI = 90
 FRAME, PIXELS, VIEW = 0.2, (720, 260), (25.0, 75.0)  # [s], width and height, [m] behind and ahead
 LARGEST_GIF = 1_500_000  # bytes

@@ -89,7 +89,9 @@ def test_own_noise_of_each_place_is_taken_and_kept(recipe: Path, survey: Path, t
     path.write_text("\n".join([lines[0] + ",noise", *(f"{line},{0.1 if k else 2.5}" for k, line in enumerate(lines[1:]))]))
     seen = read_survey(path, load_field_recipe(recipe))
     assert seen.noise[0] == 2.5 and (seen.noise[1:] == 0.1).all()
-    assert main(["calibrate", str(recipe), "--survey", str(path), "--out", str(tmp_path / "out"), "--draws", "20"]) == 0
+    assert main(["calibrate", str(recipe), "--survey", str(path), "--out", str(tmp_path / "out"), "--draws", "20", "--figure",
+                 str(tmp_path / "field.pdf")]) == 0
+    assert (tmp_path / "field.pdf").read_bytes().startswith(b"%PDF")
     assert load_ground(tmp_path / "out" / "ground.yaml").belief is not None
     assert "noise: 2.5" in (tmp_path / "out" / "ground.yaml").read_text()
 

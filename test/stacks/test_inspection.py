@@ -45,14 +45,16 @@ def lines(capsys: pytest.CaptureFixture[str], *args: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_topics_are_heard_listed_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topics_are_heard_listed_and_timed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shown = lines(capsys, "topic", "echo", "vehicle/state", "--count", "2", *PATIENCE)
     assert "frame_id: odom" in "\n".join(shown) and shown.count("---") == 2
     assert lines(capsys, "topic", "echo", "/vehicle/state", "--field", "wheel_speeds[2]", "--count", "1") == ["0.0"]
     assert main(["topic", "list", "--json"]) == 0
     listed = {row["topic"]: row for row in json.loads(capsys.readouterr().out)}
     assert listed["/vehicle/state"] == {"topic": "/vehicle/state", "type": "lfdm_ros/msg/VehicleState", "publishers": 1, "subscribers": 0}
-    assert any(" Hz; gaps [ms]: " in line for line in lines(capsys, "topic", "hz", "/vehicle/state", "--seconds", "3"))
+    assert any(" Hz; gaps [ms]: " in line for line in lines(capsys, "topic", "hz", "/vehicle/state", "--seconds", "3", "--figure",
+                                                                str(tmp_path / "gaps.svg")))
+    assert (tmp_path / "gaps.svg").read_text().startswith("<?xml")
     assert main(["topic", "echo", "/vehicle/stat", "--timeout", "5"]) == 2
     assert "did you mean /vehicle/state?" in capsys.readouterr().err
 

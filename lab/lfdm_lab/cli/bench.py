@@ -20,7 +20,7 @@ from lfdm_lab.cli.bench_peer import Peer, library_peers
 from lfdm_ros.cli.common import show_progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
-from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, require_figure, save_figure
+from lfdm_ros.reports import NamedValue, add_figure_argument, by_unit, draw_values, require_figure, save_figure
 
 EPILOG = """examples:
   lfdm bench batch --json batch.json
@@ -82,9 +82,8 @@ def run(args: argparse.Namespace) -> int:
         records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.figure is not None:
-        units = dict.fromkeys(record.unit for record in records)
-        save_figure(draw_values([(unit, [NamedValue(r.name, r.value, r.value - 0.5 * r.spread, r.value + 0.5 * r.spread)
-                                         for r in records if r.unit == unit]) for unit in units]), args.figure)
+        save_figure(draw_values(by_unit((r.unit, NamedValue(r.name, r.value, r.value - 0.5 * r.spread, r.value + 0.5 * r.spread))
+                                        for r in records)), args.figure)
     if args.json:
         write_text(Path(args.json), json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n")
     return 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
+from lfdm_ros.reports import NamedValue, add_figure_argument, draw_values, require_figure, save_figure
 
 EPILOG = """examples:
   lfdm soak                                     # an hour of simulated driving at 10 times real time
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides", help="as of lfdm up")
     parser.add_argument("--bag", type=Path, metavar="BAG", help="keep the recording in this folder (default: it is removed)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found there")
+    add_figure_argument(parser, "the growth of each process with its 95 %% interval, and its memory from the warm-up to the end")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name} {getattr(args, name):g}: give more than 0 s")
     if args.json is not None and not args.json.resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no folder {args.json.parent}")
+    require_figure(args.figure)
     if args.page and args.composed:
         raise InputError("--page: the processes are those of its stack; leave out --composed")
     name, speed = args.stack or ("shared_human" if args.page else "soak"), args.speed
@@ -71,6 +74,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         write_text(args.json, json.dumps(found.record(), indent=2) + "\n")
     print(_table(found))
+    if args.figure is not None:
+        all_of = [*found.processes, *([found.total] if found.total else [])]
+        save_figure(draw_values([("growth [MB/h], 95 %", [NamedValue(g.name, g.slope, g.low, g.high) for g in all_of]),
+                                 ("memory at the end, from that after the warm-up [MB]",
+                                  [NamedValue(g.name, g.end, min(g.start, g.end), max(g.start, g.end)) for g in all_of])]), args.figure)
     for failure in found.failures:
         print(f"lfdm soak: {failure}", file=sys.stderr)
     return 1 if found.failures else 0

@@ -126,7 +126,7 @@ def _prepare_radar(args: argparse.Namespace) -> Prepared:
 
     # It compares: there is nothing to pass.
     return Prepared(radar.meetings(_seeds(args), args.vehicle), radar.work, radar.key,
-                    lambda runs, outcome: (markdown_table(radar.table(runs)), True, {}), {})
+                    lambda runs, outcome: (markdown_table(radar.table(runs)), True, {"radar": lambda: radar.draw(runs)}), {})
 
 
 def _prepare_movers(args: argparse.Namespace) -> Prepared:
@@ -257,7 +257,7 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
     outcome["rows"] = friction.rows(runs)
     # It shows what a field does: there is nothing to pass.
-    return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {}
+    return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {"friction": lambda: friction.draw(runs)}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:

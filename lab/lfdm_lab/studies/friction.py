@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,12 @@ from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
 from lfdm_ros.models.spinning import SLOW, SPIN
 from lfdm_ros.numerics import binomial_interval
+from lfdm_ros.reports import NamedValue, draw_values
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", f"{STUDIES}/friction")
 LINK = FrictionLink(0.1, 0.8)
@@ -257,6 +261,17 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
              "yaw_rate_sd_max": run["yaw_rate_sd_max"],
              "nodes": run["nodes"], "outside": run["outside"]}
             for run in found if run["kind"] == "drive"]
+
+
+def draw(found: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draws the drives as `tables` has them; None if there are none."""
+    panels: dict[str, list[NamedValue]] = {"probability of a spin-out, 95 %": [], "largest sd of the yaw rate [rad/s]": []}
+    for row in rows(found):
+        every = "nothing observed" if row["observation_spacing_m"] is None else f"observed every {row['observation_spacing_m']:g} m"
+        name, sd = f"{row['manoeuvre']}, patches {row['patch_length_m']:g} m, {every}", row["yaw_rate_sd_max"]
+        for values, value, (low, high) in zip(panels.values(), (row["spin_out_probability"], sd), (row["interval"], (sd, sd))):
+            values.append(NamedValue(name, value, low, high))
+    return draw_values(panels.items()) if any(panels.values()) else None
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[list[str]]]]:

@@ -10,9 +10,10 @@ from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenari
 from lfdm_lab.studies.sharing import RISK
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
 from lfdm_ros.engine.run_report import OUTSIDE
+from lfdm_ros.reports import BLUE, GREY, ORANGE, VIOLET
 from lfdm_ros.simulation import load_scenario
 
-CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57"}
+CONTROLLER_COLOURS = {"mpc": BLUE, "kinematic": ORANGE, "ipopt": VIOLET}
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
@@ -105,7 +106,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
         ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
         axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
         axis.bar(x, n / n.sum(), width=0.05, color="0.85")
-        axis.errorbar(x, y, np.abs(ends - y), color="tab:blue", marker="o", ms=3.5, lw=1.2, elinewidth=0.8)
+        axis.errorbar(x, y, np.abs(ends - y), color=BLUE, marker="o", ms=3.5, lw=1.2, elinewidth=0.8)
         axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
                        fontsize=9)
         axis.set_xlim(-0.02, 1.02)
@@ -134,7 +135,7 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         upper.set_axis_off()
         lower.set_axis_off()
     for scenario, (upper, lower) in zip(scenarios, panels):
-        for control, colour in (("operator", "tab:orange"), ("autonomy", "0.5"), ("shared", "tab:blue")):
+        for control, colour in (("operator", ORANGE), ("autonomy", GREY), ("shared", BLUE)):
             some = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
             if not some:
                 continue
@@ -161,7 +162,7 @@ def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
         return None
     figure = Figure(figsize=(8.0, 0.55 * len(scenarios) + 1.0), layout="constrained")
     axis = figure.subplots()
-    drivers = (("brake", "tab:orange", "s"), ("trusting", "0.5", "^"), ("autonomy", "tab:blue", "o"))
+    drivers = (("brake", ORANGE, "s"), ("trusting", GREY, "^"), ("autonomy", BLUE, "o"))
     for i, (driver, colour, marker) in enumerate(drivers):
         label: str | None = driver
         for row, scenario in enumerate(scenarios):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.reports import Table
+from lfdm_ros.reports import NamedValue, Table, draw_values
 from lfdm_ros.sensors import RadarSettings
 from lfdm_ros.simulation import Scenario
 from lfdm_ros.simulation.courses import moving_obstacle
 from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar")
 SPEEDS = {"open": (2.0, 5.0, 8.0, 11.0), "cyclist": (4.0, 8.0), "car": (4.0, 8.0, 12.0)}  # [m/s] of what crosses
@@ -120,11 +123,8 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
     """Returns one row for each place, speed and sensors."""
     heads = ["place", "speed [m/s]", "sensors", "runs", "collisions", "velocity known after [s], median (worst)",
              "least clearance [m], median (worst)", "time to the goal [s]"]
-    groups: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault((run["place"], run["speed"], run["sensors"]), []).append(run)
     rows = []
-    for (place, speed, sensors), group in groups.items():
+    for (place, speed, sensors), group in _groups(runs).items():
         known = [math.inf if run["until_known"] is None else run["until_known"] for run in group]
         clear = [run["least_clearance"] for run in group]
         times = [run["reached"] for run in group if run["reached"] is not None]
@@ -132,3 +132,21 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
                      f"{np.median(known):.2f} ({max(known):.2f})", f"{np.median(clear):.2f} ({min(clear):.2f})",
                      f"{np.median(times):.1f}" if times else "-"])
     return heads, rows
+
+
+def draw(runs: Sequence[dict[str, Any]]) -> Figure:
+    """Draws medians and ranges, as `table` has them; of velocities those that became known."""
+    panels = []
+    for label, key in (("velocity known after [s]", "until_known"), ("least clearance [m]", "least_clearance")):
+        found = {name: [run[key] for run in group if run[key] is not None] for name, group in _groups(runs).items()}
+        values = [NamedValue(f"{place}, {speed:g} m/s, {sensors}", float(np.median(own)), min(own), max(own))
+                  for (place, speed, sensors), own in found.items() if own]
+        panels.append((f"{label}, median and range", values))
+    return draw_values(panels)
+
+
+def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, float, str], list[dict[str, Any]]]:
+    groups: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault((run["place"], run["speed"], run["sensors"]), []).append(run)
+    return groups

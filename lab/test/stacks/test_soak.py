@@ -73,7 +73,8 @@ rclpy.shutdown()
 def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
     status = main(["soak", "--composed", "--duration", "6", "--speed", "1", "--wall", "600", "--bag", str(tmp_path / "bag"),
-                   "--json", str(tmp_path / "soak.json")])
+                   "--json", str(tmp_path / "soak.json"), "--figure", str(tmp_path / "soak.svg")])
+    assert (tmp_path / "soak.svg").read_text().startswith("<?xml")
     found = json.loads((tmp_path / "soak.json").read_text())
     assert status == 0 and not found["failures"], found
     assert 1.0 < found["simulated_seconds"] <= 6.0 and found["exit_status"] == 0 and found["speed_factor"] > 0.0

@@ -24,3 +24,5 @@ def test_a_radar_knows_the_velocity_sooner():
     assert both < 0.5 * alone and not math.isnan(both)
     heads, rows = radar.table(runs)
     assert len(heads) == len(rows[0]) and [row[2] for row in rows] == list(radar.SENSORS)
+    assert [[tick.get_text() for tick in axis.get_yticklabels()] for axis in radar.draw(runs).axes] == 2 * [
+        [f"cyclist, 8 m/s, {sensors}" for sensors in radar.SENSORS]]
