@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from ports import free_port
 
+from lfdm_ros.cli.main import main
 from lfdm_ros.hil import real_time
 from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
@@ -82,6 +83,11 @@ def test_a_lane_change_over_can_and_what_is_wrong_with_it_in_a_fault() -> None:
     assert flipped.deviation < ROOM and flipped.refused >= 10 and flipped.noticed == "link"
     heads, table = rows([good, stuck, flipped])
     assert [row[0] for row in table] == ["none", "stuck", "bit_error"] and all(len(row) == len(heads) for row in table)
+
+
+def test_the_matrix_is_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hil", "faults", "--only", "clock_step", "--figure", str(tmp_path / "faults.svg")]) == 0
+    assert "clock_step" in capsys.readouterr().out and (tmp_path / "faults.svg").read_text().startswith("<?xml")
 
 
 def test_two_runs_are_equal_to_the_bit_with_noise_and_faults() -> None:
