@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lfdm_lab.cli_page import parser_of
 from lfdm_ros.calibration import load_recipe
@@ -95,21 +96,40 @@ def commands(text: str) -> Iterator[list[str]]:
 def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The scenarios and stacks that it names are there, too."""
     for words in commands(PAGES[page]):
-        if "..." in words or words[0].startswith("-"):
-            continue
-        assert words[0] in COMMANDS, words
-        try:
-            parser_of(words[0]).parse_args(words[1:])
-        except SystemExit as end:
-            assert end.code == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
-        named = words[1] if len(words) > 1 and re.fullmatch(r"[a-z]\w*", words[1]) else ""
-        if words[0] == "drive" and named:
-            load_scenario(named)
-        elif words[0] in ("up", "cockpit", "policy", "layouts") and named:
-            load_stack(named)
-        for word in words:
-            if word.startswith("scenario="):
-                load_scenario(word.removeprefix("scenario="))
+        if "..." not in words and not words[0].startswith("-"):
+            assert_command(words, capsys)
+
+
+def assert_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert words[0] in COMMANDS, words
+    try:
+        parser_of(words[0]).parse_args(words[1:])
+    except SystemExit as end:
+        assert end.code == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
+    named = words[1] if len(words) > 1 and re.fullmatch(r"[a-z]\w*", words[1]) else ""
+    if words[0] == "drive" and named:
+        load_scenario(named)
+    elif words[0] in ("up", "cockpit", "policy", "layouts") and named:
+        load_stack(named)
+    for word in words:
+        if word.startswith("scenario="):
+            load_scenario(word.removeprefix("scenario="))
+
+
+@pytest.mark.parametrize("path", [".github/workflows/docs.yml", ".github/workflows/nightly.yml", ".github/workflows/test.yml",
+                                  ".github/workflows/wheels.yml", ".devcontainer/devcontainer.json", "docker/compose.yaml"])
+def test_what_a_forge_or_a_container_runs_is_there(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Targets of make, commands with each of a matrix in its place, files of the source tree."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"(?:run|Command\"?): \"?make (\w+)", text)) <= targets
+    matrix = re.search(r"command: (\[.+\])", text)
+    for choice in yaml.safe_load(matrix[1]) if matrix else [""]:
+        chosen = text.replace("${{ matrix.command }}", choice)
+        for line in re.findall(r"^ +(?:- run: |command: )?(?:\.venv/bin/)?lfdm (.+)$", chosen, re.MULTILINE):
+            assert_command(shlex.split(line), capsys)
+    for name in re.findall(r"src/lfdm_ros/([\w./]+)|(\.ci/\w+|test/[\w/]+\.py)", text):
+        assert (ROOT / "".join(name)).is_file(), name
 
 
 def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
