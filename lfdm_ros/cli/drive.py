@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_figure_argument(parser, "the run")
     parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")
+    parser.add_argument("--record", type=Path, metavar="BAG", help="record the run, for `lfdm cockpit --bag BAG` and viewers")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
@@ -131,15 +132,24 @@ def run(args: argparse.Namespace) -> int:
         from lfdm_ros.engine.run_pictures import Film
 
         film = Film(vehicle.lidar)
+    bag = None
+    if args.record is not None:
+        from lfdm_ros.ros.drive_bag import DriveBag
+
+        bag = DriveBag(args.record, scenario, vehicle)
     reached = [0.0]
 
     def note(now: float, cycle: Cycle, scan: Scan | None) -> None:
         reached[0] = now
         if film is not None:
             film.note(now, cycle, scan)
+        if bag is not None:
+            bag.note(now, cycle, scan)
 
     with show_progress(f"driving {scenario.name}", lambda: f"{reached[0]:.1f} s of at most {scenario.duration:g} s driven"):
         found = drive(driven, scenario, driver, plant, note)
+    if bag is not None:
+        bag.write(found)
     what = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
             "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
             "delay": vehicle.actuators.delay + plant.state_age + args.latency,

@@ -70,7 +70,7 @@ class Run:
     obstacles; lifted: time with one wheel or more without load [s]; least_load: of any wheel, as share of its load at the start;
     diverged: the simulation did, why: how; length: distance driven [m]; largest_error: distance from the path [m], nan without one;
     outside: largest distance of a corner out of the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as in
-    `models.spinning`; blocked, cold_starts: cycles. Figures that a plant does not give are nan.
+    `models.spinning`; blocked, cold_starts: cycles; model: of the simulated vehicle. Figures that a plant does not give are nan.
     """
 
     output_names: tuple[str, ...]
@@ -93,6 +93,7 @@ class Run:
     blocked: int
     cold_starts: int
     why: str = ""
+    model: Any = None
 
     def column(self, name: str) -> np.ndarray:
         """Returns one of the outputs over time (n,)."""
@@ -171,7 +172,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     return Run(driven.simulator.output_names, period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
                np.array(seconds), outcomes, violated, reached, (verdict.first_collision,) if verdict.collisions else (),
                verdict.least_clearance, o.lifted, o.least_load, diverged, way, monitor.path_error if path is not None else math.nan,
-               monitor.excursion, o.sideslip, blocked, cold, why)
+               monitor.excursion, o.sideslip, blocked, cold, why, driven.simulator.model)
 
 
 class _Driven:

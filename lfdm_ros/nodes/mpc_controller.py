@@ -204,7 +204,7 @@ class MpcController(piloted.PilotedComponent):
             self.get_logger().info("planning again", throttle_duration_sec=1.0)
         # In lockstep shared control waits for the plan of each cycle, even an empty one.
         if cycle.plan is not None or self._lockstep:
-            self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan or NO_PLAN))
+            self._plan_publisher.publish(messages.fill_plan(decision.time_ns, decision.frame, cycle.plan or NO_PLAN))
         if cycle.plan is not None and self._horizon_publisher.get_subscription_count():
             self._horizon_publisher.publish(messages.fill_horizon(decision, cycle.plan))
         self._status_publisher.publish(messages.fill_status(
@@ -221,7 +221,7 @@ class MpcController(piloted.PilotedComponent):
             picture.line("route", cycle.route.x, cycle.route.y, 0.1, ROUTE)
         if (path := pilot.task.path) is not None and pilot.task.corridor is not None:
             for edge in corridor_edges(np.column_stack([path.x, path.y]), pilot.task.corridor):
-                picture.line("corridor", *edge.T, 0.1, EDGE)
+                picture.line("corridor", edge[:, 0], edge[:, 1], 0.1, EDGE)
         if cycle.plan is not None:
             x, y = (cycle.plan.states[:, list(cycle.plan.names).index(name)] for name in ("x", "y"))
             picture.line("horizon", x, y, 0.3, PLAN)

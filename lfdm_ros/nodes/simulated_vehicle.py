@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from nav_msgs.msg import Odometry
@@ -22,7 +21,7 @@ from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.message_fields import filled
-from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message, set_stamp
+from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, description_of, scan_message, set_stamp
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.sensors import Scan, SensorScene, make_sensors
@@ -199,12 +198,7 @@ class VehicleTopics:
         """Publishes the vehicle's constants, once, when the node is active."""
         if self._description is None:
             return
-        flat = asdict(self._constants)
-        outline = {f"outline_{name}": value for name, value in flat.pop("outline").items()}
-        delay = flat["actuators"].pop("delay")
-        message = VehicleDescription(**flat.pop("actuators"), actuation_delay=delay, **outline, **flat)
-        message.header.frame_id = BODY_FRAME
-        self._description.publish(message)
+        self._description.publish(description_of(self._constants))
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""

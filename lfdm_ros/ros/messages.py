@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 
 from lfdm_ros.bounds import BOUNDS, MALFORMED, Refused, require, require_all
 from lfdm_ros.models import AXLES, WHEELS, Model
-from lfdm_ros.msg import VehicleState
+from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.sensors import Scan, specific_force
 from lfdm_ros.vehicles import Mount
+from lfdm_ros.vehicles.body import Description
 from lfdm_ros.vehicles.description import STEERING_JOINTS, wheel_joint
 
 # Frames, as REP 105 names them; all have x forward, y to the left, z up (REP 103).
@@ -108,6 +110,16 @@ def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserS
         ranges=array("f", scan.ranges.astype(np.float32).tobytes()))
     message.header.frame_id = frame
     set_stamp(message.header.stamp, stamp_ns)
+    return message
+
+
+def description_of(constants: Description) -> VehicleDescription:
+    """Makes the message of a vehicle's constants."""
+    flat = asdict(constants)
+    outline = {f"outline_{name}": value for name, value in flat.pop("outline").items()}
+    delay = flat["actuators"].pop("delay")
+    message = VehicleDescription(**flat.pop("actuators"), actuation_delay=delay, **outline, **flat)
+    message.header.frame_id = BODY_FRAME
     return message
 
 

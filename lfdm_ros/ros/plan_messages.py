@@ -210,16 +210,17 @@ class PlanMessages:
         status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
         return status
 
-    def fill_plan(self, decision: PilotDecision, plan: Plan) -> PlanMessage:
+    def fill_plan(self, time_ns: int, frame: str, plan: Plan) -> PlanMessage:
+        """Fills a plan; time_ns: of its decision [ns]."""
         message = self.plan
         if self._names is not plan.names:
             self._names = plan.names
             message.names = list(plan.names)
             message.units = [self._units.get(name, "1") for name in plan.names]
-        set_stamp(message.header.stamp, decision.time_ns)
-        message.header.frame_id = decision.frame
+        set_stamp(message.header.stamp, time_ns)
+        message.header.frame_id = frame
         # An array of doubles is taken as it is; a list would be looked at number by number.
-        message.times = array("d", (plan.times - 1e-9 * decision.time_ns).tobytes())
+        message.times = array("d", (plan.times - 1e-9 * time_ns).tobytes())
         message.states = array("d", np.ascontiguousarray(plan.states, float).tobytes())
         message.inputs = array("d", np.ascontiguousarray(plan.inputs, float).tobytes())
         return message

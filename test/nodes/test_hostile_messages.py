@@ -117,7 +117,7 @@ def hear_all(pilot: Pilot, tracker: ObstacleTracker, heard: list[tuple[Any, ...]
             fill.fill_command(decision)
             fill.fill_status(decision, pilot, 0.0, 0)
             if decision.cycle.plan is not None:
-                fill.fill_plan(decision, decision.cycle.plan)
+                fill.fill_plan(decision.time_ns, decision.frame, decision.cycle.plan)
                 fill.fill_horizon(decision, decision.cycle.plan)
         pilot.after()
     seen = tracker.obstacles()

@@ -80,7 +80,7 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
     assert (status.cycle_time, status.solve_time, status.state_age, status.delay) == (2e-3, 1e-3, 0.03, 0.13)
     assert math.isnan(status.scan_age) and status.posterior_version == 4 and status.header.frame_id == "odom"
 
-    plan = there_and_back(messages.fill_plan(decision, PLAN))
+    plan = there_and_back(messages.fill_plan(NOW, "odom", PLAN))
     assert isinstance(plan, PlanMessage) and list(plan.units) == ["m", "1", "rad", "m/s", "1"]
     np.testing.assert_allclose(plan.times, [0.1, 0.15, 0.3])
     np.testing.assert_array_equal(np.reshape(plan.states, (3, 5)), PLAN.states)

@@ -1,0 +1,98 @@
+"""A drive in closed loop, without a graph, as a bag with the topics that a run on the graph has."""
+
+from __future__ import annotations
+
+import os
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TransformStamped
+from rclpy.serialization import serialize_message
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
+
+from lfdm_ros.bags import BagWriter
+from lfdm_ros.control.cycle import Cycle
+from lfdm_ros.engine.closed_loop import Run
+from lfdm_ros.msg import DriverCommand, MpcStatus
+from lfdm_ros.ros.markers import EDGE, ROUTE, Picture
+from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, ODOM_FRAME, VehicleMessages, description_of, scan_message, set_stamp
+from lfdm_ros.ros.plan_messages import PlanMessages
+from lfdm_ros.sensors import Scan
+from lfdm_ros.simulation import Scenario
+from lfdm_ros.vehicles import Vehicle
+
+
+class DriveBag:
+    """Collects the cycles of a drive; `write` makes the bag of them, which `lfdm cockpit --bag` plays."""
+
+    def __init__(self, path: str | os.PathLike[str], scenario: Scenario, vehicle: Vehicle) -> None:
+        """Raises InputError: there is something at the path."""
+        self._writer = BagWriter(path, recording=scenario.name)
+        self._scenario, self._vehicle = scenario, vehicle
+        self._cycles: list[tuple[Cycle, Scan | None]] = []
+
+    def note(self, time: float, cycle: Cycle, scan: Scan | None) -> None:
+        """Takes a cycle and the scan that arrived with it; for `drive`."""
+        self._cycles.append((cycle, scan))
+
+    def write(self, run: Run) -> None:
+        """Writes the bag. Raises InputError: the disk refuses."""
+        messages, plans, world, shown = VehicleMessages(run.model), PlanMessages({}), self._scenario.world, b""
+        period = float(run.times[1]) if len(run.times) > 1 else 1.0
+        begin_ns = round(1e9 * period * round(self._scenario.under_way / period))  # of the run, by the controller's clock
+        with self._writer:
+            self._say(0, "vehicle/description", description_of(self._vehicle.constants))
+            self._say(0, "tf_static", self._mounts())
+            self._say(0, "autonomy/markers", self._task())
+            for time, outputs, cycle in zip_longest(run.times.tolist(), run.outputs.tolist(), self._cycles):
+                time_ns = round(1e9 * time)
+                places = b"".join(np.ascontiguousarray(part).tobytes() for part in (*world.circles_at(time), *world.polygons_at(time)))
+                if places != shown:
+                    picture, shown = Picture(ODOM_FRAME, time_ns), places
+                    picture.world(world, time)
+                    self._say(time_ns, "world", picture.array)
+                messages.fill(time_ns, outputs)
+                self._say(time_ns, "vehicle/state", messages.state)
+                if cycle is not None:
+                    self._write_cycle(time_ns, begin_ns, plans, *cycle)
+
+    def _write_cycle(self, time_ns: int, begin_ns: int, plans: PlanMessages, cycle: Cycle, scan: Scan | None) -> None:
+        if scan is not None:
+            self._say(time_ns, "scan", scan_message(scan, round(1e9 * scan.stamp) - begin_ns, LIDAR_FRAME, 0.0))
+        if cycle.plan is not None:
+            plan = plans.fill_plan(begin_ns + time_ns, ODOM_FRAME, cycle.plan)
+            set_stamp(plan.header.stamp, time_ns)
+            self._say(time_ns, "autonomy/plan", plan)
+        command = DriverCommand(**{name: float(value) for name, value in zip(("steering", "throttle", "brake"), cycle.command)})
+        status = MpcStatus(
+            outcome=cycle.outcome.value, outcome_name=cycle.outcome.name.lower(), reason=cycle.reason, done=cycle.done,
+            task=f"scenario {self._scenario.name}", blocked=cycle.blocked, distance_to_go=float(cycle.remaining),
+            cycle_time=float(cycle.seconds), solver=cycle.solver, active_constraints=list(cycle.active),
+            violated_constraints=list(cycle.violated))
+        for topic, message in (("control/command", command), ("autonomy/status", status)):
+            set_stamp(message.header.stamp, time_ns)
+            self._say(time_ns, topic, message)
+
+    def _task(self) -> MarkerArray:
+        picture, scenario = Picture(ODOM_FRAME, 0), self._scenario
+        if scenario.path is not None:
+            picture.line("route", scenario.path[:, 0], scenario.path[:, 1], 0.1, ROUTE)
+        for edge in scenario.lane_edges:
+            picture.line("corridor", edge[:, 0], edge[:, 1], 0.1, EDGE)
+        if scenario.goal is not None:
+            picture.goal(scenario.goal)
+        return picture.array
+
+    def _mounts(self) -> TFMessage:
+        mount, transform = self._vehicle.lidar, TransformStamped(child_frame_id=LIDAR_FRAME)
+        transform.header.frame_id = BODY_FRAME
+        place, turn = transform.transform.translation, transform.transform.rotation
+        place.x, place.y, place.z = float(mount.x), float(mount.y), float(mount.z)
+        turn.z, turn.w = float(np.sin(0.5 * mount.yaw)), float(np.cos(0.5 * mount.yaw))
+        return TFMessage(transforms=[transform])
+
+    def _say(self, time_ns: int, topic: str, message: Any) -> None:
+        kind = type(message)
+        self._writer.write_raw(f"/{topic}", f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}", time_ns, serialize_message(message))
