@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from lfdm_ros.vehicles import Vehicle
 class DriveBag:
     """Collects the cycles of a drive; `write` makes the bag of them, which `lfdm cockpit --bag` plays."""
 
-    def __init__(self, path: str | os.PathLike[str], scenario: Scenario, vehicle: Vehicle) -> None:
+    def __init__(self, path: str | Path, scenario: Scenario, vehicle: Vehicle) -> None:
         """Raises InputError: there is something at the path."""
         self._writer = BagWriter(path, recording=scenario.name)
         self._scenario, self._vehicle = scenario, vehicle
