@@ -1,23 +1,48 @@
 """Reports without their pictures, which are half of a short calibration: for tests that look at something else.
 
-The reports that test_summary.py, the predictions of test_calibrate.py and what runs in other processes write have theirs.
+The reports that test_summary.py and the predictions of test_calibrate.py write have theirs. As a plug-in (LFDM_PLUGINS) this file leaves
+them out of the reports of another process.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
 
-import pytest
+
+class NoPictures(ModuleType):
+    """Stands in for lfdm_ros.calibration.plots, without Matplotlib."""
+
+    @staticmethod
+    def to_png(figure: None) -> str:
+        return "data:,"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args: None
 
 
 @contextmanager
 def left_out() -> Iterator[None]:
     """What this process reports meanwhile has no pictures."""
-    from lfdm_ros.calibration import plots
+    import pytest
 
-    drawing = [name for name, function in vars(plots).items() if getattr(function, "__annotations__", {}).get("return") is plots.Figure]
-    assert drawing
+    from lfdm_ros.calibration import report
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in drawing:
-            patch.setattr(plots, name, lambda *args: None)
-        patch.setattr(plots, "to_png", lambda figure: "data:,")
+        patch.setattr(report, "plots", NoPictures("plots"))
         yield
+
+
+def leave_out(patch: Any) -> None:
+    """Leaves pictures out of the reports of processes that begin meanwhile."""
+    from lfdm_ros import plugins
+
+    plugins.load({})  # this process has none of it
+    patch.setenv(plugins.VARIABLE, __file__)
+
+
+if __name__.startswith("lfdm_ros_plugin_"):
+    sys.modules["lfdm_ros.calibration.plots"] = NoPictures("lfdm_ros.calibration.plots")

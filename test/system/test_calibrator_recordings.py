@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pictures
 import psutil
 import pytest
 import small_problem
-import without_pictures
 from children import command
 
 from lfdm_ros.bags import BagWriter, open_bag
@@ -33,7 +33,7 @@ def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _reports_without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_pictures.leave_out(monkeypatch)
+    pictures.leave_out(monkeypatch)
 
 
 def as_it_is(topic: str, message: Any, stamp: int) -> Any:

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pictures
 import pytest
 import small_problem
-import without_pictures
 
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.calibration.store import PosteriorStore
@@ -91,7 +91,7 @@ def test_namespaces_of_the_command_line_and_of_launch() -> None:
 
 def test_two_calibrators_learn_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stack in two namespaces, each vehicle with recordings of its own, which differ: each posterior reaches its own vehicle."""
-    without_pictures.leave_out(monkeypatch)
+    pictures.leave_out(monkeypatch)
     (tmp_path / "recipe.yaml").write_text(small_problem.quick_recipe())
     watched = tmp_path / "recordings"
     for seed, name in enumerate("ab"):
