@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lfdm_ros.cli.common import check_out, show_progress
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.declaration import WHEELS
 
 EPILOG = """The FMU is for co-simulation and, where the model has no discrete states (gears), for model exchange too. Inputs
 that are set are held over the next step; with FMI 2.0 their slopes can be given (fmi2SetRealInputDerivatives), and
@@ -35,6 +36,14 @@ example:
   lfdm export wasm --vehicle hmmwv --model eight_dof --out drive_me
   python -m http.server --directory drive_me"""
 
+_TYRE_EPILOG = """A tyre FMU has the variables of Project Chrono's FMU_ForceElementTire: pose and motion of a wheel and the ground
+below it in, the load on it out. With --chassis, a vehicle FMU whose wheels have the names of Chrono's FMU_WheeledVehicle
+or FMU_WheeledVehiclePtrain, a system (SSP) of that and four tyres is written.
+
+example:
+  lfdm export tyre --vehicle hmmwv --tyre tmeasy --wheel fl --out front_left.fmu
+  lfdm export tyre --vehicle hmmwv --tyre tmeasy --chassis FMU2cs_WheeledVehiclePtrain.fmu --out car.ssp"""
+
 _CASADI_EPILOG = """Writes step, rhs, outputs and, where the model has no gears, dae (x, z, u, p) -> (ode, alg), each as a file that
 casadi.Function.load reads, and vehicle.json with names, units, bounds, parameters and the state at rest.
 
@@ -48,18 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (run_form, summary, epilog) in _FORMS.items():
         form = forms.add_parser(name, help=summary, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
         form.add_argument("--vehicle", required=True, help="name in config/vehicles, or a YAML file, as that of a calibration's result")
-        form.add_argument("--model", default="eighteen_dof", help="model name, see `lfdm models` (default %(default)s)")
+        if name != "tyre":
+            form.add_argument("--model", default="eighteen_dof", help="model name, see `lfdm models` (default %(default)s)")
         form.add_argument("--tyre", help="tyre model (default: the vehicle's)")
-        if name == "fmu":
+        if name in ("fmu", "tyre"):
             form.add_argument("--fmi", type=int, choices=(2, 3), default=2, help="version of the interface (default %(default)s)")
             form.add_argument("--platform", metavar="NAMES", help="linux64, win64, aarch64-linux, macos, by commas (default: this "
                               "machine's); for others than this machine's the extra 'export' is needed")
             form.add_argument("--step", type=float, default=1e-3, help="longest step of the equations [s] (default %(default)s)")
-            form.add_argument("--draws", type=int, default=0, metavar="N", help="so many draws of the posterior as parameter sets (SSV)")
             form.add_argument("--out", required=True, type=Path, help="file to write, .fmu or .ssp")
+        if name == "fmu":
+            form.add_argument("--draws", type=int, default=0, metavar="N", help="so many draws of the posterior as parameter sets (SSV)")
+        elif name == "tyre":
+            one = form.add_mutually_exclusive_group()
+            one.add_argument("--wheel", choices=WHEELS, default=WHEELS[0], help="whose tyre it is (default %(default)s)")
+            one.add_argument("--chassis", type=Path, metavar="FMU", help="vehicle FMU without tyres; --out is an SSP that gives it four")
         elif name == "c":
             form.add_argument("--name", default="", help="begins the names of files and functions (default: VEHICLE_MODEL)")
-        if name != "fmu":
+        if name not in ("fmu", "tyre"):
             form.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder to write to")
         form.set_defaults(run_form=run_form)
 
@@ -90,6 +105,27 @@ def _fmu(args: argparse.Namespace) -> None:
     drawn = f", {len(draws)} draws" if draws else ""
     print(f"{args.out}: {export.model.name} of {export.vehicle.name}, FMI {args.fmi}.0, {kinds}, for {', '.join(platforms)}; "
           f"{tunable} tunable parameters{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+
+
+def _tyre(args: argparse.Namespace) -> None:
+    from lfdm_ros.exports.fmu_file import write_fmu
+    from lfdm_ros.exports.library import own_platform, platforms_named
+    from lfdm_ros.exports.tyre_system import write_tyre_system
+    from lfdm_ros.exports.variables import exported_tyre
+    from lfdm_ros.vehicles import load_vehicle
+
+    check_out(args.out, ".ssp" if args.chassis else ".fmu")
+    platforms, vehicle = platforms_named(args.platform) if args.platform else [own_platform()], load_vehicle(args.vehicle)
+    wheels = WHEELS if args.chassis else (args.wheel,)
+    tyres = {wheel: exported_tyre(vehicle, wheel, args.tyre, args.step) for wheel in wheels}
+    export = tyres[wheels[0]]
+    with show_progress("compiling the equations and linking"):
+        if args.chassis:
+            write_tyre_system(args.chassis, tyres, args.out, args.fmi, platforms)
+        else:
+            write_fmu(export, args.out, args.fmi, platforms)
+    print(f"{args.out}: {export.model.name} of {vehicle.name}, {', '.join(wheels)}{f' on {args.chassis}' if args.chassis else ''}, "
+          f"FMI {args.fmi}.0, for {', '.join(platforms)}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
 
 
 def _c(args: argparse.Namespace) -> None:
@@ -127,6 +163,7 @@ def _casadi(args: argparse.Namespace) -> None:
 
 
 _FORMS = {"fmu": (_fmu, "an FMU (FMI 2.0 or 3.0), or an SSP with the draws of a posterior", EPILOG),
+          "tyre": (_tyre, "a tyre as an FMU for a vehicle of others, such as Chrono's, or that vehicle on four of them", _TYRE_EPILOG),
           "c": (_c, "one C file and its header, which need nothing else", _C_EPILOG),
           "wasm": (_wasm, "WebAssembly, a loader in JavaScript, and a page to drive the vehicle on", _WASM_EPILOG),
           "casadi": (_casadi, "serialized functions of CasADi, for other optimal control", _CASADI_EPILOG)}

@@ -1,6 +1,7 @@
 """A vehicle as an FMU (FMI 2.0 or 3.0, co-simulation and, without discrete states, model exchange), or an SSP that holds one."""
 
 import hashlib
+import io
 import math
 import re
 import tempfile
@@ -214,35 +215,62 @@ def parameter_set(draw: Draw) -> bytes:
     return written(root)
 
 
-def system_structure(export: Exported, fmu: str, draws: Sequence[str]) -> bytes:
-    """Writes SystemStructure.ssd: the FMU as a component with its inputs and outputs; the first of `draws` (paths in the archive) is bound
-    to it, the others lie beside."""
+class Component(NamedTuple):
+    """An FMU of a system: its name, path in the archive, connectors (name, input or output), and the parameter set that is bound to it."""
+
+    name: str
+    source: str
+    ports: Sequence[tuple[str, str]]
+    bound: str = ""
+
+
+class Link(NamedTuple):
+    """A connection from an output to an input; the element "" is the system."""
+
+    start: str
+    source: str
+    end: str
+    target: str
+
+
+def system_structure(name: str, ports: Sequence[tuple[str, str]], parts: Sequence[Component], links: Sequence[Link]) -> bytes:
+    """Writes SystemStructure.ssd: components, the system's own connectors `ports`, and connections. All values are SI: no conversion."""
     for prefix, name in (("ssc", _SSC), ("ssd", _SSD), ("ssv", _SSV)):
         ElementTree.register_namespace(prefix, name)
 
     def element(parent: ElementTree.Element, tag: str, /, **attributes: str) -> ElementTree.Element:
         return ElementTree.SubElement(parent, f"{{{_SSD}}}{tag}", attributes)
 
-    root = ElementTree.Element(f"{{{_SSD}}}SystemStructureDescription", version="1.0", name=export.vehicle.name)
+    root = ElementTree.Element(f"{{{_SSD}}}SystemStructureDescription", version="1.0", name=name)
     system = element(root, "System", name="system")
-    ports = [(v.name, v.kind) for v in export.variables if v.kind in (INPUT, OUTPUT)]
 
-    def connectors(parent: ElementTree.Element) -> None:
+    def connectors(parent: ElementTree.Element, ports: Sequence[tuple[str, str]]) -> None:
         group = element(parent, "Connectors")
         for name, kind in ports:
             ElementTree.SubElement(element(group, "Connector", name=name, kind=kind), f"{{{_SSC}}}Real")
 
-    connectors(system)
-    part = element(element(system, "Elements"), "Component", name="vehicle", type="application/x-fmu-sharedlibrary", source=fmu)
-    connectors(part)
-    if draws:
-        element(element(part, "ParameterBindings"), "ParameterBinding", type="application/x-ssp-parameter-set", source=draws[0])
+    connectors(system, ports)
+    elements = element(system, "Elements")
+    for part in parts:
+        component = element(elements, "Component", name=part.name, type="application/x-fmu-sharedlibrary", source=part.source)
+        connectors(component, part.ports)
+        if part.bound:
+            element(element(component, "ParameterBindings"), "ParameterBinding", type="application/x-ssp-parameter-set", source=part.bound)
     connections = element(system, "Connections")
-    for name, kind in ports:
-        ends = {"startConnector": name, "endElement": "vehicle", "endConnector": name} if kind == INPUT else \
-            {"startElement": "vehicle", "startConnector": name, "endConnector": name}
-        element(connections, "Connection", **ends)
+    for link in links:
+        ends = {"startElement": link.start, "startConnector": link.source, "endElement": link.end, "endConnector": link.target}
+        element(connections, "Connection", **{key: value for key, value in ends.items() if value}, suppressUnitConversion="true")
     return written(root)
+
+
+def ports_of(export: Exported) -> list[tuple[str, str]]:
+    """Returns the inputs and outputs of an export, with their kind."""
+    return [(v.name, v.kind) for v in export.variables if v.kind in (INPUT, OUTPUT)]
+
+
+def outward(part: str, ports: Iterable[tuple[str, str]]) -> list[Link]:
+    """Returns the connections of a component with connectors of the system that have the same names."""
+    return [Link("", name, part, name) if kind == INPUT else Link(part, name, "", name) for name, kind in ports]
 
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same file whenever it is written
@@ -262,31 +290,40 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
     Raises:
         InputError: the model cannot be exported, a platform has no linker, or the file cannot be written.
     """
+    sets = {f"draws/{draw.name}.ssv": parameter_set(draw) for draw in draws}
+    data = fmu_bytes(export, version, platforms, {**sets, **({"summary.json": summary.read_bytes()} if summary else {})}, progress)
+    if out.suffix == ".ssp":
+        fmu, ports = f"resources/{c_name(export.vehicle, export.model)}.fmu", ports_of(export)
+        bound = {f"resources/{name}": found for name, found in sets.items()}
+        part = Component("vehicle", fmu, ports, next(iter(bound), ""))
+        structure = system_structure(export.vehicle.name, ports, [part], outward(part.name, ports))
+        data = archive_bytes({"SystemStructure.ssd": structure, fmu: data, **bound})
+    write_bytes(out, data)
+
+
+def fmu_bytes(export: Exported, version: int, platforms: Sequence[str], resources: Mapping[str, bytes],
+              progress: Callable[[str], None] = lambda _line: None) -> bytes:
+    """Makes an FMU, as `write_fmu`; `resources`: further files by name."""
     for platform in platforms:
         linker(platform)  # what is missing is said before the work
-    identifier = c_name(export.vehicle, export.model)
-    sets = {f"draws/{draw.name}.ssv": parameter_set(draw) for draw in draws}
-    resources = {"vehicle.yaml": _vehicle_file(export), **sets, **({"summary.json": summary.read_bytes()} if summary else {})}
-    token = _token(export, version)
+    identifier, token = c_name(export.vehicle, export.model), token_of(export, version)
     content = {"modelDescription.xml": model_description(export, version, identifier, token)}
-    content |= {f"resources/{name}": data for name, data in resources.items()}
+    content |= {f"resources/{name}": data for name, data in {"vehicle.yaml": _vehicle_file(export), **resources}.items()}
     for platform in platforms:
         progress(f"building for {platform}")
         target = PLATFORMS[platform]
         place = f"binaries/{target.fmi2 if version == 2 else target.fmi3}/{identifier}{target.ending}"
         content[place] = library(export, platform, f"fmi{version}.c", token)
+    return archive_bytes(content)
+
+
+def write_bytes(out: Path, data: bytes) -> None:
+    """Writes a whole file. Raises InputError: it cannot be written."""
     with prefixing(f"{out}: cannot be written", OSError), replacing(out) as partial:
-        if out.suffix == ".ssp":
-            fmu, bound = f"resources/{identifier}.fmu", {f"resources/{name}": data for name, data in sets.items()}
-            with tempfile.TemporaryDirectory(prefix="lfdm_export_") as folder:
-                inner = Path(folder) / "inner.fmu"
-                _archive(inner, content)
-                _archive(partial, {"SystemStructure.ssd": system_structure(export, fmu, list(bound)), fmu: inner.read_bytes(), **bound})
-        else:
-            _archive(partial, content)
+        partial.write_bytes(data)
 
 
-def _token(export: Exported, version: int) -> str:
+def token_of(export: Exported, version: int) -> str:
     """Returns a token that changes with all that the library depends on."""
     digest = hashlib.sha256(repr([casadi_model(export.model).digest, export.variables, tuple(export.rest), version]).encode()).hexdigest()
     return f"{{{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}}}"
@@ -299,9 +336,12 @@ def _vehicle_file(export: Exported) -> bytes:
         return path.read_bytes()
 
 
-def _archive(path: Path, content: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+def archive_bytes(content: Mapping[str, bytes]) -> bytes:
+    """Makes a zip file."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in content.items():
             entry = zipfile.ZipInfo(name, _DATE)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, data)
+    return out.getvalue()

@@ -4,11 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lfdm_ros.backends.portable import PLACE
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Field, Model
+from lfdm_ros.models.tyre_alone import TYRE_DEFAULTS, tyre_model
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles.vehicle import choose
 
 INPUT, OUTPUT, LOCAL, PARAMETER, TUNABLE = "input", "output", "local", "parameter", "tunable"
 _PLACES = (Field("start.x", "m", "place at the start, x"), Field("start.y", "m", "place at the start, y"),
@@ -75,7 +79,7 @@ class Exported:
 
 
 def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
-    """Declares what an export has.
+    """Declares what an export of a vehicle has.
 
     Args:
         model, tyre: as `Simulator` takes them.
@@ -85,10 +89,34 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
         InputError: no such model, the vehicle lacks parameters or finds no rest, or the step is not one of the model.
     """
     chosen = vehicle.model(model, tyre)
+    return _declared(vehicle, chosen, step, initial_state(chosen, vehicle), vehicle.vector(chosen), _PLACES)
+
+
+def exported_tyre(vehicle: Vehicle, wheel: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
+    """Declares what an export of the tyre of a wheel has (`lfdm_ros.models.tyre_alone`).
+
+    Args:
+        wheel: fl, fr, rl or rr.
+        tyre: name of a tyre model, by default the vehicle's.
+        step: longest step of the equations [s].
+
+    Raises:
+        InputError: the vehicle has no such tyre, or it cannot be alone; the step is not one of it.
+    """
+    has = vehicle.parts("tyre")
+    name = choose("--tyre", tyre or vehicle.default_tyre or next(iter(has), ""), has, f"vehicle '{vehicle.name}'")
+    model = tyre_model(name, wheel)
+    values = {**dict.fromkeys((f.name for f in model.parameters if "damping" in f.name), 0.0), **TYRE_DEFAULTS, **vehicle.parameters}
+    if lacking := [f.name for f in model.parameters if f.name not in values]:
+        raise InputError(f"vehicle '{vehicle.name}' lacks {', '.join(lacking)} for a tyre alone")
+    return _declared(vehicle, model, step, np.zeros(len(model.states)), np.array([values[f.name] for f in model.parameters]), ())
+
+
+def _declared(vehicle: Vehicle, chosen: Model, step: float, rest: np.ndarray, p: np.ndarray, places: Sequence[Field]) -> Exported:
     if not _STEP.lower <= step <= chosen.largest_step:
         raise InputError(f"step {step:g} s: {chosen.name} takes steps from {_STEP.lower:g} to {chosen.largest_step:g} s")
-    empty = Exported(vehicle, chosen, step, (), tuple(initial_state(chosen, vehicle)))
-    first, p = empty.first, vehicle.vector(chosen)
+    empty = Exported(vehicle, chosen, step, (), tuple(rest))
+    first = empty.first
     found = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
     found += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
     for i, (f, rest) in enumerate(zip(chosen.states, empty.rest)):
@@ -101,7 +129,7 @@ def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float 
         source = vehicle.sources.get(f.name)
         described = replace(f, description=f"{f.description} ({source})") if source else f
         found.append(ExportedVariable(first["p"] + i, described, TUNABLE, float(value)))
-    found += [ExportedVariable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(_PLACES)]
+    found += [ExportedVariable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(places)]
     found.append(ExportedVariable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
     return replace(empty, variables=tuple(found))
 

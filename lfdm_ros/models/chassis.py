@@ -45,6 +45,13 @@ WHEELS_AND_BRAKES = (
     Field("brake_torque_front", "N*m", "brake torque of one front wheel at full brake", "", 0.0, 1e5),
     Field("brake_torque_rear", "N*m", "brake torque of one rear wheel at full brake", "", 0.0, 1e5),
 )
+
+
+def vertical_damping(axle: str) -> Field:
+    """Returns the declaration of a tyre's vertical damping."""
+    return Field(f"tyre_vertical_damping_{axle}", "N*s/m", f"vertical damping of one {axle} tyre", "", 0.0, 1e6)
+
+
 PLANE = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
     Field("y", "m", "position of the sprung mass's centre, y", "Y"),

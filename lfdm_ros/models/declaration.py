@@ -121,6 +121,7 @@ class Model:
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
     # States that are not 0 at rest, each with the velocity that is then: where a run begins is found from these.
     resting: tuple[tuple[str, str], ...] = ()
+    own: tuple[str, ...] = ()  # outputs that its equations report themselves, as `lfdm_ros.models.equations.Reporting`
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -132,7 +133,7 @@ class Model:
         """The outputs that it computes; the others are 0."""
         states = {field.name for field in self.states}
         return frozenset({field.name for field in self.outputs} & (
-            states | {f"omega_{wheel}" for axle, wheels in AXLES.items() if f"omega_{axle}" in states for wheel in wheels}
+            states | set(self.own) | {f"omega_{wheel}" for axle, wheels in AXLES.items() if f"omega_{axle}" in states for wheel in wheels}
             | {"gear", "engine_speed", "road_wheel_angle", "lifted_wheels"}
             | {f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in self.reported}))
 

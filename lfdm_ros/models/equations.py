@@ -135,7 +135,10 @@ class Contact:
 
 
 class Tyre(Protocol):
-    """Forces of a tyre on the ground; its states are in the record of its wheel."""
+    """Forces of a tyre on the ground; its states are in the record of its wheel.
+
+    One that rolls freely on another radius than that from its centre to the ground gives it as rolling_radius(q, wheel) [m].
+    """
 
     @property
     def implicit(self) -> bool:
@@ -259,6 +262,14 @@ class Reaching(Protocol):
         """Returns the distance of each wheel from the end of its linkage's reach, 1 to 0; below 0 the equations give NaN."""
 
 
+@runtime_checkable
+class Reporting(Protocol):
+    """Equations that report outputs of their own."""
+
+    def own_outputs(self, x: Record, u: Record, q: Any) -> Mapping[str, Scalar]:
+        """Returns them by name."""
+
+
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
 
 
@@ -278,6 +289,7 @@ class Functions:
     wheels, times the share of the weight that presses on it; 1 for equations without a ground;
     patches(x, u, q) -> what each wheel stands on; none for equations without a ground;
     reach(x, u, q) -> as `Reaching.reach`; None for equations without linkages;
+    own_outputs(x, u, q) -> as `Reporting.own_outputs`; none for other equations;
     input_time: as `Equations.input_time`.
     """
 
@@ -314,6 +326,9 @@ class Functions:
     def tyre_forces(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
         forces = self._equations.dynamics(*self._records(x, u), q, h).forces
         return (*(force.fx for force in forces), *(force.fy for force in forces), *(force.fz for force in forces))
+
+    def own_outputs(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Mapping[str, Scalar]:
+        return self._equations.own_outputs(*self._records(x, u), q) if isinstance(self._equations, Reporting) else {}
 
     def wheel_loads(self, x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
         return self._equations.wheel_loads(*self._records(x, u), q)

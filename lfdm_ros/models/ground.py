@@ -15,6 +15,7 @@ from typing import Any
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Ground, Operations, Patch, Record, Scalar, Tyre, Wheel
+from lfdm_ros.models.vectors import Vector
 
 FRICTION_SCALE = Field("friction_scale", "1", "friction of the road over that of the road the tyre was measured on", "", 0.0, 3.0)
 WHEEL_INPUTS = (
@@ -127,6 +128,29 @@ class Stance:
     skew: Scalar  # level way ahead for a unit along e_y, - p r / (N P)
     turn: Scalar  # rate of the yaw angle for a unit of yaw rate about n, P^2 / N
     wind: tuple[Scalar, Scalar]  # force on the body along its axes [N]
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A wheel on the plane below it, by `lfdm_ros.models.multibody` (1, 2).
+
+    along: its travel in the plane; lean: of the wheel's axis, (e.n); per_camber: 1 / cos g; radius: from its centre to the plane [m]; arm:
+    from its centre to the contact [m].
+    """
+
+    along: Vector
+    lean: Scalar
+    per_camber: Scalar
+    radius: Scalar
+    arm: Vector
+
+
+def touch(m: Operations, axis: Vector, normal: Vector, height: Scalar) -> Touch:
+    """Returns the contact of a wheel with an axis to the left, its centre at a height [m] along the normal of a plane."""
+    lean = axis.dot(normal)
+    per_camber = 1.0 / m.sqrt(1.0 - lean * lean)
+    radius = height * per_camber
+    return Touch(axis.cross(normal) * per_camber, lean, per_camber, radius, (axis * lean - normal) * (per_camber * radius))
 
 
 class Footing:

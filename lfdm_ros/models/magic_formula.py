@@ -131,12 +131,15 @@ class MagicFormula:
                      tan_min=m.sin(c.alpmin) / m.cos(c.alpmin), tan_max=m.sin(c.alpmax) / m.cos(c.alpmax))
 
     # -- Slips --------------------------------------------------------------------------------------------------------------------
-    def slip_velocity(self, q: Any, wheel: Wheel) -> Scalar:
-        """Returns the speed of the rim over that of the contact [m/s], by the effective rolling radius (A3.1, A3.6)."""
+    def rolling_radius(self, q: Any, wheel: Wheel) -> Scalar:
+        """Returns the effective rolling radius [m] (A3.1, A3.6)."""
         atan, ratio = self._m.atan, wheel.load / q.fnomin
         rim = q.unloaded_radius * wheel.omega / q.longvl
-        radius = q.unloaded_radius * (q.q_re0 + q.q_v1 * rim * rim) - q.deflection * (q.dreff * atan(q.breff * ratio) + q.freff * ratio)
-        return radius * wheel.omega - wheel.along
+        return q.unloaded_radius * (q.q_re0 + q.q_v1 * rim * rim) - q.deflection * (q.dreff * atan(q.breff * ratio) + q.freff * ratio)
+
+    def slip_velocity(self, q: Any, wheel: Wheel) -> Scalar:
+        """Returns the speed of the rim over that of the contact [m/s]."""
+        return self.rolling_radius(q, wheel) * wheel.omega - wheel.along
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         m, vs = self._m, self.slip_velocity(q, wheel)

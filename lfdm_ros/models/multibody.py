@@ -39,7 +39,7 @@ from lfdm_ros.models.equations import (
     TyreForce,
     Wheel,
 )
-from lfdm_ros.models.ground import Footing, Stance
+from lfdm_ros.models.ground import Footing, Stance, touch
 from lfdm_ros.models.rigid_body import ANGLE, SPIN, STEERING, Body, Eliminated, System, principal
 from lfdm_ros.models.steering_linkage import Linkage, Shift
 from lfdm_ros.models.struts import Struts
@@ -66,7 +66,7 @@ PARAMETERS = (
     Field("cg_above_pivots", "m", "height of the sprung mass's centre above the middle of the axles' lower pivots", "", -5.0, 5.0),
     Field("wheel_transverse_inertia", "kg*m^2", "inertia of one wheel about its diameter", "", 0.0, 1e4, True),
     Field("axle_inertia", "kg*m^2", "part of a wheel's spin inertia that turns on its own axis in the driveline", "", 0.0, 1e4),
-    *(Field(f"tyre_vertical_damping_{axle}", "N*s/m", f"vertical damping of one {axle} tyre", "", 0.0, 1e6) for axle in AXLES),
+    *(chassis.vertical_damping(axle) for axle in AXLES),
 )
 
 
@@ -179,17 +179,14 @@ class Multibody:
         per = 1.0 / m.sqrt(1.0 + ahead * ahead + left * left)
         normal = attitude.axes.into(Vector(-ahead * per, -left * per, per))
         height = (x.z + attitude.up.dot(pose.wheel) - patch.height) * per
-        lean = pose.axis.dot(normal)
-        per_camber = 1.0 / m.sqrt(1.0 - lean * lean)
-        along = pose.axis.cross(normal) * per_camber
-        radius = height * per_camber
-        point = pose.wheel + (pose.axis * lean - normal) * (per_camber * radius)
+        foot = touch(m, pose.axis, normal, height)
+        point = pose.wheel + foot.arm
         velocity = (Vector(x.vx, x.vy, x.vz) + Vector(x.roll_rate, x.pitch_rate, x.yaw_rate).cross(point)
                     + corner.motion.on_upright(pose, point))
-        compression = q.radius - radius
-        damped = m.where(compression > 0.0, -at.damping * per_camber * velocity.dot(normal), 0.0)
-        return WheelContact(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius),
-                            (at.stiffness * compression + damped) * per_camber, m.atan(lean * per_camber))
+        compression = q.radius - foot.radius
+        damped = m.where(compression > 0.0, -at.damping * foot.per_camber * velocity.dot(normal), 0.0)
+        return WheelContact(foot.along, normal.cross(foot.along), normal, point, velocity, m.fmin(foot.radius, q.radius),
+                            (at.stiffness * compression + damped) * foot.per_camber, m.atan(foot.lean * foot.per_camber))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         attitude, corners = Attitude.of(self._m, x), self.corners(x, q)

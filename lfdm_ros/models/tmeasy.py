@@ -117,6 +117,12 @@ class Tmeasy:
         """Returns the slip velocity across that dry friction acts on [m/s], and the lateral slip."""
         return wheel.across, -wheel.across / transport
 
+    def rolling_radius(self, q: Any, wheel: Wheel) -> Scalar:
+        """Returns the effective rolling radius [m]."""
+        relative = wheel.load * q.per_load
+        weight = q.radius[0] + q.radius[1] * self._m.fmin(relative, q.radius_load)
+        return weight * q.r0 + (1.0 - weight) * wheel.radius
+
     def weights(self, fmx: Scalar, smx: Scalar, dx: Scalar, fmy: Scalar, smy: Scalar, dy: Scalar) -> tuple[Scalar, Scalar]:
         """Returns the divisors of the slips along and across."""
         return 1.0, 1.0
@@ -124,10 +130,7 @@ class Tmeasy:
     def slipping(self, q: Any, wheel: Wheel) -> Record:
         """Returns the rolling and sliding of a wheel, and its combined force over slip `fos` (Rill ch. 3, combined forces)."""
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
-        # Rolling radius, slips over the transport velocity.
-        relative = wheel.load * q.per_load
-        weight = q.radius[0] + q.radius[1] * fmin(relative, q.radius_load)
-        rolling_radius = weight * q.r0 + (1.0 - weight) * wheel.radius
+        rolling_radius = self.rolling_radius(q, wheel)
         vs = wheel.along - wheel.omega * rolling_radius
         rolling_speed = rolling_radius * fabs(wheel.omega)
         transport = rolling_speed + TRANSPORT_SPEED_FLOOR

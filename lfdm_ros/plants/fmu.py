@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import mul
@@ -78,6 +78,7 @@ class Fmu:
         input_derivatives: takes inputs that are linear in a step; variable_step: takes steps of any length.
         units: by name, as far as they are declared by base units, else as their name says; dimension None: neither.
         platforms: with binaries, as the folders are named.
+        feedthrough: it declares outputs that depend on inputs of the same instant.
     """
 
     path: Path
@@ -92,6 +93,7 @@ class Fmu:
     variables: Mapping[str, Variable]
     units: Mapping[str, Scale]
     platforms: tuple[str, ...]
+    feedthrough: bool = False
 
     @property
     def parts(self) -> Mapping[str, Fmu]:
@@ -102,6 +104,11 @@ class Fmu:
     def links(self) -> tuple[FmuLink, ...]:
         """Connections between them."""
         return ()
+
+    @property
+    def passes(self) -> int:
+        """Number of times that these hand on values at an instant."""
+        return 0
 
     @property
     def values(self) -> tuple[tuple[Variable, float], ...]:
@@ -260,7 +267,14 @@ def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:
         identifier=identifier, token=root.attrib["guid" if version == "2.0" else "instantiationToken"], step=step,
         input_derivatives=version == "2.0" and options.get("canInterpolateInputs") in ("true", "1"),
         variable_step=options.get("canHandleVariableCommunicationStepSize") in ("true", "1"),
-        variables=by_name, units=_units(root, by_name), platforms=platforms)
+        variables=by_name, units=_units(root, by_name), platforms=platforms, feedthrough=_feedthrough(root, variables, version))
+
+
+def _feedthrough(root: Element, variables: Sequence[Variable], version: str) -> bool:
+    """Checks that an output is declared to depend on an input: by index in FMI 2.0, by reference in 3.0."""
+    inputs = {str(i if version == "2.0" else v.reference) for i, v in enumerate(variables, 1) if v.causality == "input"}
+    outputs = root.findall("ModelStructure/Outputs/Unknown" if version == "2.0" else "ModelStructure/Output")
+    return any(not inputs.isdisjoint(found.get("dependencies", "").split()) for found in outputs)
 
 
 def _variables_2(root: Element) -> list[Variable]:
@@ -333,6 +347,20 @@ class FmuSystem:
     variables: Mapping[str, Variable]
     step: float = math.nan
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False, compare=False)  # in which the FMUs lie
+
+    @property
+    def passes(self) -> int:
+        """Number of times that outputs are handed on at an instant: once more for each FMU of a chain whose outputs follow its inputs."""
+        following: dict[str, set[str]] = {name: set() for name in self.parts}
+        for link in self.links:
+            following[link.source.part].add(link.target.part)
+
+        def chain(part: str, before: frozenset[str]) -> int:
+            if not self.parts[part].feedthrough or part in before:
+                return 0
+            return 1 + max((chain(other, before | {part}) for other in following[part]), default=0)
+
+        return 1 + max(chain(part, frozenset()) for part in self.parts)
 
     def variable(self, name: str, where: str) -> Variable:
         """Returns a scalar by name, as `Fmu.variable`."""

@@ -187,7 +187,7 @@ class Instance:
 
 
 class ConnectedInstances:
-    """An FMU, or several whose outputs are inputs of each other: what one shows at the end of a step, another gets in the next."""
+    """An FMU, or several whose outputs are inputs of each other: each gets in a step what the others show at its start."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._task, self._step = task, float(task["step"])
@@ -208,12 +208,12 @@ class ConnectedInstances:
         for instance in self._instances:
             instance.initialise()
         for _ in self._instances[1:]:  # values pass through as many as there are
-            self._pass_on()
+            self._pass_on(1)
         for instance in self._instances:
             instance.run()
 
-    def _pass_on(self) -> None:
-        if self._scales:
+    def _pass_on(self, times: int) -> None:
+        for _ in range(times if self._scales else 0):
             self._targets.set([factor * value + offset for value, (factor, offset) in zip(self._sources.get(), self._scales)])
 
     def free(self) -> None:
@@ -235,7 +235,7 @@ class ConnectedInstances:
                 self._inputs.set([a + (b - a) * share for a, b in zip(first, last)] if changing else last)
                 if slopes_taken:
                     self._inputs.set_slopes(slopes)
-            self._pass_on()
+            self._pass_on(self._task["passes"])
             for instance in self._instances:
                 instance.do_step(span, steps // parts)
 

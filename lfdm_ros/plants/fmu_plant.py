@@ -84,7 +84,7 @@ class FmuProcess:
         self._task = str(folder / "task.json")
         task = json.dumps({
             "parts": tasks, "step": step, "slopes": alone is not None and alone.input_derivatives,
-            "whole": alone is not None and alone.variable_step,
+            "whole": alone is not None and alone.variable_step, "passes": fmu.passes,
             "links": [{"source": place(link.source), "target": place(link.target), "factor": link.factor, "offset": link.offset}
                       for link in fmu.links],
             "parameters": [place(variable) for variable, _ in values], "values": [value for _, value in values],
@@ -410,7 +410,8 @@ class FmuPlant:
             **{name: float(v.start) for name, v in self.fmu.variables.items()
                if v.causality == "parameter" and documents.is_number(v.start)},
             **{".".join(filter(None, (v.part, v.name))): value for v, value in (*self.fmu.values, *set_values)}}
-        self._starts = bool(start)
+        # A speed that is given and is not had is a mistake of a unit; a place alone leaves an FMU at rest.
+        self._starts = self._apply("start", self._start, (0.0, 0.0, 0.0, 1.0)) != self._apply("start", self._start, (0.0, 0.0, 0.0, 2.0))
         self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
                                    [variable for variable, _ in read])
         self._pose = [self.output_names.index(name) for name in ("x", "y", "yaw", "vx")]

@@ -9,7 +9,7 @@ from c_compiler import needs_cc
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu_file import Draw, parameter_set, posterior_draws, system_structure, write_fmu
+from lfdm_ros.exports.fmu_file import Draw, parameter_set, posterior_draws, write_fmu
 from lfdm_ros.exports.library import own_platform
 from lfdm_ros.exports.variables import exported
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
@@ -40,7 +40,9 @@ def test_an_ssp_holds_the_vehicle_and_its_draws(tmp_path):
     assert {"resources/draws/draw_001.ssv", "resources/draws/draw_002.ssv"} <= set(names)
     ends = {(c.get("startConnector"), c.get("endConnector")) for c in root.iter(f"{SSD}Connection")}
     assert {("steering", "steering"), ("yaw_rate", "yaw_rate")} <= ends
-    assert system_structure(export, "a.fmu", []).count(b"ParameterBinding") == 0
+    write_fmu(export, tmp_path / "b.ssp", 2, [own_platform()])
+    with zipfile.ZipFile(tmp_path / "b.ssp") as archive:
+        assert b"ParameterBinding" not in archive.read("SystemStructure.ssd")
 
 
 def test_a_vehicle_that_is_no_calibration_has_no_draws(tmp_path):

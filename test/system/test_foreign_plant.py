@@ -1,18 +1,23 @@
 """A foreign FMU in place of our models on the running graph: driven, recorded and calibrated; a crash of it is one line."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from chassis_fmu import PLANT as CHRONO_CAR
+from chassis_fmu import write_chassis
 from foreign_vehicle import needs_cc, write_plant
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.cli.main import main
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.srv import Reset
 from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.vehicles import load_vehicle
 
 pytestmark = needs_cc
 # In our units: what the FMU has by its modelDescription.xml, of an axle, in kN/deg; of one tyre in N/rad.
@@ -90,6 +95,28 @@ def test_controller_and_shared_control_drive_it_in_lockstep(tmp_path: Path, monk
     states = read_series(bag, "vehicle/state", ["x", "vx", "roll"])
     assert states.values[-1, 0] > 10.0 and np.isnan(states.values[:, 2]).all()
     assert len(read_series(bag, "scan", ["range_max"]).time) > 10 and len(read_series(bag, "/clock", ["clock.nanosec"]).time) > 190
+
+
+def test_a_vehicle_fmu_on_four_tyre_fmus_drives_on_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph's vehicle is the system itself, driven by what was recorded."""
+    monkeypatch.chdir(tmp_path)
+    chassis = write_chassis(tmp_path / "chassis.fmu")
+    shutil.copy(CHRONO_CAR, tmp_path / "plant.yaml")
+    assert main(["export", "tyre", "--vehicle", "hmmwv", "--tyre", "tmeasy", "--chassis", str(chassis), "--out", "car.ssp"]) == 0
+    (tmp_path / "stack.yaml").write_text(STACK)
+    plant = str(tmp_path / "plant.yaml")
+    summary = run_stack(str(tmp_path / "stack.yaml"), record=tmp_path / "drive", quiet=True, overrides={
+        "scenario": "straight_acceleration", "vehicle_simulator.plant": plant, "vehicle_simulator.vehicle": "hmmwv"})
+    assert summary["ticks"] == 900 and not summary["collisions"]
+    states = read_series(tmp_path / "drive", "vehicle/state", ["x", "vx", "tyre_force_z[0]"])
+    alone = open_plant(plant, load_vehicle("hmmwv"))
+    alone.reset()
+    for k in range(900):
+        u = [(0.0, float(np.interp(t, (0.0, 1.0, 3.0, 9.0), (0.0, 0.0, 0.8, 0.8))), 0.0) for t in (0.01 * k, 0.01 * (k + 1))]
+        alone.advance(*u, 10)
+    x, vx, load = states.values[-1]
+    assert vx == pytest.approx(float(alone.outputs[alone.output_index["vx"]]), rel=2e-3) and vx > 25.0 and x > 80.0
+    assert 4000.0 < load < 6398.0  # less than at rest: it gains speed
 
 
 def test_a_crash_is_one_line_and_the_graph_lives(graph, tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Four tyres as FMUs that carry the vehicle FMU of another program: a system (SSP) with the wheels' names of Project Chrono.
+
+A vehicle FMU without tyres (chrono_vehicle, FMU_WheeledVehicle, FMU_WheeledVehiclePtrain) shows pose and motion of its wheels FL, FR, RL
+and RR, and takes the loads on them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.exports.fmu_file import Component, Link, archive_bytes, fmu_bytes, outward, ports_of, system_structure, token_of, write_bytes
+from lfdm_ros.exports.variables import INPUT, OUTPUT, Exported
+from lfdm_ros.plants.fmu import Fmu, read_fmu
+
+CHASSIS = "chassis"  # component of the vehicle FMU
+_OF_WHEEL, _OF_TYRE = {INPUT: "wheel_state.", OUTPUT: "wheel_load."}, "tyre_"
+
+
+def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[Link]:
+    """Returns the connections between a vehicle FMU and its tyres, by wheel (fl, fr, rl, rr). Raises InputError: it lacks a variable."""
+    links = []
+    for wheel, export in tyres.items():
+        for name, kind in ports_of(export):
+            if not name.startswith(_OF_WHEEL[kind]):
+                continue
+            other = f"wheel_{wheel.upper()}.{name.removeprefix(_OF_WHEEL[kind])}"
+            wanted = OUTPUT if kind == INPUT else INPUT
+            if other not in fmu.variables or fmu.variables[other].causality != wanted:
+                raise InputError(f"--chassis {fmu.path}: no {wanted} {other}; wheels are named as those of Chrono's FMU_WheeledVehicle")
+            ends = (CHASSIS, other, _OF_TYRE + wheel, name)
+            links.append(Link(*ends if kind == INPUT else (*ends[2:], *ends[:2])))
+    return links
+
+
+def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, version: int, platforms: Sequence[str]) -> None:
+    """Writes an SSP of a vehicle FMU on four tyres; the system's own connectors are those of the vehicle FMU that no tyre has.
+
+    Args:
+        tyres: by wheel, fl, fr, rl and rr.
+        version: of FMI, of the tyres, 2 or 3.
+        platforms: of the tyres, names of `PLATFORMS`.
+
+    Raises:
+        InputError: as `connections` and `fmu_bytes`; the file cannot be written.
+    """
+    fmu = read_fmu(chassis)
+    links = connections(fmu, tyres)
+    taken = {name for link in links for name in (link.source, link.target)}
+    ports = [(v.name, v.causality) for v in fmu.variables.values()
+             if v.causality in (INPUT, OUTPUT) and v.type == "Float64" and not v.array and v.name not in taken]
+    of_chassis = [(v.name, v.causality) for v in fmu.variables.values() if v.name in taken]
+    content = {f"resources/{CHASSIS}.fmu": chassis.read_bytes()}
+    parts = [Component(CHASSIS, f"resources/{CHASSIS}.fmu", [*ports, *of_chassis])]
+    sources: dict[str, str] = {}
+    for wheel, export in tyres.items():
+        # Tyres that are the same, as left and right mostly are, lie in the archive once.
+        token = token_of(export, version)
+        if token not in sources:
+            sources[token] = f"resources/{_OF_TYRE}{wheel}.fmu"
+            content[sources[token]] = fmu_bytes(export, version, platforms, {})
+        parts.append(Component(_OF_TYRE + wheel, sources[token], ports_of(export)))
+    structure = system_structure(fmu.name or chassis.stem, ports, parts, [*links, *outward(CHASSIS, ports)])
+    write_bytes(out, archive_bytes({"SystemStructure.ssd": structure, **content}))
