@@ -119,8 +119,8 @@ def _declared(vehicle: Vehicle, chosen: Model, step: float, rest: np.ndarray, p:
     first = empty.first
     found = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
     found += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
-    for i, (f, rest) in enumerate(zip(chosen.states, empty.rest)):
-        found.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(rest)))
+    for i, (f, value) in enumerate(zip(chosen.states, empty.rest)):
+        found.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(value)))
     for i, f in enumerate(chosen.states):
         if f.role == "continuous":
             rate = replace(f, name=f"der(state.{f.name})", unit=_rate(f.unit), description=f"derivative of {f.description}")
