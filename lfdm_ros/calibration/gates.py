@@ -98,7 +98,7 @@ def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> GateResu
     values = _numbers({**left, **held} if held else left or summary.get("coverage_90", {}))
     rule = f"between {lower:.0%} and {upper:.0%} of the samples should lie in the 90 % intervals {where}"
     return _judge("coverage", values, lambda all_: max(all_, key=lambda v: max(lower - v, v - upper)), lambda v: lower <= v <= upper,
-                  rule, "coverage", ".0%")
+                  rule, "coverage", ".1%")
 
 
 def bounds(summary: Mapping[str, Any]) -> GateResult:

@@ -46,10 +46,10 @@ def test_a_good_posterior_passes_all() -> None:
     ("stages|0|parameters|sigma/yaw_rate|r_hat", 1.02, "r_hat", "R-hat of lateral: sigma/yaw_rate is 1.02; at most 1.01"),
     ("stages|0|parameters|cornering_stiffness|r_hat", None, "r_hat", "could not be computed"),
     ("stages|0|parameters|cornering_stiffness|ess_bulk", 399.0, "ess", "bulk ESS of lateral: cornering_stiffness is 399; at least 400"),
-    ("coverage_90|yaw_rate", 0.45, "coverage", "coverage of yaw_rate is 45%"),
-    ("coverage_90|yaw_rate", 1.0, "coverage", "coverage of yaw_rate is 100%"),
+    ("coverage_90|yaw_rate", 0.45, "coverage", "coverage of yaw_rate is 45.0%"),
+    ("coverage_90|yaw_rate", 1.0, "coverage", "coverage of yaw_rate is 100.0%"),
     ("coverage_90", {}, "coverage", "says nothing of its coverage"),
-    ("held_out", {"coverage_90": {"vy": 0.5, "yaw_rate": 0.9}}, "coverage", "coverage of vy is 50%; .* of held-out data"),
+    ("held_out", {"coverage_90": {"vy": 0.5, "yaw_rate": 0.9}}, "coverage", "coverage of vy is 50.0%; .* of held-out data"),
     ("stages|0|passed_on|cornering_stiffness_front", -1.0, "bounds", "cornering_stiffness_front = -1"),
     ("stages|0|passed_on|cornering_stiffness_front", None, "bounds", "cornering_stiffness_front = nan"),
     ("stages|0|passed_on|no_such_thing", 1.0, "bounds", "unknown parameter 'no_such_thing'"),
@@ -68,7 +68,7 @@ def test_a_stage_stopped_on_its_way_does_not_count_as_finished() -> None:
 
 def test_coverage_of_what_was_left_out_counts_before_the_fits_own() -> None:
     summary = changed("out_of_sample", {"yaw_rate": {"coverage_90": 0.52}})
-    assert failed(summary) == {"coverage": "coverage of yaw_rate is 52%; between 80% and 99% of the samples should lie in the 90 % "
+    assert failed(summary) == {"coverage": "coverage of yaw_rate is 52.0%; between 80% and 99% of the samples should lie in the 90 % "
                                            "intervals of data left out in turn"}
 
 
