@@ -231,7 +231,7 @@ def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, n
 def crossings_of_one_threat(times: Sequence[float], k: Sequence[float]) -> int:
     """Returns how often k (n,) at times (n,) [s] passes 1/2 at most in one threat: a threat ends where k stays below for THREAT_GAP."""
     high, most, here, fell = np.array(k) > 0.5, 0, 0, -math.inf
-    for i in np.flatnonzero(np.diff(high)) + 1:
+    for i in (np.flatnonzero(np.diff(high)) + 1).tolist():
         if high[i]:
             here = 1 if times[i] - fell > THREAT_GAP else here + 1
         else:
