@@ -215,7 +215,7 @@ def parameter_set(draw: Draw) -> bytes:
     return written(root)
 
 
-class Component(NamedTuple):
+class SystemPart(NamedTuple):
     """An FMU of a system: its name, path in the archive, connectors (name, input or output), and the parameter set that is bound to it."""
 
     name: str
@@ -224,7 +224,7 @@ class Component(NamedTuple):
     bound: str = ""
 
 
-class Link(NamedTuple):
+class SystemLink(NamedTuple):
     """A connection from an output to an input; the element "" is the system."""
 
     start: str
@@ -233,7 +233,7 @@ class Link(NamedTuple):
     target: str
 
 
-def system_structure(name: str, ports: Sequence[tuple[str, str]], parts: Sequence[Component], links: Sequence[Link]) -> bytes:
+def system_structure(name: str, ports: Sequence[tuple[str, str]], parts: Sequence[SystemPart], links: Sequence[SystemLink]) -> bytes:
     """Writes SystemStructure.ssd: components, the system's own connectors `ports`, and connections. All values are SI: no conversion."""
     for prefix, name in (("ssc", _SSC), ("ssd", _SSD), ("ssv", _SSV)):
         ElementTree.register_namespace(prefix, name)
@@ -268,9 +268,9 @@ def ports_of(export: Exported) -> list[tuple[str, str]]:
     return [(v.name, v.kind) for v in export.variables if v.kind in (INPUT, OUTPUT)]
 
 
-def outward(part: str, ports: Iterable[tuple[str, str]]) -> list[Link]:
+def outward(part: str, ports: Iterable[tuple[str, str]]) -> list[SystemLink]:
     """Returns the connections of a component with connectors of the system that have the same names."""
-    return [Link("", name, part, name) if kind == INPUT else Link(part, name, "", name) for name, kind in ports]
+    return [SystemLink("", name, part, name) if kind == INPUT else SystemLink(part, name, "", name) for name, kind in ports]
 
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same file whenever it is written
@@ -295,7 +295,7 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
     if out.suffix == ".ssp":
         fmu, ports = f"resources/{c_name(export.vehicle, export.model)}.fmu", ports_of(export)
         bound = {f"resources/{name}": found for name, found in sets.items()}
-        part = Component("vehicle", fmu, ports, next(iter(bound), ""))
+        part = SystemPart("vehicle", fmu, ports, next(iter(bound), ""))
         structure = system_structure(export.vehicle.name, ports, [part], outward(part.name, ports))
         data = archive_bytes({"SystemStructure.ssd": structure, fmu: data, **bound})
     write_bytes(out, data)

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu_file import Component, Link, archive_bytes, fmu_bytes, outward, ports_of, system_structure, token_of, write_bytes
+from lfdm_ros.exports.fmu_file import (
+    SystemLink,
+    SystemPart,
+    archive_bytes,
+    fmu_bytes,
+    outward,
+    ports_of,
+    system_structure,
+    token_of,
+    write_bytes,
+)
 from lfdm_ros.exports.variables import INPUT, OUTPUT, Exported
 from lfdm_ros.plants.fmu import Fmu, read_fmu
 
@@ -16,7 +26,7 @@ CHASSIS = "chassis"  # component of the vehicle FMU
 _OF_WHEEL, _OF_TYRE = {INPUT: "wheel_state.", OUTPUT: "wheel_load."}, "tyre_"
 
 
-def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[Link]:
+def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[SystemLink]:
     """Returns the connections between a vehicle FMU and its tyres, by wheel (fl, fr, rl, rr). Raises InputError: it lacks a variable."""
     links = []
     for wheel, export in tyres.items():
@@ -28,7 +38,7 @@ def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[Link]:
             if other not in fmu.variables or fmu.variables[other].causality != wanted:
                 raise InputError(f"--chassis {fmu.path}: no {wanted} {other}; wheels are named as those of Chrono's FMU_WheeledVehicle")
             ends = (CHASSIS, other, _OF_TYRE + wheel, name)
-            links.append(Link(*ends if kind == INPUT else (*ends[2:], *ends[:2])))
+            links.append(SystemLink(*ends if kind == INPUT else (*ends[2:], *ends[:2])))
     return links
 
 
@@ -50,7 +60,7 @@ def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, v
              if v.causality in (INPUT, OUTPUT) and v.type == "Float64" and not v.array and v.name not in taken]
     of_chassis = [(v.name, v.causality) for v in fmu.variables.values() if v.name in taken]
     content = {f"resources/{CHASSIS}.fmu": chassis.read_bytes()}
-    parts = [Component(CHASSIS, f"resources/{CHASSIS}.fmu", [*ports, *of_chassis])]
+    parts = [SystemPart(CHASSIS, f"resources/{CHASSIS}.fmu", [*ports, *of_chassis])]
     sources: dict[str, str] = {}
     for wheel, export in tyres.items():
         # Tyres that are the same, as left and right mostly are, lie in the archive once.
@@ -58,6 +68,6 @@ def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, v
         if token not in sources:
             sources[token] = f"resources/{_OF_TYRE}{wheel}.fmu"
             content[sources[token]] = fmu_bytes(export, version, platforms, {})
-        parts.append(Component(_OF_TYRE + wheel, sources[token], ports_of(export)))
+        parts.append(SystemPart(_OF_TYRE + wheel, sources[token], ports_of(export)))
     structure = system_structure(fmu.name or chassis.stem, ports, parts, [*links, *outward(CHASSIS, ports)])
     write_bytes(out, archive_bytes({"SystemStructure.ssd": structure, **content}))

@@ -290,9 +290,12 @@ class _Reader:
         section = self.items.get(key)
         if section is not None and not isinstance(section, dict):
             raise InputError(f"{self.where}: {key} must map names to values")
-        for name, value in (section or {}).items():
-            if value is None and ")" in str(name):  # of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}
-                raise InputError(f"{self.where}: {key}: {quote(name)} has no value; within braces an expression with a comma needs quotes")
+        for owner, entry in (("", section or {}), *((f".{name}", value) for name, value in (section or {}).items())):
+            for name, value in entry.items() if isinstance(entry, dict) else ():
+                # Of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}.
+                if value is None and (")" in str(name) or (owner and name not in _VALUE_KEYS)):
+                    raise InputError(f"{self.where}: {key}{owner}: {quote(name)} has no value; within braces an expression with a comma "
+                                     "needs quotes")
         return {str(name): value for name, value in (section or {}).items()}
 
     def _scaled(self, name: str, unit: Any, where: str) -> tuple[Variable, Scale]:

@@ -143,6 +143,7 @@ WRONG = {
     "where(throttle > 0, throttle, 0)": ("unwrap(throttle)", "unwrap is of whole recordings", "inputs.Pedals[1]"),
     "fmu: foreign.fmu": ("fmu: foreing.fmu", "foreing.fmu: No such file", "plant.yaml: fmu: "),
     "ax: Ax,": ("ax: min(Ax, Ay),", "has no value; within braces an expression with a comma needs quotes", "outputs"),
+    "ax: Ax, ": ("ax: {value: min(Ax, Ay)}, ", "has no value; within braces an expression with a comma needs quotes", "outputs.ax"),
     "constants:": ("constant:", "unknown key 'constant' (did you mean 'constants'?)", ""),
     "brake\n": ("__import__('os')\n", "no function", "inputs.Pedals[2]"),
 }
