@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rclpy.serialization import deserialize_message
+
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
-from lfdm_ros.ros.raw_numbers import NumbersReader
 
 MAX_VEHICLES = 16
 _STATE, _DESCRIPTION = "/vehicle/state", "/vehicle/description"
@@ -36,7 +37,6 @@ class OtherVehicles:
     def __init__(self, node: Component) -> None:
         self._node, self._own = node, node.get_namespace().rstrip("/")
         self._vehicles: dict[str, _Vehicle] = {}
-        self._reader = NumbersReader(VehicleState)
 
     @property
     def names(self) -> list[str]:
@@ -58,7 +58,7 @@ class OtherVehicles:
         rows, oldest = [], time.monotonic() - _LASTS
         for number, vehicle in enumerate(self._vehicles.values()):
             if vehicle.heard_at > oldest:
-                state = self._reader.read(vehicle.state)
+                state = deserialize_message(vehicle.state, VehicleState)
                 row = (float(number), state.x, state.y, state.yaw, state.vx, *vehicle.outline)
                 if all(map(math.isfinite, row)):
                     rows.append(row)
