@@ -14,7 +14,7 @@ from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.calibration.plots import to_png
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.real_time import quantile_of
-from lfdm_ros.reports import COLOURS, html_page, html_table
+from lfdm_ros.reports import COLOURS, PALE, html_page, html_table
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
@@ -141,7 +141,7 @@ def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
 def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: Sequence[tuple[float, float]]) -> str:
     figure, axis = _axis()
     for since, until in spans:
-        axis.axvspan(since, until, color="#f6d9b5", lw=0.0)
+        axis.axvspan(since, until, color=PALE, alpha=0.5, lw=0.0)
     for name, column, colour in zip(names, values.T, COLOURS):
         axis.plot(times, column, color=colour, lw=1.1, label=name)
     axis.set_xlabel("time [s]", fontsize=8)
