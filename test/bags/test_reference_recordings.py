@@ -42,7 +42,7 @@ def slope(a, b):
 
 def test_every_mapping_that_ships_is_valid():
     names = sorted(p.stem for p in (share_directory() / "config" / "recordings").glob("*.yaml"))
-    assert names == ["berkeley_genesis", "comma2k19", "dart", "iac_av21", "rhode", "sbel_hmmwv"]
+    assert names == ["berkeley_genesis", "berkeley_genesis_path", "comma2k19", "dart", "iac_av21", "rhode", "sbel_hmmwv"]
     for name in names:
         load_mapping(find_config("recordings", name))
 

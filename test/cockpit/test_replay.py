@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import tempfile
 from collections.abc import Iterable
 from dataclasses import astuple
 from pathlib import Path
@@ -158,10 +159,9 @@ def test_messages_lie_in_a_file_in_their_order_and_the_last_word_counts(monkeypa
     assert [track.count(time) for time in (-0.1, 0.0, 0.19, 5.0)] == [0, 1, 1, 2]
     binary = track_of(range(1000), (bytes([k % 256]) * k for k in range(1000)))
     assert all(len(binary.messages[k]) == k for k in (999, 1, 0, 500)) and binary.messages[7] == b"\x07" * 7
-    full = Track()
     with Path("/dev/full").open("wb", buffering=0) as device, pytest.raises(InputError, match=r"no room for a replay in .* TMPDIR"):
-        monkeypatch.setattr(full.messages, "_file", device)
-        full.add(0.0, bytes(1 << 20), 0.0)
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: device)
+        Track().add(0.0, bytes(1 << 20), 0.0)
 
 
 def test_events_are_differences() -> None:

@@ -13,7 +13,6 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.models import SLOTS, Record, Wheel
 from lfdm_ros.models.equations import Patch
 from lfdm_ros.plants.checks import check_plant
-from lfdm_ros.plants.fmu import read_ssp
 from lfdm_ros.plants.plant import PlantSimulator
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.simulation import Simulator
@@ -113,7 +112,6 @@ def test_it_drives_as_a_24_dof_of_the_same_numbers(car, tyre):
 def test_loads_are_those_of_the_instant_at_which_they_act(car):
     """Tyres declare that loads follow the wheel at once: a vehicle that coasts straight on is not driven by loads behind its wheels."""
     plant = car("tmeasy")
-    assert read_ssp(plant._plant.fmu.path).passes == 2
     plant.reset()
     plant.advance((0.0, 0.5, 0.0), (0.0, 0.5, 0.0), 4000)
     plant.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1000)  # until it no longer pitches
