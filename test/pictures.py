@@ -15,8 +15,8 @@ class NoPictures(ModuleType):
     """Stands in for lfdm_ros.calibration.plots, without Matplotlib."""
 
     @staticmethod
-    def to_png(figure: None) -> str:
-        return "data:,"
+    def to_image(figure: None) -> str:
+        return '<img alt="" src="data:,">'
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

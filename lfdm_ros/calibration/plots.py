@@ -40,6 +40,11 @@ def to_png(figure: Figure) -> str:
     return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
 
 
+def to_image(figure: Figure) -> str:
+    """Returns the figure as an element of a page."""
+    return f'<img alt="" src="{to_png(figure)}">'
+
+
 def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:
     """Draws the density of each unknown (C, N) with its 94 % interval and mean, and the prior."""
     figure, axes = _grid(len(draws), columns=3, height=2.1)

@@ -222,8 +222,8 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     for data, predictive in [(datasets[i], predictives[i]) for i in shown]:
         if len(datasets) > 1:
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
-        parts += [_image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], labels)),
-                  _image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
+        parts += [plots.to_image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], labels)),
+                  plots.to_image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
     return html_page("Prediction", parts)
 
 
@@ -245,7 +245,8 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
            f"{_evidence(stage['log_evidence'])}"
            f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(SAMPLERS.find(stage['sampler']).reading)}</p>")
     yield _parameter_table(stage["parameters"])
-    yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
+    yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>"
+    yield plots.to_image(plots.posteriors(ordered, result.priors, labels))
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))
     yield ("<h3>Responses</h3><p>90 % bands. Below them what is left: measured minus response, with 2 sigma of the inferred noise, "
            "and its correlation with the samples before; bars outside the grey band are what the model misses.</p>")
@@ -256,19 +257,20 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
             yield f"<h4>{_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
         left = posterior.residuals
         noisy = posterior.noisy.reshape(-1, *posterior.noisy.shape[2:])
-        yield _image(plots.responses(posterior.times, posterior.observed, prior.sample, posterior.sample, noisy, channels))
-        yield _image(plots.residual_plot(posterior.times, left, channels, sigma)) + _image(plots.autocorrelations(left, channels))
+        yield plots.to_image(plots.responses(posterior.times, posterior.observed, prior.sample, posterior.sample, noisy, channels))
+        yield plots.to_image(plots.residual_plot(posterior.times, left, channels, sigma))
+        yield plots.to_image(plots.autocorrelations(left, channels))
     for (_, data), predictive in _some(list(zip(result.data.held_out, result.held_out_predictive))):
         channels = [_label(channel, fields) for channel in data.channels]
         yield f"<h4>Held out: {_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
-        yield _image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], channels))
+        yield plots.to_image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], channels))
     if len(physical) > 1:
-        yield "<h3>Pairs of parameters</h3>" + _image(plots.pairs(physical, labels))
+        yield "<h3>Pairs of parameters</h3>" + plots.to_image(plots.pairs(physical, labels))
     if len(ordered) > 1:
-        yield "<h3>Correlations</h3>" + _image(plots.correlations(ordered, labels))
-    yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
+        yield "<h3>Correlations</h3>" + plots.to_image(plots.correlations(ordered, labels))
+    yield "<h3>Chains</h3>" + plots.to_image(plots.traces(ordered, labels))
     yield ("<h3>Effective sample size</h3><p>It should rise steadily with the number of draws.</p>"
-           + _image(plots.ess_evolution(physical or ordered, labels)))
+           + plots.to_image(plots.ess_evolution(physical or ordered, labels)))
     scalars = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
             if isinstance(value, (str, int, float))]
     if scalars:
@@ -335,10 +337,6 @@ def _fields(model: str) -> dict[str, Field]:
 
 def _label(state: str, fields: Mapping[str, Field]) -> str:
     return f"{state} [{fields[state].unit}]"
-
-
-def _image(figure: Any) -> str:
-    return f'<img alt="" src="{plots.to_png(figure)}">'
 
 
 def _number(value: float | None, digits: int = 5) -> str:

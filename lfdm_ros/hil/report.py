@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lfdm_ros.bags import Bag, open_bag
-from lfdm_ros.calibration.plots import to_png
+from lfdm_ros.calibration.plots import to_image
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.real_time import quantile_of
 from lfdm_ros.reports import COLOURS, PALE, html_page, html_table
@@ -135,7 +135,7 @@ def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
     axis.set_yscale("function", functions=(np.sqrt, np.square))
     ticks = range(first, last, max(1, (last - first) // 10))
     axis.set_xticks(ticks, [_duration(edges[k]) for k in ticks])
-    return _image(figure)
+    return to_image(figure)
 
 
 def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: Sequence[tuple[float, float]]) -> str:
@@ -147,7 +147,7 @@ def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: S
     axis.set_xlabel("time [s]", fontsize=8)
     if len(names) > 1:
         axis.legend(fontsize=8, ncols=len(names), frameon=False)
-    return _image(figure)
+    return to_image(figure)
 
 
 def _axis() -> tuple[Figure, Any]:
@@ -156,10 +156,6 @@ def _axis() -> tuple[Figure, Any]:
     axis.tick_params(labelsize=8)
     axis.margins(x=0)
     return figure, axis
-
-
-def _image(figure: Figure) -> str:
-    return f'<img alt="" src="{to_png(figure)}">'
 
 
 def _duration(seconds: float) -> str:

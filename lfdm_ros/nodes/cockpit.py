@@ -377,9 +377,10 @@ class Cockpit(ManualControl):
 
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         text = pack_json(kind, data)
-        if kind in _LASTING and self._said.get(kind) == text:
-            return
-        self._said[kind] = text
+        if kind in _LASTING:
+            if self._said.get(kind) == text:
+                return
+            self._said[kind] = text
         self.server.publish(kind, text, keep=keep)
 
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------

@@ -31,7 +31,7 @@ from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
 from lfdm_ros.ros.grid_map import read_known
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
-from lfdm_ros.ros.markers import EDGE, PLAN, ROUTE, Picture
+from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason
@@ -220,8 +220,7 @@ class MpcController(piloted.PilotedComponent):
         if cycle.route is not None:
             picture.line("route", cycle.route.x, cycle.route.y, 0.1, ROUTE)
         if (path := pilot.task.path) is not None and pilot.task.corridor is not None:
-            for edge in corridor_edges(np.column_stack([path.x, path.y]), pilot.task.corridor):
-                picture.line("corridor", edge[:, 0], edge[:, 1], 0.1, EDGE)
+            picture.corridor(corridor_edges(np.column_stack([path.x, path.y]), pilot.task.corridor))
         if cycle.plan is not None:
             x, y = (cycle.plan.states[:, list(cycle.plan.names).index(name)] for name in ("x", "y"))
             picture.line("horizon", x, y, 0.3, PLAN)

@@ -1,6 +1,5 @@
 """The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
-import math
 from functools import partial
 
 from builtin_interfaces.msg import Time
@@ -15,7 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
-from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, set_fields
+from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, joint_transform, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
 from lfdm_ros.ros.runtime import run_node
@@ -52,9 +51,9 @@ class VehicleFrames(Component):
         vehicle = vehicle_of(self)
         joints = joints_of(vehicle)
         self._moving = {joint.name: joint for joint in joints if joint.kind != FIXED} if self.value("joints") else {}
-        self._fixed = [_transform(joint) for joint in joints if joint.kind == FIXED]
+        self._fixed = [joint_transform(joint) for joint in joints if joint.kind == FIXED]
         if self.value("map_is_odom"):
-            self._fixed.append(_transform(Joint("map_is_odom", FIXED, MAP_FRAME, ODOM_FRAME, 0.0, 0.0, 0.0)))
+            self._fixed.append(joint_transform(Joint("map_is_odom", FIXED, MAP_FRAME, ODOM_FRAME, 0.0, 0.0, 0.0)))
         self._description = robot_description(vehicle)
         self._body = TransformStamped()
         self.odometry, self._joints = RateLimiter(self.value("rate")), RateLimiter(self.value("rate"))
@@ -105,7 +104,7 @@ class VehicleFrames(Component):
         except InputError as error:
             self.refusals.refuse("joints", error)
             return
-        moved = [_transform(joint, angles[name]) for name, joint in self._moving.items() if name in angles]
+        moved = [joint_transform(joint, angles[name]) for name, joint in self._moving.items() if name in angles]
         for transform in moved:
             transform.header.stamp = message.header.stamp
         if moved:
@@ -121,21 +120,6 @@ class VehicleFrames(Component):
     def diagnose(self) -> Diagnosis:
         silent, self._odometries_before = self._odometries == self._odometries_before, self._odometries
         return (WARN, "no odom in the last second", {}) if silent else (OK, "publishing", {})
-
-
-def _transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
-    """Returns the transform of a joint's child in its parent, turned by an angle [rad] about the joint's axis."""
-    transform = TransformStamped(child_frame_id=joint.child)
-    transform.header.frame_id = joint.parent
-    set_fields(transform.transform.translation, "xyz", (joint.x, joint.y, joint.z))
-    if joint.kind == FIXED:
-        cy, sy, cp, sp, cr, sr = (f(0.5 * angle) for angle in (joint.yaw, joint.pitch, joint.roll) for f in (math.cos, math.sin))
-        set_fields(transform.transform.rotation, "xyzw", (cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr,
-                                                          sy * cp * cr - cy * sp * sr, cy * cp * cr + sy * sp * sr))
-    else:
-        half = math.sin(0.5 * angle)
-        set_fields(transform.transform.rotation, "xyzw", (*(half * part for part in joint.axis), math.cos(0.5 * angle)))
-    return transform
 
 
 main = partial(run_node, VehicleFrames)

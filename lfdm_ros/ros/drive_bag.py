@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
@@ -15,13 +14,14 @@ from visualization_msgs.msg import MarkerArray
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.engine.closed_loop import Run
-from lfdm_ros.msg import DriverCommand, MpcStatus
-from lfdm_ros.ros.markers import EDGE, ROUTE, Picture
-from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, ODOM_FRAME, VehicleMessages, description_of, scan_message, set_stamp
+from lfdm_ros.msg import DriverCommand
+from lfdm_ros.ros.markers import ROUTE, Picture
+from lfdm_ros.ros.messages import LIDAR_FRAME, ODOM_FRAME, VehicleMessages, description_of, joint_transform, scan_message, set_stamp
 from lfdm_ros.ros.plan_messages import PlanMessages
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Scenario
 from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles.description import FIXED, joints_of
 
 
 class DriveBag:
@@ -66,32 +66,23 @@ class DriveBag:
             set_stamp(plan.header.stamp, time_ns)
             self._say(time_ns, "autonomy/plan", plan)
         command = DriverCommand(**{name: float(value) for name, value in zip(("steering", "throttle", "brake"), cycle.command)})
-        status = MpcStatus(
-            outcome=cycle.outcome.value, outcome_name=cycle.outcome.name.lower(), reason=cycle.reason, done=cycle.done,
-            task=f"scenario {self._scenario.name}", blocked=cycle.blocked, distance_to_go=float(cycle.remaining),
-            cycle_time=float(cycle.seconds), solver=cycle.solver, active_constraints=list(cycle.active),
-            violated_constraints=list(cycle.violated))
-        for topic, message in (("control/command", command), ("autonomy/status", status)):
-            set_stamp(message.header.stamp, time_ns)
-            self._say(time_ns, topic, message)
+        set_stamp(command.header.stamp, time_ns)
+        self._say(time_ns, "control/command", command)
+        status = plans.fill_cycle(time_ns, ODOM_FRAME, cycle, float(cycle.seconds))
+        status.reason, status.task, status.distance_to_go = cycle.reason, f"scenario {self._scenario.name}", float(cycle.remaining)
+        self._say(time_ns, "autonomy/status", status)
 
     def _task(self) -> MarkerArray:
         picture, scenario = Picture(ODOM_FRAME, 0), self._scenario
         if scenario.path is not None:
             picture.line("route", scenario.path[:, 0], scenario.path[:, 1], 0.1, ROUTE)
-        for edge in scenario.lane_edges:
-            picture.line("corridor", edge[:, 0], edge[:, 1], 0.1, EDGE)
+        picture.corridor(scenario.lane_edges)
         if scenario.goal is not None:
             picture.goal(scenario.goal)
         return picture.array
 
     def _mounts(self) -> TFMessage:
-        mount, transform = self._vehicle.lidar, TransformStamped(child_frame_id=LIDAR_FRAME)
-        transform.header.frame_id = BODY_FRAME
-        place, turn = transform.transform.translation, transform.transform.rotation
-        place.x, place.y, place.z = float(mount.x), float(mount.y), float(mount.z)
-        turn.z, turn.w = float(np.sin(0.5 * mount.yaw)), float(np.cos(0.5 * mount.yaw))
-        return TFMessage(transforms=[transform])
+        return TFMessage(transforms=[joint_transform(joint) for joint in joints_of(self._vehicle) if joint.kind == FIXED])
 
     def _say(self, time_ns: int, topic: str, message: Any) -> None:
         kind = type(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,11 @@ class Picture:
         marker = self._add(name, Marker.LINE_STRIP, colour)
         marker.scale.x = width
         marker.points = [Point(x=a, y=b) for a, b in zip(x.tolist(), y.tolist())]
+
+    def corridor(self, edges: Iterable[np.ndarray]) -> None:
+        """Adds the edges of a corridor, (n, 2) [m] each."""
+        for edge in edges:
+            self.line("corridor", edge[:, 0], edge[:, 1], 0.1, EDGE)
 
     def surface(self, name: str, x: np.ndarray, y: np.ndarray, z: np.ndarray, colours: np.ndarray) -> None:
         """Adds triangles over the nodes x (nx,), y (ny,) at heights z (ny, nx) [m], in colours (ny, nx, 4)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
@@ -20,7 +21,7 @@ from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.sensors import Scan, specific_force
 from lfdm_ros.vehicles import Mount
 from lfdm_ros.vehicles.body import Description
-from lfdm_ros.vehicles.description import STEERING_JOINTS, wheel_joint
+from lfdm_ros.vehicles.description import FIXED, STEERING_JOINTS, Joint, wheel_joint
 
 # Frames, as REP 105 names them; all have x forward, y to the left, z up (REP 103).
 MAP_FRAME, ODOM_FRAME, BODY_FRAME, LIDAR_FRAME, IMU_FRAME = "map", "odom", "base_link", "lidar", "imu"
@@ -111,6 +112,21 @@ def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserS
     message.header.frame_id = frame
     set_stamp(message.header.stamp, stamp_ns)
     return message
+
+
+def joint_transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
+    """Returns the transform of a joint's child in its parent, turned by an angle [rad] about the joint's axis."""
+    transform = TransformStamped(child_frame_id=joint.child)
+    transform.header.frame_id = joint.parent
+    set_fields(transform.transform.translation, "xyz", (joint.x, joint.y, joint.z))
+    if joint.kind == FIXED:
+        cy, sy, cp, sp, cr, sr = (f(0.5 * angle) for angle in (joint.yaw, joint.pitch, joint.roll) for f in (math.cos, math.sin))
+        set_fields(transform.transform.rotation, "xyzw", (cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr,
+                                                          sy * cp * cr - cy * sp * sr, cy * cp * cr + sy * sp * sr))
+    else:
+        half = math.sin(0.5 * angle)
+        set_fields(transform.transform.rotation, "xyzw", (*(half * part for part in joint.axis), math.cos(0.5 * angle)))
+    return transform
 
 
 def description_of(constants: Description) -> VehicleDescription:

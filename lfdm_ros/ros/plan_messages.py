@@ -192,22 +192,28 @@ class PlanMessages:
 
     def fill_status(self, decision: PilotDecision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
         """Fills the status of a cycle; cycle_time: from the arrival of the state to the command [s]."""
-        status, cycle = self.status, decision.cycle
-        set_stamp(status.header.stamp, decision.time_ns)
-        status.header.frame_id = decision.frame
-        status.outcome, status.outcome_name = OUTCOMES[cycle.outcome], cycle.outcome.name.lower()
-        status.reason = reason(cycle, pilot)
-        status.cold_start, status.done, status.blocked, status.task = cycle.cold_start, cycle.done, cycle.blocked, pilot.task.name
+        cycle = decision.cycle
+        status = self.fill_cycle(decision.time_ns, decision.frame, cycle, cycle_time)
+        status.reason, status.task = reason(cycle, pilot), pilot.task.name
         status.speed_limit, status.progress, status.distance_to_go = _progress(pilot.task, cycle.remaining)
+        status.scan_age = pilot.scan_age(decision.time_ns)
+        status.obstacles = 0 if pilot.obstacles is None else len(pilot.obstacles.radii)
+        status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
+        return status
+
+    def fill_cycle(self, time_ns: int, frame: str, cycle: Cycle, cycle_time: float) -> MpcStatus:
+        """Fills of the status what a cycle itself says; cycle_time: as `fill_status`."""
+        status = self.status
+        set_stamp(status.header.stamp, time_ns)
+        status.header.frame_id = frame
+        status.outcome, status.outcome_name = OUTCOMES[cycle.outcome], cycle.outcome.name.lower()
+        status.cold_start, status.done, status.blocked = cycle.cold_start, cycle.done, cycle.blocked
         status.solver, status.cycle_time, status.solve_time = cycle.solver, cycle_time, float(cycle.seconds)
         status.iterations, status.residual, status.cost = cycle.iterations, float(cycle.residual), float(cycle.cost)
         status.cost_names = list(cycle.cost_terms)
         status.cost_terms = array("d", cycle.cost_terms.values())
         status.active_constraints, status.violated_constraints = list(cycle.active), list(cycle.violated)
         status.state_age, status.delay = float(cycle.age), float(cycle.delay)
-        status.scan_age = pilot.scan_age(decision.time_ns)
-        status.obstacles = 0 if pilot.obstacles is None else len(pilot.obstacles.radii)
-        status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
         return status
 
     def fill_plan(self, time_ns: int, frame: str, plan: Plan) -> PlanMessage:

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.models import SLOTS, Record, Wheel
 from lfdm_ros.models.equations import Patch
 from lfdm_ros.plants.checks import check_plant
+from lfdm_ros.plants.fmu import read_ssp
 from lfdm_ros.plants.plant import PlantSimulator
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.simulation import Simulator
@@ -26,20 +28,26 @@ MASS = P["sprung_mass"] + 2.0 * (127.866 + 129.98)
 
 
 @pytest.fixture(scope="module")
-def car(tmp_path_factory):
-    """Gives the plant on tyres of a model; the plant file is the example's."""
+def folder_of(tmp_path_factory):
+    """Gives a folder with the system on tyres of a model; the plant file is the example's."""
     made = {}
 
-    def of(tyre: str) -> PlantSimulator:
+    def of(tyre: str) -> Path:
         if tyre not in made:
             folder = made[tyre] = tmp_path_factory.mktemp(tyre)
             chassis = write_chassis(folder / "chassis.fmu")
             shutil.copy(PLANT, folder / "plant.yaml")
             words = ["--vehicle", "hmmwv", "--tyre", tyre, "--chassis", str(chassis), "--out", str(folder / "car.ssp")]
             assert main(["export", "tyre", *words]) == 0
-        return open_plant(str(made[tyre] / "plant.yaml"), HMMWV)
+        return made[tyre]
 
     return of
+
+
+@pytest.fixture(scope="module")
+def car(folder_of):
+    """Gives the plant on tyres of a model."""
+    return lambda tyre: open_plant(str(folder_of(tyre) / "plant.yaml"), HMMWV)
 
 
 def value(plant: PlantSimulator, name: str) -> float:
@@ -109,9 +117,10 @@ def test_it_drives_as_a_24_dof_of_the_same_numbers(car, tyre):
         assert rates[0] == pytest.approx(rates[1], rel=0.04, abs=0.01)
 
 
-def test_loads_are_those_of_the_instant_at_which_they_act(car):
+def test_loads_are_those_of_the_instant_at_which_they_act(car, folder_of):
     """Tyres declare that loads follow the wheel at once: a vehicle that coasts straight on is not driven by loads behind its wheels."""
     plant = car("tmeasy")
+    assert read_ssp(folder_of("tmeasy") / "car.ssp").passes == 2
     plant.reset()
     plant.advance((0.0, 0.5, 0.0), (0.0, 0.5, 0.0), 4000)
     plant.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1000)  # until it no longer pitches
