@@ -270,13 +270,16 @@ class LoadTransfer(Declared):
 @dataclass(frozen=True)
 class Hidden(Declared):
     """The threat of going faster than allows for the traffic that obstacles beside the path may hide (`routing.hidden_traffic`), by the
-    excess of the speed; none where the operator brakes as autonomy does. Unknown where no traffic is assumed."""
+    largest excess of the speed while the operator's command is held; none where the operator brakes as autonomy does. Unknown where no
+    traffic is assumed."""
 
     ABOUT: ClassVar[str] = "threat hidden: "
     name: ClassVar[str] = "hidden"
 
     full: float = setting(1.5, "m/s", "excess of the speed at which the threat is 1", 0.1, 20.0)
     braking: float = setting(5.0, "m/s^2", "deceleration of the stop before what comes out", 0.1, 20.0)
+    # Past a row of parked cars the operator of a slow link would be given the pedal between two of them, and lose it again at the next.
+    ahead: float = setting(1.0, "s", "the operator's command is held for so long", 0.0, 3.0)
     scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
@@ -289,8 +292,12 @@ class Hidden(Declared):
         highest = hidden_traffic_speeds(
             path, station, max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time), vehicle.footprint,
             situation.hidden_speed, self.braking)
-        most = float(highest[min(int(np.searchsorted(path.s, station)), len(highest) - 1)])
-        excess = max(vx - most, 0.0)
+        stations, speeds = np.array([station]), np.array([vx])
+        if situation.intention is not None:
+            held = situation.intention.times <= situation.time + self.ahead
+            x_held, y_held, vx_held = (column(situation.intention, name)[held] for name in ("x", "y", "vx"))
+            stations, speeds = np.append(stations, path.project(x_held, y_held)[0]), np.append(speeds, vx_held)
+        excess = max(float(np.max(speeds - highest[np.minimum(np.searchsorted(path.s, stations), len(highest) - 1)])), 0.0)
         slows = situation.operator is not None and situation.autonomy is not None and (
             situation.operator.pedal <= situation.autonomy.pedal)
         said = f"{excess:.1f} m/s faster than hidden traffic allows" if excess else "nothing hidden"

@@ -144,6 +144,11 @@ def test_the_speed_past_a_van_allows_for_a_walker_behind_it():
     assert 35.0 < stops < 37.0
     faster = Hidden(full=2.0).assess(beside_a_van(fastest + 1.05, hidden_speed=1.5))
     assert faster.threat == pytest.approx(0.5, abs=0.05) and faster.reason == "1.0 m/s faster than hidden traffic allows"
+    # Slow enough now, and too fast within a second, by the command that is held.
+    t = np.arange(0.0, 3.0 + 1e-9, 0.05)
+    soon = straight(fastest + 3.0 * t, x=20.0 + fastest * t + 1.5 * t**2)
+    assert Hidden(ahead=0.0).assess(beside_a_van(fastest, hidden_speed=1.5, intention=soon)).threat == 0.0
+    assert Hidden().assess(beside_a_van(fastest, hidden_speed=1.5, intention=soon)).threat == 1.0
     brakes = StampedCommand(1.0, 0.0, 0.0, 0.4)
     assert Hidden().assess(beside_a_van(15.0, hidden_speed=1.5, operator=brakes, autonomy=brakes)).threat == 0.0
     assert Hidden().assess(beside_a_van(15.0, hidden_speed=1.5, operator=StampedCommand(1.0), autonomy=brakes)).threat == 1.0

@@ -28,6 +28,13 @@ def test_growth_is_told_from_scatter(slope: float, scatter: float, too_much: boo
     assert growth.share == pytest.approx(2.7 * slope, abs=0.01)
 
 
+def test_a_table_that_is_made_once_is_no_growth() -> None:
+    seconds = np.arange(0.0, 3600.0, 2.0)
+    memory = 240.0 + 3.0 * seconds / 3600.0 + 15.0 * (seconds > 1350.0)
+    growth = growth_of("node", seconds.tolist(), memory.tolist())
+    assert growth.slope == pytest.approx(3.0, abs=1.0) and not growth.too_much
+
+
 def test_what_a_simulated_second_costs_is_told_without_the_warm_up() -> None:
     simulated = np.arange(0.0, 100.0)
     used = 0.3 * simulated + 7.0 * np.minimum(simulated / 25.0, 1.0)  # 7 s more in the first quarter

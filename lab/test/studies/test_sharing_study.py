@@ -93,6 +93,7 @@ def test_k_flickers_within_a_threat_or_meets_several():
     k = {0.0: 0.0, 1.0: 1.0, 3.0: 0.0, 6.0: 1.0, 7.0: 0.0, 7.5: 1.0, 8.0: 0.4}
     assert study.crossings_of_one_threat(list(k), list(k.values())) == 4
     assert study.crossings_of_one_threat(list(k)[:5], list(k.values())[:5]) == 2
+    assert study.crossings_of_one_threat([0.0, 0.3, 1.0, 3.0], [1.0, 0.0, 1.0, 0.0]) == 2  # it falls first for no threat
     assert study.crossings_of_one_threat([], []) == 0 == study.crossings_of_one_threat([0.0, 1.0], [1.0, 1.0])
 
 
