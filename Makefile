@@ -117,11 +117,17 @@ lock:  ## write requirements.txt anew from pyproject.toml
 	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --no-strip-extras --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-emit-package ziglang --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
 
-# A package that the index of advisories does not know is an error (--strict): silence would pass for safety.
+# With ADVISORIES, a folder (.ci/audit says of what), without a network. Else by pip-audit, for which a package that the index of
+# advisories does not know is an error (--strict): silence would pass for safety.
 .PHONY: audit
-audit:  ## look up known vulnerabilities of the locked packages; needs a network
+ifdef ADVISORIES
+audit: $(PACKAGE)
+	@$(VENV)/bin/python .ci/audit requirements.txt $(ADVISORIES)
+else
+audit:  ## look up known vulnerabilities of the locked packages; needs a network, or ADVISORIES=FOLDER
 	@$(PYTHON) -m venv build/audit && build/audit/bin/python -m pip install -q pip-audit
 	@build/audit/bin/pip-audit -r requirements.txt --disable-pip --no-deps --strict
+endif
 
 # Of what `make install` has staged: a trial that shows contents and dependencies. colcon's prefix will do, too.
 .PHONY: deb

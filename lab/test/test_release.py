@@ -102,6 +102,37 @@ def test_a_debian_package_of_what_is_installed(tmp_path: Path) -> None:
     assert (tmp_path / "root" / "opt" / "ros" / "jazzy" / "share" / "ament_index" / "marker").read_text() == "here"
 
 
+def test_the_audit_finds_locked_versions_inside_an_advisory(tmp_path: Path) -> None:
+    """Ranges and lists of versions by the OSV schema, as JSON and as YAML; a withdrawn one and other registries are no finding."""
+    lock, folder = tmp_path / "lock.txt", tmp_path / "advisories"
+    lock.write_text("Some_Pack==1.10.0 ; python_version < '3.12' \\\n    --hash=sha256:0\nother[x]==2.0\nfresh==1.2 \\\n")
+
+    def advise(number: int, name: str, events: list[dict[str, str]], **more: object) -> None:
+        part = {"package": {"ecosystem": "PyPI", "name": name}, "ranges": [{"type": "ECOSYSTEM", "events": events}]}
+        part |= {key: more.pop(key) for key in ("versions", "package") if key in more}
+        text = {"id": f"OWN-{number}", "modified": "2026-01-02T00:00:00Z", "affected": [part], **more}
+        (folder / f"{number}").with_suffix((".json", ".yaml")[number % 2]).write_text((json.dumps, yaml.safe_dump)[number % 2](text))
+
+    def audit() -> tuple[int, str]:
+        done = subprocess.run([sys.executable, ROOT / ".ci" / "audit", lock, folder], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    assert audit()[0] == 1 and "no advisories" in audit()[1]
+    folder.mkdir()
+    advise(0, "some-pack", [{"introduced": "0"}, {"fixed": "1.9"}])
+    advise(1, "some-pack", [{"introduced": "1.10.1"}])
+    advise(2, "other", [{"introduced": "1.0"}, {"last_affected": "1.9"}, {"introduced": "2.1"}, {"fixed": "2.2"}])
+    advise(3, "other", [{"introduced": "0"}], withdrawn="2026-01-03T00:00:00Z")
+    advise(4, "fresh", [{"introduced": "0"}], package={"ecosystem": "npm", "name": "fresh"})
+    assert audit() == (0, "3 pinned versions, 5 advisories, the newest of 2026-01-02: 0 apply\n")
+    advise(5, "Some.Pack", [{"introduced": "1.2"}, {"fixed": "1.10.1"}], aliases=["CVE-1"], summary="Reads a\nfile.")
+    advise(6, "other", [{"introduced": "0"}, {"last_affected": "2.0"}])
+    advise(7, "fresh", [], versions=["1.1", "1.2"])
+    status, text = audit()
+    assert status == 1
+    assert text.splitlines()[:-1] == ["fresh 1.2: OWN-7: ", "other 2.0: OWN-6: ", "some-pack 1.10.0: OWN-5, CVE-1: Reads a file."]
+
+
 def test_the_bill_of_materials_has_what_is_locked_for_this_machine() -> None:
     done = subprocess.run([sys.executable, "-m", "lfdm_lab.sbom"], capture_output=True, text=True, check=True)
     made = json.loads(done.stdout)
