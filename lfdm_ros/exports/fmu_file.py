@@ -213,7 +213,7 @@ def posterior_draws(vehicle_file: Path, exports: Sequence[Exported], count: int,
     """Takes draws evenly out of the posterior that a vehicle file lies beside; returns them for each export, its own parameters.
 
     Args:
-        part: the exports are parts of the vehicle, of whose parameters others may have been calibrated as well.
+        part: the exports are parts of the vehicle: parameters that they lack may have been calibrated as well.
 
     Raises:
         InputError: the file is no calibration's, or the posterior has fewer draws, parameters that the model lacks, or none of a part's.
