@@ -66,9 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                               "machine's); for others than this machine's the extra 'export' is needed")
             form.add_argument("--step", type=float, default=1e-3, help="longest step of the equations [s] (default %(default)s)")
             form.add_argument("--out", required=True, type=Path, help="file to write, .fmu or .ssp")
-        if name == "fmu":
             form.add_argument("--draws", type=int, default=0, metavar="N", help="so many draws of the posterior as parameter sets (SSV)")
-        elif name == "tyre":
+        if name == "tyre":
             one = form.add_mutually_exclusive_group()
             one.add_argument("--wheel", choices=WHEELS, default=WHEELS[0], help="whose tyre it is (default %(default)s)")
             one.add_argument("--chassis", type=Path, metavar="FMU", help="vehicle FMU without tyres; --out is an SSP that gives it four")
@@ -87,45 +86,51 @@ def run(args: argparse.Namespace) -> int:
 def _fmu(args: argparse.Namespace) -> None:
     from lfdm_ros.exports.fmu_file import posterior_draws, write_fmu
     from lfdm_ros.exports.library import own_platform, platforms_named
-    from lfdm_ros.exports.variables import TUNABLE, exported
+    from lfdm_ros.exports.variables import exported
     from lfdm_ros.vehicles import load_vehicle
 
     check_out(args.out, ".fmu", ".ssp")
-    if args.draws < 0:
-        raise InputError(f"--draws {args.draws}: give a number of draws")
+    _check_draws(args.draws)
     platforms = platforms_named(args.platform) if args.platform else [own_platform()]
     export = exported(load_vehicle(args.vehicle), args.model, args.tyre, args.step)
     summary = Path(args.vehicle).parent / "summary.json"
     known = summary if Path(args.vehicle).suffix in (".yaml", ".yml") and summary.is_file() else None
-    draws = posterior_draws(Path(args.vehicle), export, args.draws) if args.draws else []
+    draws = posterior_draws(Path(args.vehicle), [export], args.draws)[0] if args.draws else []
     with show_progress("compiling the equations and linking"):
         write_fmu(export, args.out, args.fmi, platforms, draws, known)
     kinds = "co-simulation and model exchange" if export.exchange else "co-simulation"
-    tunable = sum(v.kind == TUNABLE for v in export.variables)
     drawn = f", {len(draws)} draws" if draws else ""
     print(f"{args.out}: {export.model.name} of {export.vehicle.name}, FMI {args.fmi}.0, {kinds}, for {', '.join(platforms)}; "
-          f"{tunable} tunable parameters{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+          f"{len(export.tunable)} tunable parameters{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+
+
+def _check_draws(count: int) -> None:
+    if count < 0:
+        raise InputError(f"--draws {count}: give a number of draws")
 
 
 def _tyre(args: argparse.Namespace) -> None:
-    from lfdm_ros.exports.fmu_file import write_fmu
+    from lfdm_ros.exports.fmu_file import posterior_draws, write_fmu
     from lfdm_ros.exports.library import own_platform, platforms_named
     from lfdm_ros.exports.tyre_system import write_tyre_system
     from lfdm_ros.exports.variables import exported_tyre
     from lfdm_ros.vehicles import load_vehicle
 
     check_out(args.out, ".ssp" if args.chassis else ".fmu")
+    _check_draws(args.draws)
     platforms, vehicle = platforms_named(args.platform) if args.platform else [own_platform()], load_vehicle(args.vehicle)
     wheels = WHEELS if args.chassis else (args.wheel,)
     tyres = {wheel: exported_tyre(vehicle, wheel, args.tyre, args.step) for wheel in wheels}
     export = tyres[wheels[0]]
+    draws = posterior_draws(Path(args.vehicle), list(tyres.values()), args.draws, part=True) if args.draws else [[]] * len(tyres)
     with show_progress("compiling the equations and linking"):
         if args.chassis:
-            write_tyre_system(args.chassis, tyres, args.out, args.fmi, platforms)
+            write_tyre_system(args.chassis, tyres, args.out, args.fmi, platforms, dict(zip(tyres, draws)))
         else:
-            write_fmu(export, args.out, args.fmi, platforms)
+            write_fmu(export, args.out, args.fmi, platforms, draws[0])
+    drawn = f", {len(draws[0])} draws" if args.draws else ""
     print(f"{args.out}: {export.model.name} of {vehicle.name}, {', '.join(wheels)}{f' on {args.chassis}' if args.chassis else ''}, "
-          f"FMI {args.fmi}.0, for {', '.join(platforms)}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+          f"FMI {args.fmi}.0, for {', '.join(platforms)}{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
 
 
 def _c(args: argparse.Namespace) -> None:

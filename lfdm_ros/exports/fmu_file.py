@@ -22,6 +22,7 @@ from lfdm_ros.exports.c_files import c_name
 from lfdm_ros.exports.library import PLATFORMS, library, linker
 from lfdm_ros.exports.variables import INPUT, LOCAL, OUTPUT, PARAMETER, TUNABLE, Exported, ExportedVariable
 from lfdm_ros.files import replacing
+from lfdm_ros.models.declaration import WHEELS
 from lfdm_ros.units import unit_powers
 from lfdm_ros.vehicles import save_vehicle
 
@@ -141,6 +142,28 @@ def _variable(parent: ElementTree.Element, v: ExportedVariable, export: Exported
         ElementTree.SubElement(parent, "Float64", about | number)
 
 
+def terminals(export: Exported) -> bytes:
+    """Writes the file of FMI 3.0 that groups inputs and outputs: the driver, the wheels, and of a tyre alone its wheel and its road."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, _ in ports_of(export):
+        stem, _, wheel = name.rpartition("_")
+        if wheel in WHEELS:
+            groups.setdefault(f"wheel_{wheel}", []).append((name, stem))
+        elif name in ("steering", "throttle", "brake"):
+            groups.setdefault("driver", []).append((name, name))
+        elif name.startswith("wheel_"):
+            groups.setdefault("wheel", []).append((name, name.removeprefix("wheel_")))
+        elif name.startswith(("terrain_", "query_point")):
+            groups.setdefault("road", []).append((name, name))
+    root = ElementTree.Element("fmiTerminalsAndIcons", fmiVersion="3.0")
+    parent = ElementTree.SubElement(root, "Terminals")
+    for group, members in groups.items():
+        terminal = ElementTree.SubElement(parent, "Terminal", name=group, matchingRule="bus")
+        for name, member in members:
+            ElementTree.SubElement(terminal, "TerminalMemberVariable", variableName=name, memberName=member, variableKind="signal")
+    return written(root)
+
+
 def _structure(parent: ElementTree.Element, export: Exported, version: int, numbers: dict[int, int]) -> None:
     """Writes which unknown depends on which known: outputs on inputs, and in model exchange on states."""
     first = export.first
@@ -186,21 +209,27 @@ class Draw(NamedTuple):
     values: Mapping[str, float]
 
 
-def posterior_draws(vehicle_file: Path, export: Exported, count: int) -> list[Draw]:
-    """Takes draws evenly out of the posterior that a vehicle file lies beside.
+def posterior_draws(vehicle_file: Path, exports: Sequence[Exported], count: int, part: bool = False) -> list[list[Draw]]:
+    """Takes draws evenly out of the posterior that a vehicle file lies beside; returns them for each export, its own parameters.
+
+    Args:
+        part: the exports are parts of the vehicle: parameters that they lack may have been calibrated as well.
 
     Raises:
-        InputError: the file is no calibration's, or the posterior has fewer draws or parameters that the model lacks.
+        InputError: the file is no calibration's, or the posterior has fewer draws, parameters that the model lacks, or none of a part's.
     """
     from lfdm_ros.calibration.source import posterior_parameters
 
-    tunable = {v.name for v in export.variables if v.kind == TUNABLE}
-    values = posterior_parameters(vehicle_file, tunable, export.model.name, f"--draws {count}")
+    model, where = exports[0].model.name, f"--draws {count}"
+    values = posterior_parameters(vehicle_file, exports[0].vehicle.parameters if part else exports[0].tunable, model, where)
     most = min((len(column) for column in values.values()), default=0)
     if not 0 < count <= most:
-        raise InputError(f"--draws {count}: the posterior of {vehicle_file.parent} has {most}; give 1 to {most}")
+        raise InputError(f"{where}: the posterior of {vehicle_file.parent} has {most}; give 1 to {most}")
+    if not any(export.tunable & values.keys() for export in exports):
+        raise InputError(f"{where}: {model} has none of the parameters that were calibrated: {', '.join(values)}")
     chosen = np.unique(np.linspace(0, most - 1, count).astype(int))
-    return [Draw(f"draw_{k:03d}", {name: float(column[i]) for name, column in values.items()}) for k, i in enumerate(chosen, 1)]
+    return [[Draw(f"draw_{k:03d}", {name: float(column[i]) for name, column in values.items() if name in export.tunable})
+             for k, i in enumerate(chosen, 1)] for export in exports]
 
 
 def parameter_set(draw: Draw) -> bytes:
@@ -309,6 +338,8 @@ def fmu_bytes(export: Exported, version: int, platforms: Sequence[str], resource
     identifier, token = c_name(export.vehicle, export.model), token_of(export, version)
     content = {"modelDescription.xml": model_description(export, version, identifier, token)}
     content |= {f"resources/{name}": data for name, data in {"vehicle.yaml": _vehicle_file(export), **resources}.items()}
+    if version == 3:
+        content["terminalsAndIcons/terminalsAndIcons.xml"] = terminals(export)
     for platform in platforms:
         progress(f"building for {platform}")
         target = PLATFORMS[platform]

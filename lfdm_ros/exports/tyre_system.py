@@ -9,11 +9,13 @@ from pathlib import Path
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.exports.fmu_file import (
+    Draw,
     SystemLink,
     SystemPart,
     archive_bytes,
     fmu_bytes,
     outward,
+    parameter_set,
     ports_of,
     system_structure,
     token_of,
@@ -42,13 +44,15 @@ def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[SystemLink]:
     return links
 
 
-def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, version: int, platforms: Sequence[str]) -> None:
+def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, version: int, platforms: Sequence[str],
+                      draws: Mapping[str, Sequence[Draw]]) -> None:
     """Writes an SSP of a vehicle FMU on four tyres; the system's own connectors are those of the vehicle FMU that no tyre has.
 
     Args:
         tyres: by wheel, fl, fr, rl and rr.
         version: of FMI, of the tyres, 2 or 3.
         platforms: of the tyres, names of `PLATFORMS`.
+        draws: parameter sets of the posterior by wheel, of which the first is bound.
 
     Raises:
         InputError: as `connections` and `fmu_bytes`; the file cannot be written.
@@ -68,6 +72,8 @@ def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, v
         if token not in sources:
             sources[token] = f"resources/{_OF_TYRE}{wheel}.fmu"
             content[sources[token]] = fmu_bytes(export, version, platforms, {})
-        parts.append(SystemPart(_OF_TYRE + wheel, sources[token], ports_of(export)))
+        sets = {f"resources/draws/{draw.name}_{wheel}.ssv": parameter_set(draw) for draw in draws[wheel] if draw.values}
+        content |= sets
+        parts.append(SystemPart(_OF_TYRE + wheel, sources[token], ports_of(export), next(iter(sets), "")))
     structure = system_structure(fmu.name or chassis.stem, ports, parts, [*links, *outward(CHASSIS, ports)])
     write_bytes(out, archive_bytes({"SystemStructure.ssd": structure, **content}))

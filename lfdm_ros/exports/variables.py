@@ -64,6 +64,11 @@ class Exported:
         return [i for i, field in enumerate(self.model.states) if field.role == role]
 
     @property
+    def tunable(self) -> frozenset[str]:
+        """Names of the parameters that may change at any time."""
+        return frozenset(v.name for v in self.variables if v.kind == TUNABLE)
+
+    @property
     def exchange(self) -> bool:
         """True if the equations are continuous: no discrete states."""
         return not self.places("discrete")

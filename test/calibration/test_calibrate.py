@@ -6,10 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pictures
 import pytest
+from chassis_fmu import write_chassis
+from foreign_vehicle import needs_cc
 from small_problem import RECIPE
 
 from lfdm_ros.bags import read_series
@@ -18,9 +21,10 @@ from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.exports.fmu_file import posterior_draws
-from lfdm_ros.exports.variables import exported
+from lfdm_ros.exports.variables import exported, exported_tyre
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.libraries import arviz
+from lfdm_ros.plants.fmu import read_ssp
 from lfdm_ros.vehicles import load_vehicle
 
 az = arviz()
@@ -51,7 +55,7 @@ def test_finds_the_parameters_that_drove(result, truth, bags):
 def test_draws_are_exported_as_parameter_sets(result):
     directory, summary = result
     export = exported(load_vehicle(directory / "vehicle.yaml"), "eight_dof")
-    draws = posterior_draws(directory / "vehicle.yaml", export, 100)
+    draws = posterior_draws(directory / "vehicle.yaml", [export], 100)[0]
     assert len(draws) == 100
     rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items() if "targets" in row}
     for name, row in rows.items():
@@ -60,7 +64,28 @@ def test_draws_are_exported_as_parameter_sets(result):
             assert abs(found.mean() - row["mean"]) < 0.5 * row["sd"], name
             assert found.std() == pytest.approx(row["sd"], rel=0.3), name
     with pytest.raises(InputError, match=r"give 1 to 400"):
-        posterior_draws(directory / "vehicle.yaml", export, 401)
+        posterior_draws(directory / "vehicle.yaml", [export], 401)
+
+
+@needs_cc
+def test_tyres_of_a_system_have_draws_of_their_own_parameters(result, tmp_path):
+    directory, _ = result
+    chassis, out = write_chassis(tmp_path / "chassis.fmu"), tmp_path / "car.ssp"
+    words = ["--vehicle", str(directory / "vehicle.yaml"), "--tyre", "fiala", "--chassis", str(chassis), "--draws", "3", "--out", str(out)]
+    assert main(["export", "tyre", *words]) == 0
+    tyres = [exported_tyre(load_vehicle(directory / "vehicle.yaml"), wheel, "fiala") for wheel in ("fl", "rl")]
+    draws = posterior_draws(directory / "vehicle.yaml", tyres, 3, part=True)
+    learned = {f"{name}_stiffness_{axle}" for name in ("longitudinal", "cornering") for axle in ("front", "rear")}
+    assert [set(of_tyre[0].values) for of_tyre in draws] == [learned, learned]  # and not rolling_resistance, which was given
+    bound = {f"{variable.part}.{variable.name}": value for variable, value in read_ssp(out).values}
+    for wheel in ("fl", "fr", "rl", "rr"):
+        for name, value in draws[wheel[0] == "r"][0].values.items():
+            assert bound.pop(f"tyre_{wheel}.{name}") == value
+    assert not bound
+    with zipfile.ZipFile(out) as archive:
+        assert sum(name.endswith(".ssv") for name in archive.namelist()) == 3 * 4
+    with pytest.raises(InputError, match="has none of the parameters that were calibrated"):
+        posterior_draws(directory / "vehicle.yaml", [exported_tyre(load_vehicle("hmmwv"), "fl", "tmeasy")], 3, part=True)
 
 
 def test_summary_has_what_the_contract_names(result, bags):

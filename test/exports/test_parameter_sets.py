@@ -48,7 +48,7 @@ def test_an_ssp_holds_the_vehicle_and_its_draws(tmp_path):
 def test_a_vehicle_that_is_no_calibration_has_no_draws(tmp_path):
     save_vehicle(load_vehicle("hmmwv"), tmp_path / "vehicle.yaml")
     with pytest.raises(InputError, match=r"--draws 5: .*is not the result of a calibration"):
-        posterior_draws(tmp_path / "vehicle.yaml", exported(load_vehicle("hmmwv"), "eleven_dof"), 5)
+        posterior_draws(tmp_path / "vehicle.yaml", [exported(load_vehicle("hmmwv"), "eleven_dof")], 5)
 
 
 @pytest.mark.parametrize(("words", "reason"), [
