@@ -56,7 +56,7 @@ export class Bird {
     this.#vehicle(model, state);
   }
 
-  /** @param {number[]} outline */
+  /** @param {number[]} outline x, y, yaw, ahead, behind, to a side */
   #frame(outline) {
     const c = this.context, [x, y, yaw, ahead, behind, half] = outline;
     c.save();
@@ -67,6 +67,7 @@ export class Bird {
     c.restore();
   }
 
+  /** @param {import("./model.js").Model} model @param {import("./wire.js").State} state */
   #vehicle(model, state) {
     const c = this.context, d = model.dimensions;
     const [x, y, yaw] = model.scanned;
@@ -91,6 +92,7 @@ export class Bird {
     }
   }
 
+  /** @param {number} x @param {number} y @param {number} radius @param {string} colour */
   #disc(x, y, radius, colour) {
     this.context.fillStyle = colour;
     this.context.beginPath();
@@ -98,6 +100,7 @@ export class Bird {
     this.context.fill();
   }
 
+  /** @param {number[][]} points rows x, y, ... */
   #path(points) {
     this.context.beginPath();
     points.forEach(([x, y], i) => i ? this.context.lineTo(x, y) : this.context.moveTo(x, y));

@@ -2,6 +2,8 @@
 
 import uPlot from "./vendor/uPlot.esm.js";
 
+/** Times of a chart's samples, then its curves. @typedef {[number[], ...(number | null)[][]]} Data */
+
 const WINDOW = 20, PERIOD = 66;  // s; ms between two drawings
 const MAX_SAMPLES = 2500;
 const OPERATOR = "#e69f00", AUTONOMY = "#56b4e9", SENT = "#ffffff", ALARM = "#d55e00";
@@ -26,7 +28,7 @@ export class Strips {
   constructor(place) {
     this.drawnAt = 0;
     this.charts = CHARTS.map(({title, range, series, ghosts}) => {
-      /** @type {any[]} */
+      /** @type {Data} */
       const data = [[], ...series.map(() => [])];
       const chart = new uPlot({
         title, width: place.clientWidth || 330, height: 120, cursor: {show: false}, legend: {show: series.length > 1, live: false},
@@ -67,13 +69,16 @@ export class Strips {
     this.#insert(data, time, 1 + own, values);
   }
 
-  /** Puts values into their columns at a time, in the order of time. */
+  /** Puts values into their columns at a time, in the order of time. @param {Data} data @param {number} time @param {number} column @param {number[]} values */
   #insert(data, time, column, values) {
-    const times = data[0];
+    const [times, ...curves] = data;
     if (times.length && time < times[times.length - 1] - BACK) data.forEach(one => one.splice(0));
     let at = times.length;
     while (at && times[at - 1] >= time) at -= 1;
-    if (times[at] !== time) data.forEach((one, i) => one.splice(at, 0, i ? null : time));
+    if (times[at] !== time) {
+      times.splice(at, 0, time);
+      for (const one of curves) one.splice(at, 0, null);
+    }
     values.forEach((value, i) => { data[column + i][at] = Number.isFinite(value) ? value : null; });
     if (times.length > MAX_SAMPLES) data.forEach(one => one.splice(0, one.length - MAX_SAMPLES + 500));
   }
@@ -82,6 +87,6 @@ export class Strips {
   draw(now) {
     if (now - this.drawnAt < PERIOD) return;
     this.drawnAt = now;
-    for (const {chart, data} of this.charts) chart.setData(/** @type {any} */ (data));
+    for (const {chart, data} of this.charts) chart.setData(data);
   }
 }

@@ -4,15 +4,17 @@ export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 
 
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
+/** @typedef {{kind: number, number: number, stamp: number, values: Float32Array, bytes: Uint8Array<ArrayBuffer>}} Message bytes: those of the values */
+
 /**
  * Splits a binary message.
  * @param {ArrayBuffer} buffer
- * @returns {{kind: number, number: number, stamp: number, values: any}} values: Float32Array, of an image Uint8Array
+ * @returns {Message}
  */
 export function unpack(buffer) {
   const view = new DataView(buffer);
-  const kind = view.getUint8(0), values = kind === IMAGE ? new Uint8Array(buffer, HEADER) : new Float32Array(buffer, HEADER, (buffer.byteLength - HEADER) >> 2);
-  return {kind, number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values};
+  return {kind: view.getUint8(0), number: view.getUint32(4, true), stamp: view.getFloat64(8, true),
+    values: new Float32Array(buffer, HEADER, (buffer.byteLength - HEADER) >> 2), bytes: new Uint8Array(buffer, HEADER)};
 }
 
 /**
@@ -22,6 +24,7 @@ export function unpack(buffer) {
 
 /**
  * Reads a state in SI units, axes as in ISO 8855; wheels front left, front right, rear left, rear right.
+ * @param {Message} message
  * @returns {State}
  */
 export function readState({stamp, number, values}) {
@@ -32,6 +35,7 @@ export function readState({stamp, number, values}) {
 
 /**
  * Returns the points (x, y) of a scan in the vehicle's frame [m], flat; returns beyond the range are left out.
+ * @param {Message} message
  * @returns {Float32Array}
  */
 export function scanPoints({values}) {
@@ -45,9 +49,14 @@ export function scanPoints({values}) {
 }
 
 /**
+ * @typedef {{stamp: number, k: number, kWanted: number, threat: number, operator: number[], autonomy: number[], applied: number[],
+ *   operatorAge: number, autonomyAge: number}} Sharing commands: steering, throttle, brake
+ */
+
+/**
  * Reads commands and k of shared control.
- * @returns {{stamp: number, k: number, kWanted: number, threat: number, operator: number[], autonomy: number[], applied: number[],
- *   operatorAge: number, autonomyAge: number}} commands: steering, throttle, brake
+ * @param {Message} message
+ * @returns {Sharing}
  */
 export function readSharing({stamp, values}) {
   const v = Array.from(values);
