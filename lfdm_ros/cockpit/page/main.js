@@ -24,6 +24,7 @@ Wheel, or a pad that you want otherwise: press teach device once
 Let go of everything, and autonomy takes over, or the vehicle brakes.
 This page is no safety device: with a real vehicle its own emergency stop counts.`;
 const STEP = 10;  // ticks of a simulator that publishes 100 times a second
+const LATE = 250, MANY = 10;  // ms between two pictures; of the late ones
 const VIEWS = ["chase", "driver", "bird"];
 
 const choice = (/** @type {string} */ id) => find(id, HTMLSelectElement);
@@ -32,18 +33,20 @@ const options = new URLSearchParams(location.search);
 const model = new Model(), data = document.body.dataset;
 let picture = 0;  // number of the newest state that has been drawn
 let trouble = "", fault = "", framed = 0, awake = false;
+let late = 0;  // pictures lately, Infinity once the cure has been said
 
 /** The view in 3-D, or the bird's view where there is no WebGL. */
 async function makeView() {
   const canvas = find("canvas", HTMLCanvasElement);
-  if (document.createElement("canvas").getContext("webgl2")) {
+  const flat = options.get("view") === "2d";
+  if (!flat && document.createElement("canvas").getContext("webgl2")) {
     const {Scene} = await import("./scene.js");
     data.renderer = "webgl";
     return new Scene(canvas, Number(options.get("scale") ?? 1) || 1);
   }
   data.renderer = "2d";
   viewChoice.disabled = true;
-  notify("Bird's view only: this browser gives no WebGL, which the view in 3-D needs (see its settings for graphics acceleration).");
+  if (!flat) notify("Bird's view only: this browser gives no WebGL, which the view in 3-D needs (see its settings for graphics acceleration).");
   return new Bird(canvas);
 }
 
@@ -51,6 +54,15 @@ async function makeView() {
 function notify(text) {
   find("notice").textContent = text;
   find("notice").hidden = !text;
+}
+
+/** Says once how to get more pictures, where they are late again and again. @param {number} gap since the last one, ms */
+function watchPictures(gap) {
+  if (data.renderer !== "webgl" || !(late < Infinity)) return;
+  late = Math.max(0, late + (gap > LATE ? 1 : -0.2));
+  if (late < MANY || !find("notice").hidden) return;
+  late = Infinity;
+  notify(`The picture is late again and again. Open the page ${options.has("scale") ? "" : "with ?scale=0.5 for half the resolution, or "}with ?view=2d for the bird's view without WebGL.`);
 }
 
 /** Keeps the screen on from the first driving on, where the browser can: a pad or a wheel does not count as use. */
@@ -110,18 +122,7 @@ async function start() {
     }
     // A page of a replay has no seat; which it is, it knows before the first word on the seat.
     if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink();
-    if (kind === "state" && model.state) strips.add(0, model.state.stamp, [model.state.vx * UNITS[unitChoice.value]]);
-    if (kind === "sharing values" && model.sharing) {
-      const {stamp, k, threat, operator, autonomy, applied} = model.sharing;
-      strips.add(1, stamp, [operator[0], autonomy[0], applied[0]]);
-      strips.add(2, stamp, [k, threat]);
-    }
-    if (kind === "other state" && model.other) strips.addGhost(0, model.other.stamp, [model.other.vx * UNITS[unitChoice.value]]);
-    if (kind === "other sharing" && model.otherSharing) {
-      const {stamp, k, threat, applied} = model.otherSharing;
-      strips.addGhost(1, stamp, [applied[0]]);
-      strips.addGhost(2, stamp, [k, threat]);
-    }
+    strips.take(kind, model, UNITS[unitChoice.value]);
   }, open => { trouble = open ? "" : "no connection to the server"; });
   const replay = new ReplayBar(find("replay"), (name, value) => viewLink.request(name, value));
   const choices = new Choices(/** @type {HTMLElement} */ (document.querySelector("aside")), (name, value) => viewLink.request(name, value));
@@ -170,6 +171,7 @@ async function start() {
   function draw(now) {
     if (!model.texts.replay) model.forget(now);
     const age = (performance.now() - model.receivedAt) / 1000, dt = Math.min((now - framed) / 1000, 0.2);
+    watchPictures(now - framed);
     framed = now;
     const shown = model.state?.number ?? 0;
     legend.show(model);

@@ -1,7 +1,7 @@
 // The newest of everything that the server has sent; views and instruments read it.
 
 import {GroundMap} from "./ground.js";
-import {FLEET, GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
+import {FLEET, GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, RADAR, SCAN, SHARING, STATE, radarLines, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
 
 const LASTS = 1500;  // ms
 const POSES = 100;
@@ -48,6 +48,9 @@ export class Model {
     /** @type {Float32Array} */
     this.points = new Float32Array();  // of the scan, in the frame of `scanned`
     this.scanned = [0, 0, 0];  // x, y, yaw of the vehicle at the time of the scan
+    /** @type {Float32Array} */
+    this.radar = new Float32Array();  // lines of the returns, in the frame of `swept`
+    this.swept = [0, 0, 0];  // as `scanned`
     /** @type {number[][]} */
     this.poses = [];  // stamp, x, y, yaw of the last states
     /** @type {number[][]} */
@@ -109,6 +112,7 @@ export class Model {
       return "state";
     }
     if (message.kind === SCAN) [this.points, this.scanned] = [scanPoints(message), this.#poseAt(message.stamp)];
+    if (message.kind === RADAR) [this.radar, this.swept] = [radarLines(message, this.state), this.#poseAt(message.stamp)];
     if (message.kind === PLAN) this.plan = rows(message.values, 3);
     if (message.kind === OBSTACLES) this.obstacles = rows(message.values, 5);
     if (message.kind === FLEET) this.fleet = rows(message.values, 8);
@@ -122,7 +126,7 @@ export class Model {
     if (message.kind === GROUND) this.ground = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === LEARNED) this.learned = none ? null : new GroundMap(/** @type {ArrayBuffer} */ (data));
     if (message.kind === SHARING) this.sharing = none ? null : readSharing(message);
-    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [FLEET]: "fleet values", [IMAGE]: "image", [OTHER_STATE]: "other state", [OTHER_SHARING]: "other sharing", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
+    return {[SCAN]: "scan", [PLAN]: "plan", [OBSTACLES]: "obstacles", [SHARING]: "sharing values", [GHOST]: "ghost", [FLEET]: "fleet values", [RADAR]: "radar", [IMAGE]: "image", [OTHER_STATE]: "other state", [OTHER_SHARING]: "other sharing", [GROUND]: "ground map", [LEARNED]: "learned map"}[message.kind] ?? "unknown";
   }
 
   /** Pose of the vehicle (x, y, yaw) nearest to a time [s]: points of a scan stand where they were seen, not where the vehicle has got to. @param {number} stamp */
@@ -139,6 +143,7 @@ export class Model {
     const old = (/** @type {number | string} */ kind) => now - (this.heardAt[kind] ?? -Infinity) > LASTS;
     if (old(SHARING)) [this.sharing, this.texts.sharing] = [null, null];
     if (old(SCAN)) this.points = new Float32Array();
+    if (old(RADAR)) this.radar = new Float32Array();
     if (old(PLAN)) this.plan = [];
     if (old(OBSTACLES)) this.obstacles = NONE;
     if (old("controller")) this.texts.controller = null;
@@ -153,6 +158,12 @@ export class Model {
     if (!this.state || !vehicle || !vehicle.wheelbase) return [NaN, NaN, NaN, NaN];
     const front = 0.5 * vehicle.weight * vehicle.rear_axle / vehicle.wheelbase, rear = 0.5 * vehicle.weight * vehicle.front_axle / vehicle.wheelbase;
     return this.state.loads.map((load, i) => load / (i < 2 ? front : rear));
+  }
+
+  /** Sideslip [deg], + to the left; NaN of a vehicle that hardly moves. */
+  get sideslip() {
+    const {vx, vy} = this.state ?? {vx: 0, vy: NaN};
+    return Math.abs(vx) > 1 ? 180 / Math.PI * Math.atan2(vy, Math.abs(vx)) : NaN;
   }
 
   /** Outlines that are drawn as wire frames, the ghost's and those of other vehicles: rows x, y, yaw, ahead, behind, to a side. */

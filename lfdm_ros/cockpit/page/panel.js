@@ -191,13 +191,12 @@ export class Panel {
   /** @param {import("./model.js").Model} model @param {Texts["seat"]} seat */
   #facts(model, seat) {
     const {controller, simulator, sharing, replay} = model.texts, {state, other} = model;
-    const slip = state && Math.abs(state.vx) > 1 ? 180 / Math.PI * Math.atan2(state.vy, Math.abs(state.vx)) : NaN;
     const facts = {
       ...(model.texts.recording ? {[model.texts.recording.records ? "records to" : "recorded"]: model.texts.recording.bag} : {}),
       ...(state && other ? {[`ghost: ${replay?.other}`]: `${number(other.vx)} m/s, ${number(Math.hypot(other.x - state.x, other.y - state.y))} m away`} : {}),
       ...Object.fromEntries(state ? model.fleet.map(([number, x, y, , speed]) => [`vehicle ${model.texts.fleet?.names[number] ?? ""}`,
         `${speed.toFixed(1)} m/s, ${Math.hypot(x - state.x, y - state.y).toFixed(1)} m away`]) : []),
-      "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
+      "sideslip": `${number(model.sideslip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
       ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * (controller.cycle_time ?? NaN))} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
       ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),
       ...Object.fromEntries((sharing?.risks ?? []).slice(0, 6).map(([name, ...values]) => {

@@ -2,6 +2,7 @@
 
 import {COLOURS, VehicleGroup, solid} from "./vehicle.js";
 import * as THREE from "./vendor/three.module.js";
+import {rows} from "./wire.js";
 
 /** @typedef {import("./model.js").Model} Model */
 
@@ -45,12 +46,15 @@ export class Scene {
     this.points.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(3 * MAX_POINTS), 3));
     this.points.frustumCulled = false;
     this.scene.add(this.points);
+    this.radar = new THREE.LineSegments(new THREE.BufferGeometry(), new THREE.LineBasicMaterial({color: COLOURS.radar, depthTest: false, transparent: true}));
+    this.radar.frustumCulled = false;
+    this.scene.add(this.radar);
     this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
     this.scene.add(...Object.values(this.groups));
     this.frames = new THREE.Group();
     this.scene.add(this.frames);
-    /** Of what the groups and the ground are built. @type {Record<keyof Scene["groups"] | "surface" | "relief", unknown>} */
-    this.built = {world: null, tracked: null, goal: null, surface: null, relief: null};
+    /** Of what the groups and the ground are built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
+    this.built = {world: null, tracked: null, goal: null, surface: null, relief: null, radar: null};
     this.yaw = this.level = 0;
   }
 
@@ -106,6 +110,7 @@ export class Scene {
       this.#aim(model, state, view, dt);
     }
     this.#points(model);
+    this.#returns(model);
     this.#showFrames(model);
     this.#path(model, this.plan, model.plan, 0.15, 0.4);
     this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08, 0.15);
@@ -179,6 +184,18 @@ export class Scene {
     for (let i = 0; i < count; i++) attribute.setXYZ(i, flat[2 * i], flat[2 * i + 1], 0.8);
     attribute.needsUpdate = true;
     this.points.geometry.setDrawRange(0, count);
+  }
+
+  /** Returns of the radar, as high as a bumper. @param {Model} model */
+  #returns(model) {
+    const {radar, swept: [x, y, yaw]} = model;
+    this.radar.position.set(x, y, model.height(x, y));
+    this.radar.rotation.z = yaw;
+    if (this.built.radar === radar) return;
+    this.built.radar = radar;
+    const positions = rows(radar, 2).flatMap(([along, across]) => [along, across, 0.8]);
+    this.radar.geometry.dispose();
+    this.radar.geometry = new THREE.BufferGeometry().setAttribute("position", new THREE.Float32BufferAttribute(positions, 3));
   }
 
   /** @param {Model} model */

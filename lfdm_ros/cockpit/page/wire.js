@@ -1,7 +1,8 @@
 // Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
-export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, FLEET = 10, GROUND = 20, LEARNED = 21;
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, FLEET = 10, RADAR = 11, GROUND = 20, LEARNED = 21;
 
+const CROSS = 0.35;  // m, half of the side of the mark of a radar's return
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
 /** @typedef {{kind: number, number: number, stamp: number, values: Float32Array, bytes: Uint8Array<ArrayBuffer>}} Message bytes: those of the values */
@@ -46,6 +47,22 @@ export function scanPoints({values}) {
     if (range >= least && range <= most && range < Infinity) points.push(x + range * Math.cos(angle), y + range * Math.sin(angle));
   }
   return new Float32Array(points);
+}
+
+/**
+ * Returns lines (x, y to x, y) in the vehicle's frame [m], flat: a cross for each return of a radar, and from it the way of the next second
+ * along the beam, over the ground.
+ * @param {Message} message
+ * @param {State | null} state
+ * @returns {Float32Array}
+ */
+export function radarLines({values}, state) {
+  const [px, py] = values, {vx, vy, yawRate} = state ?? {vx: 0, vy: 0, yawRate: 0};
+  return Float32Array.from(rows(values.subarray(2), 3).flatMap(([x, y, doppler]) => {
+    const range = Math.hypot(x - px, y - py) || 1, c = (x - px) / range, s = (y - py) / range;
+    const speed = doppler + c * (vx - yawRate * py || 0) + s * (vy + yawRate * px || 0);
+    return [x - CROSS, y - CROSS, x + CROSS, y + CROSS, x - CROSS, y + CROSS, x + CROSS, y - CROSS, x, y, x + speed * c, y + speed * s];
+  }));
 }
 
 /**
