@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> 
                 client.close()
             else:
                 client.silent = True
-            await _until(lambda lost=lost: commands[-1][0] > lost and commands[-1][1] > 0.0)
+            await _until(partial(_braked, commands, lost))
             late = next((at for at, brake in commands[-200:] if at > lost and brake > 0.0), math.inf)
             times.append(1e3 * (late - lost))
             client.silent = False
@@ -149,6 +150,10 @@ async def _hold(client: PageClient, commands: list[tuple[float, float]]) -> None
         if await _until(lambda: commands[-1][1] == 0.0):
             return
     raise InputError("the page does not get to drive: the machine is too busy")
+
+
+def _braked(commands: list[tuple[float, float]], since: float) -> bool:
+    return commands[-1][0] > since and commands[-1][1] > 0.0
 
 
 async def _until(condition: Callable[[], bool]) -> bool:
