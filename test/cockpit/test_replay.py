@@ -30,7 +30,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
     bag, vehicle = tmp_path_factory.mktemp("replay") / "bag", tmp_path_factory.mktemp("vehicle") / "sensing.yaml"
     vehicle.write_text("{name: sensing, description: hmmwv with camera and radar, base: hmmwv, sensors: {front: {type: camera}, "
-                       "radar_front: {type: radar, x: {value: 0.8, unit: m}, false_alarm: 1e-6}}}")
+                       "radar_front: {type: radar, x: {value: 0.8, unit: m}, false_alarm: 1.0e-6}}}")
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
               overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "ground": "ice_in_the_bend",
                          "vehicle": str(vehicle)})
