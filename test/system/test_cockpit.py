@@ -358,38 +358,43 @@ def test_the_page_takes_over_hands_back_and_shows_an_offer(open_page: Callable[.
         publisher = node.create_publisher(SharedControlStatus, "shared_control/status", qos.STATE)
         runtime.executor.add_node(node)
 
-        def wait(condition: Callable[[], Any]) -> None:
-            end = time.monotonic() + PATIENCE
-            while not condition():
-                assert time.monotonic() < end
+        ended = threading.Event()
+
+        def repeat() -> None:  # what is not repeated the page forgets
+            while not ended.is_set():
                 publisher.publish(status)
                 runtime.spin_some(0.05)
 
         page.wait("body[data-frames]")
         page.tab.keyboard.press("KeyT")  # nothing is requested yet, nor is there shared control
         assert not page.faults
-        wait(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
-        wait(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
-        page.tab.keyboard.press("KeyT")
-        wait(lambda: page.tab.inner_text("#takeover") == "hand back (T)")
-        assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
-        page.tab.click("#takeover")
-        wait(lambda: not page.tab.is_visible("#takeover"))
-        assert status.takeover == "none"
-        status.takeover = "offered"
-        wait(lambda: "OFFERS TO DRIVE ON" in "".join(page.tab.locator("#alarms .offer").all_inner_texts()))
-        assert "press the brake and let go of it" in page.tab.inner_text("#alarms") and not page.tab.is_visible("#takeover")
-        # Strips of all that shared control says; the browser keeps which ones are shown.
-        assert page.tab.locator("#strips .uplot").count() == 3
-        page.tab.click("#strips-shown summary")
-        for box in page.tab.locator("#strips-shown input").all():
-            box.check()
-        page.tab.reload()
-        wait(lambda: page.tab.locator("#strips .uplot").count() == 8)
-        wait(lambda: {"clearance", "demand", "collision"} <= set(page.tab.inner_text("#strips").split()))
-        status.takeover = "given"
-        wait(lambda: "OFFERS" not in page.tab.inner_text("#alarms"))
-        assert not page.faults
+        repeating = threading.Thread(target=repeat)
+        repeating.start()
+        try:
+            cockpit.until(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
+            cockpit.until(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
+            page.tab.keyboard.press("KeyT")
+            cockpit.until(lambda: page.tab.inner_text("#takeover") == "hand back (T)")
+            assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
+            page.tab.click("#takeover")
+            cockpit.until(lambda: status.takeover == "none" and not page.tab.is_visible("#takeover"))
+            status.takeover = "offered"
+            cockpit.until(lambda: "OFFERS TO DRIVE ON" in "".join(page.tab.locator("#alarms .offer").all_inner_texts()))
+            assert "press the brake and let go of it" in page.tab.inner_text("#alarms") and not page.tab.is_visible("#takeover")
+            # Strips of all that shared control says; the browser keeps which ones are shown.
+            assert page.tab.locator("#strips .uplot").count() == 3
+            page.tab.click("#strips-shown summary")
+            for box in page.tab.locator("#strips-shown input").all():
+                box.check()
+            page.tab.reload()
+            cockpit.until(lambda: page.tab.locator("#strips .uplot").count() == 8)
+            cockpit.until(lambda: all(name in page.tab.inner_text("#strips") for name in ("clearance", "demand", "collision")))
+            status.takeover = "given"
+            cockpit.until(lambda: "OFFERS" not in page.tab.inner_text("#alarms"))
+            assert not page.faults
+        finally:
+            ended.set()
+            repeating.join()
         node.destroy_node()
 
 
