@@ -193,7 +193,8 @@ export class Scene {
     this.radar.rotation.z = yaw;
     if (this.built.radar === radar) return;
     this.built.radar = radar;
-    const positions = rows(radar, 2).flatMap(([along, across]) => [along, across, 0.8]);
+    // The crosses stand upright: of their lines one end is low, the other high.
+    const positions = rows(radar, 2).flatMap(([along, across], i) => [along, across, i % 6 > 3 ? 0.8 : i % 2 ? 1.15 : 0.45]);
     this.radar.geometry.dispose();
     this.radar.geometry = new THREE.BufferGeometry().setAttribute("position", new THREE.Float32BufferAttribute(positions, 3));
   }
