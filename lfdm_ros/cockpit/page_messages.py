@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.cockpit.wire import GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, PLAN, SCAN, SHARING, STATE, pack
+from lfdm_ros.cockpit.wire import GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, PLAN, RADAR, SCAN, SHARING, STATE, pack
 from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
 from lfdm_ros.perception.transform_tree import TransformTree
 
 TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
 CAMERA = "sensors/front/image_raw/compressed"  # the key below, whichever camera it is
+RADAR_SCAN = "sensors/radar_front"  # likewise
 _MAX_NODES = 256  # of a side of a map
 _STEPS = 65534  # between the least and the largest value of a layer; code 0: not known
 # Types of visualization_msgs/Marker.
@@ -40,6 +41,17 @@ def scan(message: Any, frames: TransformTree) -> bytes:
     m, place = message, frames.place(message.header.frame_id, "base_link")
     return pack(SCAN, stamp_of(m), np.concatenate([
         [place.x, place.y, place.yaw, m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
+
+
+def radar(message: Any, frames: TransformTree) -> bytes:
+    """Packs the place [m] of a radar in the vehicle, and rows of its returns: x, y [m] there, change of range [m/s]. Raises Refused: too
+    many."""
+    require("obstacles", len(message.returns))
+    place = frames.place(message.header.frame_id, "base_link")
+    found = np.array([(one.range, one.azimuth, one.doppler_velocity) for one in message.returns], float).reshape(-1, 3)
+    angles = place.yaw + found[:, 1]
+    rows = np.column_stack([place.x + found[:, 0] * np.cos(angles), place.y + found[:, 0] * np.sin(angles), found[:, 2]])
+    return pack(RADAR, stamp_of(message), np.concatenate([[place.x, place.y], rows[np.isfinite(rows).all(axis=1)].ravel()]))
 
 
 def plan(message: Any) -> bytes | None:
@@ -200,8 +212,8 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 # take 2 ms.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.095, "autonomy/status": TEXT_PERIOD,
-    "shared_control/status": 0.03, CAMERA: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2, "vehicle/description": 0.0,
-    "world": 0.0, "calibrator/status": TEXT_PERIOD, "ground/map": 0.0, "ground/known": 0.0}
+    "shared_control/status": 0.03, CAMERA: 0.03, RADAR_SCAN: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2,
+    "vehicle/description": 0.0, "world": 0.0, "calibrator/status": TEXT_PERIOD, "ground/map": 0.0, "ground/known": 0.0}
 
 # Types of their messages, of which others may have the names.
 TYPES: Mapping[str, str] = {
@@ -209,7 +221,7 @@ TYPES: Mapping[str, str] = {
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
     "shared_control/status": "lfdm_ros/msg/SharedControlStatus", "simulator/status": "lfdm_ros/msg/SimulatorStatus",
     "teleop/link": "lfdm_ros/msg/LinkStatus", "vehicle/description": "lfdm_ros/msg/VehicleDescription",
-    CAMERA: "sensor_msgs/msg/CompressedImage", "calibrator/status": "lfdm_ros/msg/CalibratorStatus",
+    CAMERA: "sensor_msgs/msg/CompressedImage", RADAR_SCAN: "radar_msgs/msg/RadarScan", "calibrator/status": "lfdm_ros/msg/CalibratorStatus",
     "world": "visualization_msgs/msg/MarkerArray", "ground/map": "grid_map_msgs/msg/GridMap", "ground/known": "grid_map_msgs/msg/GridMap",
     "tf_static": "tf2_msgs/msg/TFMessage"}
 
@@ -224,6 +236,8 @@ def packed(topic: str, message: Any, frames: TransformTree, number: int = 0) -> 
             yield STATE, state(message, number)
     elif topic == "scan":
         yield SCAN, scan(message, frames)
+    elif topic == RADAR_SCAN:
+        yield RADAR, radar(message, frames)
     elif topic == "autonomy/plan":
         content = plan(message)
         if content is not None:

@@ -20,7 +20,7 @@ from lfdm_ros.bags import open_bag
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refusals, Refused
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.server import CockpitServer, OnRequest
-from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, PLAN, SCAN, SHARING, STATE, pack, pack_json, repack
+from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, PLAN, RADAR, SCAN, SHARING, STATE, pack, pack_json, repack
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import TransformTree
 
@@ -32,7 +32,7 @@ _OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controlle
 _MAX_EVENTS = 500
 _ROUNDING = 1e-6  # [s] of times
 # Topics whose messages are of one kind only.
-_ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE}
+_ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE, page_messages.RADAR_SCAN: RADAR}
 
 
 def _period(kind: int | str) -> float:

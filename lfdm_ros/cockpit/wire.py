@@ -17,7 +17,7 @@ import numpy as np
 # Kinds of binary messages; the values of each in the order given in `page/wire.js`.
 STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST, IMAGE = 1, 2, 3, 4, 5, 6, 7
 OTHER_STATE, OTHER_SHARING = 8, 9  # of a second recording, laid over the first
-FLEET = 10  # other vehicles of the graph
+FLEET, RADAR = 10, 11  # other vehicles of the graph; returns
 GROUND, LEARNED = 20, 21
 CREDIT = 4  # messages that a page may have unacknowledged
 _HEADER = struct.Struct("<B3xId")

@@ -49,6 +49,7 @@ def report(path: str | Path) -> str:
     parts = [f"<h1>{_e(title)}</h1>",
              f"<p>Role {_e(s.role)}, link {_e(s.link)}, {_e(s.mode.replace('_', ' '))}, {1.0 / s.period:g} Hz. The operating system: "
              f"{_e(s.real_time or 'nothing asked for')}.</p>"]
+    parts += [f"<p>In the cockpit: <code>lfdm cockpit --bag {_e(str(path))}</code></p>"]
     parts += [f"<p class=warn>{_e(note)}</p>"] if note else []
     parts += ["<h2>Timing</h2>", *_timing(s), "<h2>Link</h2>", *_link(s), "<h2>Faults</h2>", *_faults(run), "<h2>Responses</h2>",
               *_responses(run)]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from grid_map_msgs.msg import GridMap
+from radar_msgs.msg import RadarScan
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
 from rclpy.node import NodeNameNonExistentError
@@ -153,6 +154,7 @@ class CalibrationCard:
         self._publish(self._card)
 
 
+_RADAR = "sensors/{}"
 _WARNING_LASTS = 2.5  # [s] that a warning of /diagnostics counts for: it comes once a second
 _FLEET_LOOK, _FLEET_PERIOD = 1.0, 0.05  # [s] between two looks for other vehicles, and between two of their pictures
 _MAX_REQUESTS = 100  # that wait
@@ -212,6 +214,7 @@ class Cockpit(ManualControl):
         Parameter("behind_link", False, "show `teleop/state`, `teleop/scan` and `teleop/image`, as they come over a link, and "
                                          "`vehicle/state` as a ghost"),
         CAMERA,
+        Parameter("radar", "radar_front", "name of the radar in the vehicle's file whose returns the page shows"),
         *SEAT.parameters,
     )
     ENDPOINTS = (
@@ -220,6 +223,7 @@ class Cockpit(ManualControl):
         subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
         subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points", when=given("behind_link", False)),
         subscribes(CAMERA_TOPIC, CompressedImage, qos.SENSOR, "the camera's picture", when=given("behind_link", False), named_by="camera"),
+        subscribes(_RADAR, RadarScan, qos.SENSOR, "a radar's returns", when=given("behind_link", False), named_by="radar"),
         subscribes("teleop/image", CompressedImage, qos.SENSOR, "the picture as it comes over a link", when=given("behind_link")),
         subscribes("teleop/state", VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
         subscribes("teleop/scan", LaserScan, qos.SENSOR, "points as they come over a link", when=given("behind_link")),
@@ -267,8 +271,10 @@ class Cockpit(ManualControl):
         kinds = {endpoint.name: endpoint.kind for endpoint in self.ENDPOINTS}
         behind = self.value("behind_link")
         named = {"vehicle/state": "teleop/state", "scan": "teleop/scan"} if behind else {}
-        named[page_messages.CAMERA] = "teleop/image" if behind else CAMERA_TOPIC
+        named |= {page_messages.CAMERA: "teleop/image" if behind else CAMERA_TOPIC, page_messages.RADAR_SCAN: _RADAR}
         for topic in page_messages.PERIODS:
+            if behind and topic == page_messages.RADAR_SCAN:  # a link carries no radar
+                continue
             name = named.get(topic, topic)
             self.subscription(name, partial(self._on_message, topic, kinds[name]), raw=True)
         if behind:

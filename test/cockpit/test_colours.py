@@ -65,6 +65,6 @@ def test_the_ramp_of_friction_is_one_of_lightness(sight: str) -> None:
 def test_scripts_draw_in_the_colours_of_the_style_sheet() -> None:
     colours = colours_of((PAGE / "cockpit.css").read_text(encoding="utf-8"))
     strips = dict(re.findall(r'(\w+) = "#([0-9a-f]{6})"', (PAGE / "strips.js").read_text(encoding="utf-8")))
-    assert strips.keys() == {"OPERATOR", "AUTONOMY", "SENT", "ALARM"}
+    assert strips.keys() == {"OPERATOR", "AUTONOMY", "SENT", "ALARM", "WELL"}
     for name, code in strips.items():
         assert tuple(colours[name.lower()]) == tuple(bytes.fromhex(code))

@@ -19,7 +19,7 @@ from lfdm_ros.bounds import Refusals, Refused
 from lfdm_ros.cli.cockpit import add_arguments, run
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.replay import Player, ReplayTracks, Track
-from lfdm_ros.cockpit.wire import GROUND, IMAGE, OTHER_SHARING, OTHER_STATE, SCAN, SHARING, STATE, pack
+from lfdm_ros.cockpit.wire import GROUND, IMAGE, OTHER_SHARING, OTHER_STATE, RADAR, SCAN, SHARING, STATE, pack
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import Placed, TransformTree
 from lfdm_ros.stacks.compose import run_stack
@@ -28,14 +28,17 @@ from lfdm_ros.stacks.compose import run_stack
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> ReplayTracks:
     """Three seconds of a manoeuvre, recorded."""
-    bag = tmp_path_factory.mktemp("replay") / "bag"
+    bag, vehicle = tmp_path_factory.mktemp("replay") / "bag", tmp_path_factory.mktemp("vehicle") / "sensing.yaml"
+    vehicle.write_text("{name: sensing, description: hmmwv with camera and radar, base: hmmwv, sensors: {front: {type: camera}, "
+                       "radar_front: {type: radar, x: {value: 0.8, unit: m}, false_alarm: 1.0e-6}}}")
     run_stack("simulator", duration=3.0, record=bag, quiet=True, timeout=200.0, speed=0.0,
               overrides={"vehicle_simulator.stepping": "lockstep", "scenario": "ramp_steer", "ground": "ice_in_the_bend",
-                         "vehicle": "hmmwv_camera"})
+                         "vehicle": str(vehicle)})
     recording = ReplayTracks(bag)
     shares = list(recording.load())
     assert shares[-1] == 1.0 and shares == sorted(shares)
     assert len(recording.tracks[GROUND].messages) == 1
+    assert 40 < len(recording.tracks[RADAR].messages) < 70  # 20 a second, of which each has some false alarms
     return recording
 
 

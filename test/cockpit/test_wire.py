@@ -10,12 +10,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import Quaternion, Transform, TransformStamped, Vector3
+from radar_msgs.msg import RadarReturn, RadarScan
 from rclpy.serialization import serialize_message
+from std_msgs.msg import Header
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags.typestore import typestore
-from lfdm_ros.bounds import Refused
+from lfdm_ros.bounds import Refusals, Refused
 from lfdm_ros.cockpit import page_messages
-from lfdm_ros.cockpit.wire import CREDIT, IMAGE, SCAN, STATE, Outbox, pack, pack_json
+from lfdm_ros.cockpit.wire import CREDIT, IMAGE, RADAR, SCAN, STATE, Outbox, pack, pack_json
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros.topics import interface_class
 
@@ -33,6 +37,18 @@ def test_an_image_is_its_bytes_and_none_is_refused() -> None:
     assert kind == IMAGE and struct.unpack("<B3xId", content[:16]) == (IMAGE, 0, 3.5) and content[16:] == b"abcde"
     with pytest.raises(Refused):
         list(page_messages.packed(page_messages.CAMERA, SimpleNamespace(header=header, data=b""), TransformTree()))
+
+
+def test_returns_of_a_radar_are_places_in_the_vehicle() -> None:
+    frames = TransformTree()
+    frames.hear(TFMessage(transforms=[TransformStamped(
+        header=Header(frame_id="base_link"), child_frame_id="radar", transform=Transform(
+            translation=Vector3(x=2.0, y=1.0), rotation=Quaternion(z=math.sqrt(0.5), w=math.sqrt(0.5))))]), Refusals())  # to the left
+    returns = [RadarReturn(range=10.0, doppler_velocity=-3.0), RadarReturn(range=math.nan), RadarReturn(range=4.0, azimuth=math.pi / 2)]
+    message = RadarScan(header=Header(frame_id="radar"), returns=returns)
+    ((kind, content),) = page_messages.packed(page_messages.RADAR_SCAN, message, frames)
+    assert kind == RADAR
+    np.testing.assert_allclose(np.frombuffer(content[16:], "<f4"), [2.0, 1.0, 2.0, 11.0, -3.0, -2.0, 1.0, 0.0], atol=1e-5)
 
 
 def test_a_text_has_no_values_that_json_has_not() -> None:

@@ -18,7 +18,9 @@ import domains
 import numpy as np
 import pytest
 from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
+from radar_msgs.msg import RadarReturn, RadarScan
 from rclpy.node import Node
+from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import read_series
@@ -47,6 +49,7 @@ class Cockpit:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "lfdm_ros.cli", "cockpit", "--port", "0", *arguments], env=env, cwd=folder, stdout=log, stderr=log)
         self.commands: list[DriverCommand] = []
+        self.heard: list[float] = []  # when each came, of time.monotonic [s]
         self.states: list[VehicleState] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._listen)
@@ -63,12 +66,16 @@ class Cockpit:
     def _listen(self) -> None:
         with Runtime(domain_id=self.domain) as runtime:
             node = Node("listener", context=runtime.context)
-            node.create_subscription(DriverCommand, "teleop/command", self.commands.append, qos.COMMAND)
+            node.create_subscription(DriverCommand, "teleop/command", self._take, qos.COMMAND)
             node.create_subscription(VehicleState, "vehicle/state", self.states.append, qos.STATE)
             runtime.executor.add_node(node)
             while not self._ended.is_set():
                 runtime.spin_some(0.02)
             node.destroy_node()
+
+    def _take(self, command: DriverCommand) -> None:
+        self.heard.append(time.monotonic())
+        self.commands.append(command)
 
     def until(self, condition: Callable[[], Any]) -> None:
         end = time.monotonic() + PATIENCE
@@ -102,8 +109,8 @@ class Cockpit:
 @pytest.fixture(scope="module")
 def cockpit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cockpit]:
     """A vehicle that nobody else drives: let go, it brakes. Late pictures, which a slow machine has, are tested without a browser."""
-    cockpit = Cockpit(tmp_path_factory.mktemp("cockpit"), "teleop", "--set", "released=brake", "--set", "picture_timeout=10.0", "--set",
-                      "input_timeout=1.0")
+    patient = () if REPEATS > 1 else ("--set", "input_timeout=1.0")
+    cockpit = Cockpit(tmp_path_factory.mktemp("cockpit"), "teleop", "--set", "released=brake", "--set", "picture_timeout=10.0", *patient)
     yield cockpit
     cockpit.release()
 
@@ -221,6 +228,8 @@ def test_thumbs_drive(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     assert not page.faults
 
 
+REPEATS = int(os.environ.get("LFDM_LOSSES", "1"))  # of each loss, timed where there are more than one
+LAST = ("tab closed", "page left", "hidden", "page's clock set back")  # losses after which a page is of no more use
 LOSSES: dict[str, Callable[[Page], Any]] = {
     "let go": lambda page: page.tab.keyboard.up("KeyW"),
     "tab closed": lambda page: page.tab.close(),
@@ -238,11 +247,24 @@ LOSSES: dict[str, Callable[[Page], Any]] = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_of_the_input_brakes_until_it_is_pressed_anew(open_page: Callable[..., Page], cockpit: Cockpit, loss: str) -> None:
-    page = open_page()
-    hold_until(cockpit, page, cockpit.driving, "KeyW")
-    at = len(cockpit.commands)
-    LOSSES[loss](page)
-    cockpit.until(lambda: any(command.brake == 0.4 for command in cockpit.commands[at:]))
+    page, times = open_page(), []
+    for number in range(REPEATS):
+        if number and loss in LAST:
+            page.close()
+            page = open_page()
+        elif number:
+            page.tab.keyboard.up("KeyW")
+            page.tab.evaluate("document.activeElement?.blur()")
+            time.sleep(0.2)
+        hold_until(cockpit, page, cockpit.driving, "KeyW")
+        at, begin = len(cockpit.commands), time.monotonic()
+        LOSSES[loss](page)
+        cockpit.until(lambda at=at: any(command.brake == 0.4 for command in cockpit.commands[at:]))
+        times.append(next(heard for heard, command in zip(cockpit.heard[at:], cockpit.commands[at:]) if command.brake == 0.4) - begin)
+    if REPEATS > 1:
+        p50, p99 = 1e3 * np.percentile(times, (50, 99))
+        print(f"{loss}: from the call of the event in the browser to the brake on the graph {p50:.0f} ms (p50), {p99:.0f} (p99), "
+              f"{1e3 * max(times):.0f} (largest of {REPEATS})")
     if loss in ("another window", "page busy"):
         held = len(cockpit.commands)
         time.sleep(1.0)  # the key is down all the time: the browser does not report it again
@@ -319,7 +341,9 @@ def test_the_buttons_reach_the_simulator(open_page: Callable[..., Page], cockpit
 
 def test_the_page_takes_over_hands_back_and_shows_an_offer(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     page = open_page()
-    status = SharedControlStatus(mode="blend", takeover="requested", takeover_reason="the map ends", takeover_time_left=7.6)
+    status = SharedControlStatus(mode="blend", takeover="requested", takeover_reason="the map ends", takeover_time_left=7.6,
+                                 component_names=["clearance", "demand"], component_threats=[0.2, 0.6], probability_names=["collision"],
+                                 probabilities=[0.1], probabilities_lower=[0.05], probabilities_upper=[0.2])
 
     def become(takeover: str) -> Callable[[Any, Any], Any]:
         def answer(request: Any, response: Any) -> Any:
@@ -334,57 +358,77 @@ def test_the_page_takes_over_hands_back_and_shows_an_offer(open_page: Callable[.
         publisher = node.create_publisher(SharedControlStatus, "shared_control/status", qos.STATE)
         runtime.executor.add_node(node)
 
-        def wait(condition: Callable[[], Any]) -> None:
-            end = time.monotonic() + PATIENCE
-            while not condition():
-                assert time.monotonic() < end
+        ended = threading.Event()
+
+        def repeat() -> None:  # what is not repeated the page forgets
+            while not ended.is_set():
                 publisher.publish(status)
                 runtime.spin_some(0.05)
 
         page.wait("body[data-frames]")
         page.tab.keyboard.press("KeyT")  # nothing is requested yet, nor is there shared control
         assert not page.faults
-        wait(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
-        wait(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
-        page.tab.keyboard.press("KeyT")
-        wait(lambda: page.tab.inner_text("#takeover") == "hand back (T)")
-        assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
-        page.tab.click("#takeover")
-        wait(lambda: not page.tab.is_visible("#takeover"))
-        assert status.takeover == "none"
-        status.takeover = "offered"
-        wait(lambda: "OFFERS TO DRIVE ON" in "".join(page.tab.locator("#alarms .offer").all_inner_texts()))
-        assert "press the brake and let go of it" in page.tab.inner_text("#alarms") and not page.tab.is_visible("#takeover")
-        status.takeover = "given"
-        wait(lambda: "OFFERS" not in page.tab.inner_text("#alarms"))
-        assert not page.faults
+        repeating = threading.Thread(target=repeat)
+        repeating.start()
+        try:
+            cockpit.until(lambda: page.tab.inner_text("#takeover") == "TAKE OVER (T)")
+            cockpit.until(lambda: "TAKE OVER within 8 s (T): the map ends" in page.tab.inner_text("#alarms"))
+            page.tab.keyboard.press("KeyT")
+            cockpit.until(lambda: page.tab.inner_text("#takeover") == "hand back (T)")
+            assert status.takeover == "taken" and "TAKE OVER" not in page.tab.inner_text("#alarms")
+            page.tab.click("#takeover")
+            cockpit.until(lambda: status.takeover == "none" and not page.tab.is_visible("#takeover"))
+            status.takeover = "offered"
+            cockpit.until(lambda: "OFFERS TO DRIVE ON" in "".join(page.tab.locator("#alarms .offer").all_inner_texts()))
+            assert "press the brake and let go of it" in page.tab.inner_text("#alarms") and not page.tab.is_visible("#takeover")
+            # Strips of all that shared control says; the browser keeps which ones are shown.
+            assert page.tab.locator("#strips .uplot").count() == 3
+            page.tab.click("#strips-shown summary")
+            for box in page.tab.locator("#strips-shown input").all():
+                box.check()
+            page.tab.reload()
+            cockpit.until(lambda: page.tab.locator("#strips .uplot").count() == 8)
+            cockpit.until(lambda: all(name in page.tab.inner_text("#strips") for name in ("clearance", "demand", "collision")))
+            status.takeover = "given"
+            cockpit.until(lambda: "OFFERS" not in page.tab.inner_text("#alarms"))
+            assert not page.faults
+        finally:
+            ended.set()
+            repeating.join()
         node.destroy_node()
 
 
-WHITE = """() => { const canvas = document.getElementById("canvas"),
+COUNT = """colour => { const canvas = document.getElementById("canvas"),
   pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   let count = 0;
-  for (let i = 0; i < pixels.length; i += 4) count += pixels[i] === 255 && pixels[i + 1] === 255 && pixels[i + 2] === 255;
+  for (let i = 0; i < pixels.length; i += 4) count += pixels[i] === colour[0] && pixels[i + 1] === colour[1] && pixels[i + 2] === colour[2];
   return count; }"""
+WHITE, PURPLE = [255, 255, 255], [0xcc, 0x79, 0xa7]
 
 
-def test_another_vehicle_of_the_graph_is_seen(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
+def test_another_vehicle_of_the_graph_and_a_return_of_the_radar_are_seen(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     page = open_page()
     page.wait("body[data-frames]")
     cockpit.until(lambda: page.data("x"))
-    assert page.tab.evaluate(WHITE) == 0
+    assert page.tab.evaluate(COUNT, WHITE) == page.tab.evaluate(COUNT, PURPLE) == 0
     with Runtime(domain_id=cockpit.domain) as runtime:
         node = Node("other", context=runtime.context, namespace="car_2")
         publisher = node.create_publisher(VehicleState, "vehicle/state", qos.STATE)
         runtime.executor.add_node(node)
         end = time.monotonic() + PATIENCE
-        while "vehicle /car_2 4.0 m/s, 8" not in " ".join(page.tab.inner_text("#facts").split()) or page.tab.evaluate(WHITE) < 100:
+        radar = node.create_publisher(RadarScan, "/sensors/radar_front", qos.SENSOR)
+        returns = [RadarReturn(range=8.0, doppler_velocity=3.0)]
+        # Standing or not, the mark of the return has 12 pixels to the metre, and a line of 3 m and the vehicle's own speed.
+        while ("vehicle /car_2 4.0 m/s, 8" not in " ".join(page.tab.inner_text("#facts").split())
+               or page.tab.evaluate(COUNT, WHITE) < 100 or page.tab.evaluate(COUNT, PURPLE) < 50):
             assert time.monotonic() < end
             here = cockpit.states[-1]
             publisher.publish(VehicleState(x=here.x + 8.0, y=here.y, yaw=here.yaw, vx=4.0))
+            radar.publish(RadarScan(header=Header(stamp=here.header.stamp, frame_id="base_link"), returns=returns))
             runtime.spin_some(0.05)
         node.destroy_node()
-    cockpit.until(lambda: page.tab.evaluate(WHITE) == 0 and "car_2" not in page.tab.inner_text("#facts"))
+    cockpit.until(lambda: page.tab.evaluate(COUNT, WHITE) == page.tab.evaluate(COUNT, PURPLE) == 0)
+    cockpit.until(lambda: "car_2" not in page.tab.inner_text("#facts"))
     assert all("willReadFrequently" in fault for fault in page.faults)  # of this test's own looks at the canvas
 
 
@@ -431,6 +475,13 @@ def test_the_view_in_three_dimensions_shows_what_there_is(
         picture = matplotlib.image.imread(tmp_path / f"{view}.png")[100:520, 20:900, :3]
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 15, view  # neither grey nor black
     assert not [fault for fault in page.faults if "GPU stall" not in fault]
+    # Late again and again, a picture has its cure said: another address.
+    page.tab.evaluate("{const later = requestAnimationFrame; window.requestAnimationFrame = draw => setTimeout(() => later(draw), 300);}")
+    page.wait("#notice:not([hidden])")
+    assert "?view=2d" in page.tab.inner_text("#notice") and "?scale" not in page.tab.inner_text("#notice")
+    page.tab.goto(page.tab.url.replace("?scale=0.5", "?view=2d"))
+    page.wait("body[data-renderer='2d'][data-frames]")
+    assert not page.tab.is_visible("#notice")
 
 
 def test_a_recorded_drive_is_replayed(open_page: Callable[..., Page], browser: Any, cockpit: Cockpit) -> None:

@@ -59,8 +59,8 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"), "radar": ("seeds", "vehicle", "json"),
-           "movers": (*_DRIVEN, "scenarios"),
-           "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
+           "movers": (*_DRIVEN, "scenarios", "record"),
+           "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation", "record")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

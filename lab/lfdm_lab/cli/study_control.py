@@ -8,6 +8,8 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.cli.drive import parse_changes
@@ -51,6 +53,9 @@ def run_control_study(args: argparse.Namespace) -> int:
     outcome |= {"asked": len(items), "done": len(found), "interrupted": interrupted}
     runs = [found[i] for i in sorted(found)]
     text, good, figures = report(runs, outcome)
+    failed = [items[i] for i in sorted(found) if asked.bag_name is not None and found[i]["failure"] and asked.bag_name(items[i])]
+    if failed and not interrupted:
+        text += f"\n\n{_record(failed, asked, args.record)}"
     outcome["runs"] = [{name: value for name, value in run.items() if name != "cycle_us"} for run in runs]
     if args.out is not None:
         write_text(args.out / "results.json", json.dumps(outcome) + "\n")
@@ -74,13 +79,30 @@ Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callabl
 @dataclasses.dataclass(frozen=True)
 class Prepared:
     """A study: its items, the work on each, the key under which a result is kept, the report, and the settings that are not the
-    defaults."""
+    defaults; bag_name: of an item that failed, empty: it is not recorded, None: none is."""
 
     items: Sequence[Any]
-    work: Callable[[Any], dict[str, Any]]
+    work: Callable[..., dict[str, Any]]
     key: Callable[[Any], str]
     report: Report
     changed: dict[str, Any]
+    bag_name: Callable[[Any], str] | None = None
+
+
+def _record(failed: Sequence[Any], asked: Prepared, folder: Path | None) -> str:
+    """Drives what failed again into bags; returns the commands that play them."""
+    if folder is None:
+        return "Failed runs in the cockpit: the same command with `--record DIR`."
+    from lfdm_ros.ros.drive_bag import DriveBag
+
+    assert asked.bag_name is not None
+    lines = []
+    for item in failed:
+        bag = folder / asked.bag_name(item)
+        if not bag.exists():
+            asked.work(item, partial(DriveBag, bag))
+        lines.append(f"    lfdm cockpit --bag {bag}")
+    return "\n".join(["Failed runs:", "", *lines])
 
 
 def _prepare(args: argparse.Namespace) -> Prepared:
@@ -112,7 +134,7 @@ def _prepare_sharing(args: argparse.Namespace) -> Prepared:
         among = [name for name in scenarios if sharing.KNOWN[name].seeded]
         least = min((x for x in latencies if x), default=0.0)
         items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
-    return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
+    return Prepared(items, sharing.work, sharing.key, _report_sharing, {}, sharing.bag_name)
 
 
 def _prepare_friction(args: argparse.Namespace) -> Prepared:
@@ -134,7 +156,7 @@ def _prepare_movers(args: argparse.Namespace) -> Prepared:
 
     settings = parse_settings(args.set)
     items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle)
-    return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings))
+    return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings), movers.bag_name)
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -308,6 +330,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
                         "sector")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="movers, sharing: drive what failed, of the autonomy or shared, again "
+                        "into bags for `lfdm cockpit --bag`")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, movers, risk, friction: name or file "
                         "(default hmmwv)")

@@ -24,7 +24,7 @@ from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.engine.closed_loop import PlantSettings, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.chassis import GRAVITY
@@ -426,19 +426,36 @@ def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) 
 # -- A run --------------------------------------------------------------------------------------------------------------------
 
 
-def work(item: Drive) -> dict[str, Any]:
-    """Drives; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing speed of the clairvoyant
-    bound's collision [m/s]."""
+BagOf = Callable[[Scenario, Vehicle], Any]  # makes the bag of a run, as `lfdm_ros.ros.drive_bag.DriveBag`
+
+
+def work(item: Drive, bag_of: BagOf | None = None) -> dict[str, Any]:
+    """Drives, and records where it has a bag; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing
+    speed of the clairvoyant bound's collision [m/s]."""
     vehicle, asked = load_vehicle(item.vehicle, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings.of(vehicle, CHASSIS, seed=item.seed)
     asked = replace(asked, hidden_speed=0.0) if item.driver == TRUSTING else asked
     driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, item.settings, plant.tyre)
-    run = drive(vehicle, asked, driver, plant, patience=PATIENCE)
+    run = recorded(vehicle, asked, driver, plant, bag_of)
     found = summarise_run(asked, run)
     # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
     place, _, number = asked.name.partition("-") if _is_file(item.scenario) else (item.scenario, "", item.seed)
     return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": judged(item, found),
             "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
+
+
+def recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, bag_of: BagOf | None) -> Run:
+    """Drives until the vehicle stands for too long, and records where it has a bag."""
+    bag = bag_of and bag_of(scenario, vehicle)
+    run = drive(vehicle, scenario, driver, plant, bag and bag.note, patience=PATIENCE)
+    if bag:
+        bag.write(run)
+    return run
+
+
+def bag_name(item: Drive) -> str:
+    """Returns the name of a bag of the run; empty: it is none of the autonomy."""
+    return f"{FilePath(item.scenario).stem}_{item.seed}" if item.driver == AUTONOMY else ""
 
 
 def judged(item: Drive, found: dict[str, Any]) -> str:

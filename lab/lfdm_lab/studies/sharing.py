@@ -23,7 +23,7 @@ from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
 from lfdm_ros.control.cycle import Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
+from lfdm_ros.engine.closed_loop import PlantSettings, Run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
@@ -139,19 +139,24 @@ def key(item: SharingRun) -> str:
                   CACHE_DEPENDENCIES)
 
 
-def work(item: SharingRun) -> dict[str, Any]:
-    """Drives; returns the result as JSON."""
+def work(item: SharingRun, bag_of: movers.BagOf | None = None) -> dict[str, Any]:
+    """Drives, and records where it has a bag; returns the result as JSON."""
     notes = Notes()
-    return figures_of(item, *driven(item, notes), notes)
+    return figures_of(item, *driven(item, notes, bag_of), notes)
 
 
-def driven(item: SharingRun, notes: Notes) -> tuple[Scenario, Run, Driver]:
+def bag_name(item: SharingRun) -> str:
+    """Returns the name of a bag of the run; empty: it is not shared, or by a variant."""
+    return f"{item.scenario}_{item.latency:g}_{item.seed}" if item == SharingRun(item.scenario, SHARED, item.latency, item.seed) else ""
+
+
+def driven(item: SharingRun, notes: Notes, bag_of: movers.BagOf | None = None) -> tuple[Scenario, Run, Driver]:
     """Drives; returns the scenario, the run, and the driver."""
     setting = KNOWN[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = setting.load(item.seed)
     driver = make_driver(item, vehicle, notes)
-    return scenario, drive(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), patience=PATIENCE), driver
+    return scenario, movers.recorded(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), bag_of), driver
 
 
 class Notes:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from lfdm_lab.studies import movers
+from lfdm_ros.bags import read_series
+from lfdm_ros.cli.main import main
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
@@ -73,7 +75,7 @@ def test_a_run_is_worse_only_if_it_harms_more():
     assert not any(movers.worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
 
 
-def test_files_are_driven_once_and_told_apart_by_place(tmp_path):
+def test_files_are_driven_once_told_apart_by_place_and_recorded_where_they_fail(tmp_path, monkeypatch, capsys):
     """A car in front that stands, and one behind that does not: the autonomy stops and is run into, the brake too."""
     file = tmp_path / "Town-12_1.yaml"
     file.write_text("""
@@ -92,6 +94,13 @@ obstacles:
     (row,) = movers.summarise(runs)
     assert row["scenario"] == "Town" and row["from_behind"] == ["12_1"] and row[movers.AUTONOMY] == {"12_1": "hit follower"}
     assert row["stands"] == [] and movers.table([row])[1][0][0] == "Town"
+    monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
+    command = ["study", "movers", "--scenarios", str(file), "--seeds", "1", "--vehicle", "sedan", "--out", str(tmp_path / "out")]
+    assert main(command) == 0 and "`--record DIR`" in capsys.readouterr().out
+    assert main([*command, "--record", str(tmp_path / "bags")]) == 0
+    (bag,) = (tmp_path / "bags").iterdir()
+    assert f"lfdm cockpit --bag {bag}" in capsys.readouterr().out
+    assert read_series(bag, "vehicle/state", ["vx"]).values[0, 0] == pytest.approx(8.0)
     before = movers.key(items[0])
     file.write_text(file.read_text().replace("8.0, 0.0", "7.0, 0.0"))
     assert movers.key(items[0]) != before

@@ -1,5 +1,7 @@
 // The bird's view on a two-dimensional canvas, for browsers without WebGL.
 
+import {rows} from "./wire.js";
+
 const METRES = 60;  // shown ahead and across
 
 export class Bird {
@@ -56,26 +58,35 @@ export class Bird {
     this.#vehicle(model, state);
   }
 
-  /** @param {number[]} outline */
+  /** @param {number[]} outline x, y, yaw, ahead, behind, to a side */
   #frame(outline) {
     const c = this.context, [x, y, yaw, ahead, behind, half] = outline;
-    c.save();
-    c.translate(x, y);
-    c.rotate(yaw);
-    c.strokeStyle = "#fff";
-    c.strokeRect(-behind, -half, ahead + behind, 2 * half);
-    c.restore();
+    this.#at([x, y, yaw], () => {
+      c.strokeStyle = "#fff";
+      c.strokeRect(-behind, -half, ahead + behind, 2 * half);
+    });
   }
 
+  /** Draws in a frame. @param {number[]} pose x, y, yaw @param {() => void} draw */
+  #at([x, y, yaw], draw) {
+    this.context.save();
+    this.context.translate(x, y);
+    this.context.rotate(yaw);
+    draw();
+    this.context.restore();
+  }
+
+  /** @param {import("./model.js").Model} model @param {import("./wire.js").State} state */
   #vehicle(model, state) {
     const c = this.context, d = model.dimensions;
-    const [x, y, yaw] = model.scanned;
-    c.save();
-    c.translate(x, y);
-    c.rotate(yaw);
-    c.fillStyle = "#f0e442";
-    for (let i = 0; i < model.points.length; i += 2) c.fillRect(model.points[i] - 0.1, model.points[i + 1] - 0.1, 0.2, 0.2);
-    c.restore();
+    this.#at(model.scanned, () => {
+      c.fillStyle = "#f0e442";
+      for (let i = 0; i < model.points.length; i += 2) c.fillRect(model.points[i] - 0.1, model.points[i + 1] - 0.1, 0.2, 0.2);
+    });
+    this.#at(model.swept, () => {
+      c.strokeStyle = "#cc79a7";
+      for (const [x0, y0, x1, y1] of rows(model.radar, 4)) this.#path([[x0, y0], [x1, y1]]);
+    });
     c.translate(state.x, state.y);
     c.rotate(state.yaw);
     c.fillStyle = "#b9c2cc";
@@ -83,14 +94,11 @@ export class Bird {
     c.fillStyle = "#222529";
     for (const [x, y, angle] of [[d.front_axle, d.track_front / 2, state.roadWheelAngle], [d.front_axle, -d.track_front / 2, state.roadWheelAngle],
       [-d.rear_axle, d.track_rear / 2, 0], [-d.rear_axle, -d.track_rear / 2, 0]]) {
-      c.save();
-      c.translate(x, y);
-      c.rotate(angle || 0);
-      c.fillRect(-d.wheel_radius, -0.15, 2 * d.wheel_radius, 0.3);
-      c.restore();
+      this.#at([x, y, angle || 0], () => c.fillRect(-d.wheel_radius, -0.15, 2 * d.wheel_radius, 0.3));
     }
   }
 
+  /** @param {number} x @param {number} y @param {number} radius @param {string} colour */
   #disc(x, y, radius, colour) {
     this.context.fillStyle = colour;
     this.context.beginPath();
@@ -98,6 +106,7 @@ export class Bird {
     this.context.fill();
   }
 
+  /** @param {number[][]} points rows x, y, ... */
   #path(points) {
     this.context.beginPath();
     points.forEach(([x, y], i) => i ? this.context.lineTo(x, y) : this.context.moveTo(x, y));

@@ -1,19 +1,18 @@
 // The card of a calibration from a drive: what the drive can teach, progress, prior and posterior, gates, and the drive before and after.
 
+import {context2d, find, make} from "./elements.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
+/** @typedef {import("./model.js").CardText} CardText */
+
 const MEASURED = "#ffffff", BEFORE = "#e69f00", AFTER = "#56b4e9", BAND = "rgba(86, 180, 233, 0.25)", PRIOR = "#59636e";
+/** @type {Record<string, string>} */
 const UNITS = {yaw_rate: "rad/s", vy: "m/s", vx: "m/s", roll: "rad", roll_rate: "rad/s", position: "m"};
 /** @type {Record<string, string>} */
 const STAGES = {surveying: "Looks at what this drive can teach.", surveyed: "This drive can teach:", calibrating: "Calibrates.",
   comparing: "Calibrated. Drives the recorded inputs again, before and after.", done: "Calibrated.", failed: "Failed:"};
 
-const make = (tag, properties = {}, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
-const short = value => typeof value === "number" ? Number(value.toPrecision(3)).toString() : "-";
+const short = (/** @type {unknown} */ value) => typeof value === "number" ? Number(value.toPrecision(3)).toString() : "-";
 
 export class CalibrationCard {
   /**
@@ -24,22 +23,23 @@ export class CalibrationCard {
   constructor(place, opener, request) {
     this.place = place;
     this.opener = opener;
-    const part = name => /** @type {any} */ (place.querySelector(`#calibration-${name}`));
-    this.stage = part("stage"), this.progress = part("progress"), this.survey = part("survey"), this.learned = part("learned");
+    const part = (/** @type {string} */ name) => find(`calibration-${name}`);
+    this.progress = find("calibration-progress", HTMLProgressElement);
+    this.stage = part("stage"), this.survey = part("survey"), this.learned = part("learned");
     this.gates = part("gates"), this.comparison = part("comparison"), this.force = part("force");
-    /** @type {Record<string, HTMLButtonElement>} */
-    this.buttons = Object.fromEntries(["calibrate", "cancel", "apply", "rollback"].map(name => [name, part(name)]));
+    const button = (/** @type {string} */ name) => find(`calibration-${name}`, HTMLButtonElement);
+    this.buttons = {calibrate: button("calibrate"), cancel: button("cancel"), apply: button("apply"), rollback: button("rollback")};
     for (const [name, button] of Object.entries(this.buttons)) button.onclick = () => { request(name); button.blur(); };
     part("close").onclick = () => { place.hidden = true; };
     opener.onclick = () => { place.hidden = !place.hidden; opener.blur(); };
-    /** @type {any} */
+    /** @type {CardText | null} */
     this.card = null;
     this.gatesShown = "";
   }
 
   /**
    * Shows what has changed.
-   * @param {Record<string, any>} texts of the model
+   * @param {import("./model.js").Texts} texts of the model
    */
   show({calibration: card, calibrator, sharing}) {
     this.opener.hidden = !card;
@@ -52,7 +52,7 @@ export class CalibrationCard {
     this.buttons.cancel.hidden = !runs;
     this.buttons.apply.disabled = !card.version || !calibrator || calibrator.in_force === card.version;
     this.buttons.rollback.disabled = !calibrator?.in_force;
-    const version = number => number ? `posterior ${number}` : "the vehicle file";
+    const version = (/** @type {number} */ number) => number ? `posterior ${number}` : "the vehicle file";
     this.force.textContent = calibrator ? `In force: ${version(calibrator.in_force)}`
       + (sharing ? `; shared control goes by ${version(sharing.posterior)}.` : ".") : "";
     const gates = card.version ? calibrator?.gates ?? [] : [], words = JSON.stringify(gates);
@@ -63,6 +63,7 @@ export class CalibrationCard {
     }
   }
 
+  /** @param {CardText} card */
   #build(card) {
     if (card.bag !== this.card?.bag) this.place.hidden = false;
     this.card = card;
@@ -86,7 +87,9 @@ export class CalibrationCard {
     for (const [name, curves] of Object.entries(comparison.channels)) this.#chart(name, curves);
   }
 
+  /** @param {string} name @param {Record<string, number[]>} curves */
   #chart(name, curves) {
+    /** @param {string} label @param {string} stroke @param {number[]} dash */
     const line = (label, stroke, dash = []) => ({label, stroke, dash, width: label === "measured" ? 3 : 1.5, points: {show: false}});
     const axis = {stroke: "#a7b0ba", grid: {stroke: "#2f363d"}};
     new uPlot({
@@ -94,17 +97,16 @@ export class CalibrationCard {
       scales: {x: {time: false}}, axes: [{...axis, size: 28}, {...axis, size: 52}],
       series: [{}, line("measured", MEASURED), line("before", BEFORE, [6, 4]), line("after", AFTER), line("90 %", BAND), line("", BAND)],
       bands: [{series: [5, 4], fill: BAND}],
-    }, ["time", "measured", "before", "after", "lower", "upper"].map(key => curves[key]), this.comparison);
+    }, /** @type {uPlot.AlignedData} */ (["time", "measured", "before", "after", "lower", "upper"].map(key => curves[key])), this.comparison);
   }
 }
 
-/** Draws the 94 % intervals of prior and posterior on a common axis. */
+/** Draws the 94 % intervals of prior and posterior on a common axis. @param {import("./model.js").Learned} learned */
 function intervals({prior, posterior}) {
-  const canvas = /** @type {HTMLCanvasElement} */ (make("canvas", {width: 440, height: 22}));
-  const c = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const canvas = make("canvas", {width: 440, height: 22}), c = context2d(canvas);
   const least = Math.min(prior[0], posterior[0]), most = Math.max(prior[2], posterior[2]);
-  const x = value => 4 + (canvas.width - 8) * (value - least) / (most - least || 1);
-  for (const [row, [lower, middle, upper], colour] of [[3, prior, PRIOR], [13, posterior, AFTER]]) {
+  const x = (/** @type {number} */ value) => 4 + (canvas.width - 8) * (value - least) / (most - least || 1);
+  for (const {row, quantiles: [lower, middle, upper], colour} of [{row: 3, quantiles: prior, colour: PRIOR}, {row: 13, quantiles: posterior, colour: AFTER}]) {
     c.fillStyle = colour;
     c.fillRect(x(lower), row + 2, Math.max(2, x(upper) - x(lower)), 3);
     c.fillRect(x(middle) - 2, row, 4, 7);

@@ -1,19 +1,20 @@
 // What a person may choose while a stack runs: scenario and ground, law and threats of shared control, the link, faults on purpose.
 
-const PLACE = {scenario: "scenario_seed", ground: "ground_seed"};  // and the seed of each
-const FAULTS = {freeze_state: ["state frozen", true, false], imposed_friction: ["ice", 0.15, 0]};
-/** Of each sensor. @type {Record<string, (name: string) => string>} */
-const SENSOR_FAULTS = {withheld_sensors: name => name === "scan" ? "autonomy blind" : `${name} off`,
-  disturbed_sensors: name => `${name === "scan" ? "LIDAR" : name} noisy`};
-/** Label, of a unit, most. @type {Record<string, [string, number, number]>} */
-const LINK = {jitter: ["jitter, ms", 1000, 2000], drop: ["lost, %", 100, 100]};
+import {find, make} from "./elements.js";
 
-const make = (tag, properties, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
-const option = value => make("option", {value, textContent: value || "level road"});
+/** @typedef {import("./model.js").SimulatorSettings} SimulatorSettings */
+
+const PLACES = /** @type {const} */ (["scenario", "ground"]);
+const SEEDS = /** @type {const} */ ({scenario: "scenario_seed", ground: "ground_seed"});
+/** Label, value while it acts and not. */
+const FAULTS = /** @type {const} */ ([["freeze_state", "state frozen", true, false], ["imposed_friction", "ice", 0.15, 0]]);
+/** Of each sensor. */
+const SENSOR_FAULTS = /** @type {const} */ ([["withheld_sensors", "off"], ["disturbed_sensors", "noisy"]]);
+/** Label, of a unit, most. */
+const LINK = /** @type {const} */ ([["jitter", "jitter, ms", 1000, 2000], ["drop", "lost, %", 100, 100]]);
+
+const option = (/** @type {string} */ value) => make("option", {value, textContent: value || "level road"});
+const labelOf = (/** @type {string} */ sensor, /** @type {string} */ fault) => sensor !== "scan" ? `${sensor} ${fault}` : fault === "off" ? "autonomy blind" : "LIDAR noisy";
 
 export class Choices {
   /**
@@ -23,22 +24,29 @@ export class Choices {
   constructor(place, request) {
     this.known = "";
     this.request = request;
-    this.inputs = Object.fromEntries(Object.entries(PLACE).flatMap(([name, seed]) => [
-      [name, make("select", {id: `choose-${name}`})],
-      [seed, make("input", {id: `choose-${seed}`, type: "number", min: -1, step: 1, title: "-1: as its file says"})]]));
-    this.place = make("fieldset", {}, ...Object.entries(PLACE).map(([name, seed]) => make("label", {}, `${name} `, this.inputs[name], " seed ", this.inputs[seed])),
+    /** What runs. @type {Partial<SimulatorSettings>} */
+    this.now = {};
+    this.places = PLACES.map(name => ({name, seed: SEEDS[name], which: make("select", {id: `choose-${name}`}),
+      number: make("input", {id: `choose-${SEEDS[name]}`, type: "number", min: "-1", step: "1", title: "-1: as its file says"})}));
+    this.place = make("fieldset", {}, ...this.places.map(({name, which, number}) => make("label", {}, `${name} `, which, " seed ", number)),
       make("button", {id: "restart", type: "button", textContent: "restart with these", onclick: () => request("restart", this.#chosen())}));
-    this.law = make("select", {id: "law", onchange: event => request("law", event.target.value)});
+    this.law = make("select", {id: "law", onchange: () => request("law", this.law.value)});
     this.threats = make("span", {id: "threats"});
     this.sharing = make("fieldset", {}, make("label", {}, "law ", this.law), this.threats, make("button", {id: "set-threats", type: "button",
       textContent: "threats by these", title: "shared control restarts, the vehicle brakes meanwhile", onclick: () => request("restart", {threats: this.#ticked()})}));
-    this.link = make("fieldset", {}, ...Object.entries(LINK).map(([name, [label, unit, max]]) => make("label", {}, `${label} `,
-      this.inputs[name] = make("input", {id: name, type: "number", min: 0, max, step: 1, onchange: event => request(name, Number(event.target.value) / unit)}))));
-    this.faults = make("fieldset", {}, ...Object.entries(FAULTS).map(([name, [label, on, off]]) => this.inputs[name] = make("button", {id: name, type: "button",
-      textContent: label, onclick: event => request(name, event.target.getAttribute("aria-pressed") === "true" ? off : on)})));
-    this.faults.append(this.sensors = make("span", {id: "sensor-faults"}));
-    this.summary = make("summary", {});
-    this.whole = make("details", {id: "choices", hidden: true}, this.summary, this.place, this.sharing, this.link, this.faults);
+    this.links = LINK.map(([name, label, unit, max]) => {
+      const input = make("input", {id: name, type: "number", min: "0", max: String(max), step: "1", onchange: () => request(name, Number(input.value) / unit)});
+      return {key: /** @type {const} */ (`up_${name}`), unit, input, label: make("label", {}, `${label} `, input)};
+    });
+    this.link = make("fieldset", {}, ...this.links.map(({label}) => label));
+    this.faults = FAULTS.map(([name, label, on, off]) => {
+      const button = make("button", {id: name, type: "button", textContent: label, onclick: () => request(name, button.ariaPressed === "true" ? off : on)});
+      return {name, button};
+    });
+    this.sensors = make("span", {id: "sensor-faults"});
+    this.onPurpose = make("fieldset", {}, ...this.faults.map(({button}) => button), this.sensors);
+    this.summary = make("summary");
+    this.whole = make("details", {id: "choices", hidden: true}, this.summary, this.place, this.sharing, this.link, this.onPurpose);
     this.whole.addEventListener("change", event => /** @type {HTMLElement} */ (event.target).blur());  // keys drive again
     place.append(this.whole);
   }
@@ -49,20 +57,19 @@ export class Choices {
 
   /** Returns what differs from what runs: a node that has none of it goes on. */
   #chosen() {
-    const chosen = Object.fromEntries(Object.entries(PLACE).flatMap(([name, seed]) => [
-      [name, this.inputs[name].value], [seed, Math.trunc(Number(this.inputs[seed].value))]]));
-    const changed = Object.fromEntries(Object.entries(chosen).filter(([name, value]) => value !== this.now[name]));
-    return Object.keys(changed).length ? changed : chosen;
+    const chosen = this.places.flatMap(({name, seed, which, number}) => /** @type {const} */ ([[name, which.value], [seed, Math.trunc(Number(number.value))]]));
+    const changed = chosen.filter(([name, value]) => value !== this.now[name]);
+    return Object.fromEntries(changed.length ? changed : chosen);
   }
 
-  /** Makes the buttons of the sensors' faults; returns the number of those that act. */
+  /** Makes the buttons of the sensors' faults; returns the number of those that act. @param {Partial<SimulatorSettings>} active */
   #showSensors(active) {
     const focus = document.activeElement?.id;
     let count = 0;
-    this.sensors.replaceChildren(...(active.sensors ?? []).flatMap(name => Object.entries(SENSOR_FAULTS).map(([fault, label]) => {
-      const acting = active[fault], on = acting.includes(name);
+    this.sensors.replaceChildren(...(active.sensors ?? []).flatMap(name => SENSOR_FAULTS.map(([fault, label]) => {
+      const acting = active[fault] ?? [], on = acting.includes(name);
       count += Number(on);
-      return make("button", {id: `${fault}-${name}`, type: "button", ariaPressed: String(on), textContent: label(name),
+      return make("button", {id: `${fault}-${name}`, type: "button", ariaPressed: String(on), textContent: labelOf(name, label),
         onclick: () => this.request(fault, on ? acting.filter(other => other !== name) : [...acting, name])});
     })));
     if (focus?.includes("_sensors-")) document.getElementById(focus)?.focus();
@@ -71,30 +78,29 @@ export class Choices {
 
   /**
    * Shows the settings that are in force, when they have changed.
-   * @param {Record<string, any>} texts of the model
+   * @param {import("./model.js").Texts} texts of the model
    */
   show({choices, settings, replay}) {
     const key = choices && settings && !replay ? JSON.stringify([choices, settings]) : "";
     if (key === this.known) return;
     this.known = key;
     this.whole.hidden = !key;
-    if (!key) return;
-    const {vehicle_simulator: simulator, shared_control: sharing, teleop_link: link} = settings.nodes, active = simulator ?? {};
-    this.now = {...active};
-    [this.place.hidden, this.sharing.hidden, this.link.hidden, this.faults.hidden] = [!simulator, !sharing, !link, !simulator];
-    for (const name of Object.keys(PLACE)) {
-      this.inputs[name].replaceChildren(...[...new Set([...choices[name], active[name] ?? ""])].map(option));
-      this.inputs[name].value = active[name] ?? "";
-      this.inputs[PLACE[name]].value = String(active[PLACE[name]] ?? -1);
+    if (!choices || !settings || replay) return;
+    const {vehicle_simulator: simulator, shared_control: sharing, teleop_link: link} = settings.nodes, active = this.now = /** @type {Partial<SimulatorSettings>} */ ({...simulator});
+    [this.place.hidden, this.sharing.hidden, this.link.hidden, this.onPurpose.hidden] = [!simulator, !sharing, !link, !simulator];
+    for (const {name, seed, which, number} of this.places) {
+      which.replaceChildren(...[...new Set([...choices[name], active[name] ?? ""])].map(option));
+      which.value = active[name] ?? "";
+      number.value = String(active[seed] ?? -1);
     }
     this.law.replaceChildren(...choices.law.map(option));
     this.law.value = sharing?.law ?? "";
     this.threats.replaceChildren(...choices.threats.map(name => make("label", {}, make("input", {type: "checkbox", name, checked: Boolean(sharing?.threats.includes(name))}), name)));
-    for (const [name, [, unit]] of Object.entries(LINK)) this.inputs[name].value = String(Math.round(unit * (link?.[`up_${name}`] ?? 0)));
-    const pressed = Object.keys(FAULTS).filter(name => active[name]), count = pressed.length + this.#showSensors(active);
-    for (const name of Object.keys(FAULTS)) this.inputs[name].setAttribute("aria-pressed", String(pressed.includes(name)));
+    for (const {key, unit, input} of this.links) input.value = String(Math.round(unit * (link?.[key] ?? 0)));
+    for (const {name, button} of this.faults) button.ariaPressed = String(Boolean(active[name]));
+    const count = this.faults.filter(({name}) => active[name]).length + this.#showSensors(active);
     this.summary.textContent = settings.restarting ? `restart: ${settings.restarting}` : `choices${count ? `, ${count} fault${count > 1 ? "s" : ""} ON PURPOSE` : ""}`;
     this.whole.classList.toggle("faulty", count > 0);
-    for (const id of ["restart", "set-threats"]) /** @type {HTMLButtonElement} */ (document.getElementById(id)).disabled = Boolean(settings.restarting);
+    for (const id of ["restart", "set-threats"]) find(id, HTMLButtonElement).disabled = Boolean(settings.restarting);
   }
 }

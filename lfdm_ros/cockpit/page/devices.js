@@ -2,24 +2,26 @@
 
 import {STANDARD} from "./hands.js";
 
-const key = id => `lfdm mapping ${id}`;
+const key = (/** @type {string} */ id) => `lfdm mapping ${id}`;
 
-/** Of this session, so that a browser that keeps nothing can be taught, too. @type {Map<string, import("./hands.js").Mapping>} */
+/** @typedef {import("./hands.js").Mapping} Mapping */
+
+/** Of this session, so that a browser that keeps nothing can be taught, too. @type {Map<string, Mapping>} */
 const taught = new Map();
 
-/** Says whether what was kept can be used: another release, or a person, may have written it. */
+/** Says whether what was kept can be used: another release, or a person, may have written it. @param {Partial<Mapping> | null} mapping @returns {mapping is Mapping} */
 function isMapping(mapping) {
   const {steering, throttle, brake, hold} = mapping ?? {};
-  const isPedal = pedal => Number.isInteger(pedal?.axis ?? pedal?.button) && Number.isFinite(1 / (pedal.full - pedal.rest));
-  return Number.isInteger(steering?.axis) && Number.isFinite(1 / (steering.left - steering.centre))
+  const isPedal = (/** @type {import("./hands.js").Pedal | undefined} */ pedal) => pedal && Number.isInteger(pedal.axis ?? pedal.button) && Number.isFinite(1 / (pedal.full - pedal.rest));
+  return steering && Number.isInteger(steering.axis) && Number.isFinite(1 / (steering.left - steering.centre))
     && Number.isFinite(1 / (steering.right - steering.centre)) && isPedal(throttle) && isPedal(brake)
-    && Array.isArray(hold) && hold.length > 0 && hold.every(Number.isInteger);
+    && Array.isArray(hold) && hold.length > 0 && hold.every(Number.isInteger) || false;
 }
 
 /**
  * Returns the mapping that was taught for a device; null: none.
  * @param {string} id
- * @returns {import("./hands.js").Mapping | null}
+ * @returns {Mapping | null}
  */
 export function taughtMapping(id) {
   const known = taught.get(id);
@@ -45,7 +47,7 @@ export function mappingOf(pad) {
 /**
  * Keeps the mapping of a device; null: forgets it.
  * @param {string} id
- * @param {import("./hands.js").Mapping | null} mapping
+ * @param {Mapping | null} mapping
  * @returns {boolean} whether it outlasts this page
  */
 export function keepMapping(id, mapping) {

@@ -1,5 +1,7 @@
 // The ground: heights and friction by place, as it is simulated and as it is learned; its picture and the legend of that.
 
+import {context2d, make} from "./elements.js";
+
 const HEADER = 16, SCALARS = 11;  // of the message: bytes, then float32 values
 const UNKNOWN_SD = 0.3, HATCHED_SD = 0.1;  // of friction: nothing is known; little is
 const DRY = [46, 38, 66], ICE = [226, 205, 250], BASE = [42, 49, 56];  // one hue: the lighter, the more slippery
@@ -24,29 +26,30 @@ export class GroundMap {
     this.top = this.frictions.reduce((top, value) => value > top ? value : top, 1);
   }
 
-  /** Returns the value of a layer at a place [m], bilinear. */
+  /** Returns the value of a layer at a place [m], bilinear. @param {Float32Array} layer @param {number} x @param {number} y */
   at(layer, x, y) {
-    const {nx, ny} = this, clamp = (value, most) => Math.min(Math.max(value, 0), most);
+    const {nx, ny} = this, clamp = (/** @type {number} */ value, /** @type {number} */ most) => Math.min(Math.max(value, 0), most);
     const u = clamp((x - this.x) / this.spacing, nx - 1), v = clamp((y - this.y) / this.spacing, ny - 1);
     const i = Math.min(Math.floor(u), nx - 2), j = Math.min(Math.floor(v), ny - 2), k = j * nx + i, s = u - i, t = v - j;
     return (1 - t) * ((1 - s) * layer[k] + s * layer[k + 1]) + t * ((1 - s) * layer[k + nx] + s * layer[k + nx + 1]);
   }
 
+  /** @param {number} x @param {number} y */
   height(x, y) {
     return this.at(this.heights, x, y) || 0;
   }
 
-  /** Returns the slopes along x and y. */
+  /** Returns the slopes along x and y. @param {number} x @param {number} y */
   slope(x, y) {
     const d = 0.5 * this.spacing;
     return [(this.height(x + d, y) - this.height(x - d, y)) / (2 * d), (this.height(x, y + d) - this.height(x, y - d)) / (2 * d)];
   }
 }
 
-/** Mixes two colours. */
+/** Mixes two colours. @param {number[]} a @param {number[]} b @param {number} share of b */
 const mixed = (a, b, share) => a.map((value, k) => value + share * (b[k] - value));
 
-/** Returns the colour of a friction, as it is shown where it is certain. */
+/** Returns the colour of a friction, as it is shown where it is certain. @param {number} friction @param {number} top */
 export const colour = (friction, top) => mixed(ICE, DRY, Math.min(Math.max(friction / top, 0), 1));
 
 /**
@@ -57,9 +60,8 @@ export const colour = (friction, top) => mixed(ICE, DRY, Math.min(Math.max(frict
  * @returns {HTMLCanvasElement}
  */
 export function picture(map, relief, plain) {
-  const canvas = document.createElement("canvas"), context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  [canvas.width, canvas.height] = [map.nx, map.ny];
-  const image = context.createImageData(map.nx, map.ny), onLine = value => map.spacing < LINES / 4 && ((value % LINES) + LINES) % LINES < map.spacing;
+  const canvas = make("canvas", {width: map.nx, height: map.ny}), context = context2d(canvas);
+  const image = context.createImageData(map.nx, map.ny), onLine = (/** @type {number} */ value) => map.spacing < LINES / 4 && ((value % LINES) + LINES) % LINES < map.spacing;
   for (let j = 0; j < map.ny; j++) {
     for (let i = 0; i < map.nx; i++) {
       const k = j * map.nx + i, x = map.x + i * map.spacing, y = map.y + j * map.spacing, sd = map.sds[k];
@@ -78,12 +80,7 @@ export function picture(map, relief, plain) {
 export class GroundLegend {
   /** @param {HTMLElement} stage */
   constructor(stage) {
-    const make = (tag, properties, ...children) => {
-      const element = Object.assign(document.createElement(tag), properties);
-      element.append(...children);
-      return element;
-    };
-    this.choice = make("select", {id: "ground-shown", onchange: event => { this.wanted = event.target.value; event.target.blur(); }}, ...["learned", "simulated", "none"].map(
+    this.choice = make("select", {id: "ground-shown", onchange: () => { this.wanted = this.choice.value; this.choice.blur(); }}, ...["learned", "simulated", "none"].map(
       value => make("option", {value, textContent: value})));
     this.wanted = "learned";
     /** @type {GroundMap | null} */
@@ -111,12 +108,12 @@ export class GroundLegend {
     const plain = this.wanted === "none", map = plain ? ground : this.wanted === "learned" && learned || ground || learned;
     if (document.activeElement !== this.choice) this.choice.value = plain ? "none" : map === learned ? "learned" : "simulated";
     if (map && map !== this.shown) {
-      const context = this.ramp.getContext("2d");
+      const context = context2d(this.ramp);
       for (let i = 0; i < 160; i++) {
         context.fillStyle = `rgb(${colour(map.top * i / 159, map.top)})`;
         context.fillRect(i, 0, 1, 12);
       }
-      this.marks.replaceChildren(...[0, 0.5, 1].map(share => Object.assign(document.createElement("span"), {textContent: (share * map.top).toFixed(2)})));
+      this.marks.replaceChildren(...[0, 0.5, 1].map(share => make("span", {textContent: (share * map.top).toFixed(2)})));
     }
     if (map !== this.shown || ground !== this.relief || plain !== this.plain) {
       model.surface = map && {map, relief: ground ?? map, picture: picture(map, ground ?? map, plain)};

@@ -5,9 +5,10 @@
 /** @type {Intent} */
 export const RELEASED = Object.freeze({held: false, steering: 0, throttle: 0, brake: 0});
 
+/** @param {number} value @param {number} lower @param {number} upper */
 const clamp = (value, lower, upper) => Math.min(Math.max(value, lower), upper);
 
-// Names of keys (KeyboardEvent.code) by effect, as CARLA's.
+/** Effects of keys, by their names (KeyboardEvent.code), as CARLA's. @type {Record<string, string>} */
 const KEYS = {KeyW: "throttle", ArrowUp: "throttle", KeyS: "brake", ArrowDown: "brake", KeyA: "left", ArrowLeft: "left", KeyD: "right",
   ArrowRight: "right", Space: "handBrake", ShiftLeft: "hold", ShiftRight: "hold"};
 /** Says whether a key drives. @param {string} code */
@@ -53,6 +54,7 @@ export class Keyboard {
    */
   step(dt, speed) {
     const does = new Set([...this.down].map(code => KEYS[code]));
+    /** @param {number} value @param {number} aim @param {number} rate */
     const to = (value, aim, rate) => value + clamp(aim - value, -rate * dt, rate * dt);
     const limit = 1 / (1 + Math.max(Math.abs(speed) - 5, 0) / 10);
     const aim = (does.has("left") ? limit : 0) - (does.has("right") ? limit : 0);
@@ -87,6 +89,7 @@ export function pressed(pedal, pad) {
   return share > DEAD_ZONE ? share : share >= 0 ? 0 : NaN;
 }
 
+/** @param {Pedal} pedal @param {PadState} pad */
 const travel = (pedal, pad) => (pedal.axis !== undefined ? pad.axes[pedal.axis] : pad.buttons[pedal.button ?? -1]?.value) ?? NaN;
 
 /** A gamepad or a wheel with pedals, by a mapping. */

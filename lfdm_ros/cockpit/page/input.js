@@ -7,9 +7,9 @@ const PERIOD = 20;  // ms
 const RUMBLE_THREAT = 0.7, RUMBLE_PERIOD = 500, RUMBLE_DURATION = 150;  // 1, ms, ms
 // What takes keys away without a word on their release: other windows, dragged text, menus, lists that open, text fields.
 const LOSSES = ["blur", "pagehide", "freeze", "dragstart", "contextmenu", "beforeunload"];
-const isField = target => target instanceof HTMLSelectElement || target instanceof HTMLInputElement;
+const isField = (/** @type {EventTarget | null} */ target) => target instanceof HTMLSelectElement || target instanceof HTMLInputElement;
 
-const isModified = event => event.ctrlKey || event.metaKey || event.altKey || /^(Meta|Control|Alt)/.test(event.code);
+const isModified = (/** @type {KeyboardEvent} */ event) => event.ctrlKey || event.metaKey || event.altKey || /^(Meta|Control|Alt)/.test(event.code);
 
 export class Input {
   /**
@@ -93,6 +93,7 @@ export class Input {
     }
   }
 
+  /** @param {KeyboardEvent} event @param {(code: string, event: KeyboardEvent) => void} onKey */
   #onKey(event, onKey) {
     if (event.code === "Escape" && !this.borrower) {  // whatever has the focus
       onKey(event.code, event);
@@ -112,6 +113,7 @@ export class Input {
     }
   }
 
+  /** @param {HTMLElement} zone @param {(dx: number, dy: number, box: DOMRect) => void} move @param {() => void} end */
   #drag(zone, move, end) {
     let pointer = -1, x = 0, y = 0, losses = 0;
     zone.addEventListener("pointerdown", event => {
@@ -124,7 +126,7 @@ export class Input {
     zone.addEventListener("pointermove", event => {
       if (event.pointerId === pointer && losses === this.losses) move(event.clientX - x, event.clientY - y, zone.getBoundingClientRect());
     });
-    for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) {
+    for (const name of /** @type {const} */ (["pointerup", "pointercancel", "lostpointercapture"])) {
       zone.addEventListener(name, event => {
         if (event.pointerId !== pointer) return;
         pointer = -1;
@@ -134,6 +136,7 @@ export class Input {
     }
   }
 
+  /** @param {Gamepad[]} pads */
   #padIntents(pads) {
     const unknown = pads.filter(pad => !mappingOf(pad)).map(pad => `${pad.id}: press teach device once`).join("; ");
     if (unknown !== this.unknown) this.notify(unknown);

@@ -20,7 +20,7 @@ export async function openSession() {
 /** Number of this page, by which the server knows that its two connections belong together. */
 const PAGE = crypto.getRandomValues(new Uint32Array(2)).join("");
 
-const address = path => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}?page=${PAGE}`;
+const address = (/** @type {string} */ path) => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}?page=${PAGE}`;
 const RETRY = 1000, ACKNOWLEDGE = 30;  // ms
 
 /** Receives the view, acknowledges each message, and connects again after a loss. */
@@ -60,6 +60,7 @@ export class ViewLink {
     return socket;
   }
 
+  /** @param {WebSocket} socket */
   #acknowledge(socket) {
     if (this.received === this.acknowledged || socket !== this.socket || socket.readyState !== WebSocket.OPEN) return;
     this.acknowledged = this.received;

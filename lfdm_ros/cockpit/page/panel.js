@@ -1,16 +1,22 @@
 // Words and bars beside the view.
 
-/** Of speeds, by m/s. */
+import {context2d, find, make} from "./elements.js";
+
+/** @typedef {import("./model.js").Texts} Texts */
+/** @typedef {{name: string, canvas: HTMLCanvasElement, value: HTMLElement}} Bar */
+
+/** Of speeds, by m/s. @type {Record<string, number>} */
 export const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
+/** Of the states of shared control. @type {Record<string, string>} */
 const DRIVERS = {waiting: "nobody yet", operator_alone: "operator", autonomy_lost: "operator", state_lost: "operator", autonomy_alone: "autonomy",
   operator_lost: "autonomy", stopping: "nobody, stopping", minimum_risk: "nobody, minimum-risk manoeuvre", emergency_stop: "nobody, emergency stop"};
 const WHEELS = ["front left", "front right", "rear left", "rear right"];
 const LIFTED = 0.05;  // of the load at rest
 
-const byId = id => /** @type {HTMLElement} */ (document.getElementById(id));
-const set = (id, text) => { const element = byId(id); if (element.textContent !== text) element.textContent = text; };
-const clock = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
-const number = (value, digits = 1) => typeof value === "number" && Number.isFinite(value) ? value.toFixed(digits) : "-";
+/** @param {string} id @param {string} text */
+const set = (id, text) => { const element = find(id); if (element.textContent !== text) element.textContent = text; };
+const clock = (/** @type {number} */ seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+const number = (/** @type {unknown} */ value, digits = 1) => typeof value === "number" && Number.isFinite(value) ? value.toFixed(digits) : "-";
 
 /** Names the driver in words. @param {import("./model.js").Model} model */
 export function driver(model) {
@@ -33,9 +39,9 @@ export function driver(model) {
 
 const OFFER = "autonomy OFFERS TO DRIVE ON: while you hold (Shift, the pad's button, the left thumb), press the brake and let go of it";
 
-/** @returns {string[]} an alarm while the operator is requested to take over, or offered not to drive */
+/** @param {Texts["sharing"]} sharing @returns {string[]} an alarm while the operator is requested to take over, or offered not to drive */
 function takeoverAlarm(sharing) {
-  if (sharing?.takeover === "requested") return [`TAKE OVER within ${Math.ceil(sharing.takeover_time_left)} s (T): ${sharing.takeover_reason}`];
+  if (sharing?.takeover === "requested") return [`TAKE OVER within ${Math.ceil(sharing.takeover_time_left ?? NaN)} s (T): ${sharing.takeover_reason}`];
   if (sharing?.takeover === "offered") return [OFFER];
   return sharing?.takeover === "expired" ? [`nobody took over (T), the vehicle stops: ${sharing.takeover_reason}`] : [];
 }
@@ -43,27 +49,18 @@ function takeoverAlarm(sharing) {
 export class Panel {
   constructor() {
     this.bars = ["operator", "autonomy", "sent", "k", "threat"].map(name => this.#bar(name));
-    byId("loads").replaceChildren(...WHEELS.map(name => {
-      const cell = document.createElement("span"), meter = document.createElement("meter"), word = document.createElement("span");
-      meter.max = 2;
-      meter.title = word.title = name;
-      cell.append(meter, word);
-      return cell;
-    }));
-    this.alarmed = "";
+    this.loads = WHEELS.map(title => ({meter: make("meter", {max: 2, title}), word: make("span", {title})}));
+    find("loads").replaceChildren(...this.loads.map(({meter, word}) => make("span", {}, meter, word)));
+    this.alarmed = this.shownFacts = "";
     this.records = false;
     this.recordsSince = 0;
     this.sound = /** @type {AudioContext | null} */ (null);
   }
 
+  /** @param {string} name @returns {Bar} */
   #bar(name) {
-    const row = document.createElement("div"), canvas = document.createElement("canvas"), value = document.createElement("span"), label = document.createElement("span");
-    row.className = "bar";
-    label.textContent = name;
-    canvas.width = 200;
-    canvas.height = 14;
-    row.append(label, canvas, value);
-    byId("bars").append(row);
+    const canvas = make("canvas", {width: 200, height: 14}), value = make("span");
+    find("bars").append(make("div", {className: "bar"}, make("span", {textContent: name}), canvas, value));
     return {name, canvas, value};
   }
 
@@ -85,45 +82,49 @@ export class Panel {
     set("direction", reverse ? "KEYS IN REVERSE (Q)" : "");
     const stale = trouble || (age > 0.5 && !texts.replay ? (Number.isFinite(age) ? `no picture for ${age.toFixed(1)} s` : "no picture yet") : "");
     set("stale", stale);
-    byId("stale").hidden = !stale;
+    find("stale").hidden = !stale;
     this.#loads(model.loads);
-    const commands = {operator: sharing?.operator ?? [intent.steering, intent.throttle, intent.brake], autonomy: sharing?.autonomy, sent: sharing?.applied};
+    /** @type {Record<string, {command: number[] | undefined, colour: string}>} */
+    const commands = {operator: {command: sharing?.operator ?? [intent.steering, intent.throttle, intent.brake], colour: "#e69f00"},
+      autonomy: {command: sharing?.autonomy, colour: "#56b4e9"}, sent: {command: sharing?.applied, colour: "#ffffff"}};
     for (const bar of this.bars) {
-      if (bar.name in commands) this.#command(bar, commands[bar.name], {operator: "#e69f00", autonomy: "#56b4e9", sent: "#ffffff"}[bar.name]);
+      const shown = commands[bar.name];
+      if (shown) this.#command(bar, shown.command, shown.colour);
       else this.#share(bar, bar.name === "k" ? sharing?.k : sharing?.threat);
     }
     const yours = seat?.yours && seat.drives;
     set("seat", !seat ? "" : yours ? "YOU DRIVE" : `${seat.drives ? `${seat.driver} drives. ` : seat.reason ? `${seat.reason}. ` : ""}`
       + "To drive hold Shift, and use W A S D or the arrows; or hold a pad's shoulder button; or touch.");
-    byId("seat").className = yours ? "yours" : "";
+    find("seat").className = yours ? "yours" : "";
     const stopped = Boolean(seat?.stopped || texts.sharing?.emergency_stop);
-    byId("resume").hidden = !stopped;
-    const takeover = texts.sharing?.takeover ?? "none", button = /** @type {HTMLButtonElement} */ (byId("takeover"));
+    find("resume").hidden = !stopped;
+    const takeover = texts.sharing?.takeover ?? "none", button = find("takeover", HTMLButtonElement);
     button.hidden = button.disabled = ["none", "offered", "given"].includes(takeover) || Boolean(texts.replay);
     button.className = takeover;
     set("takeover", takeover === "taken" ? "hand back (T)" : "TAKE OVER (T)");
     set("pause", texts.simulator?.paused ? "go on" : "pause");
-    const mode = /** @type {HTMLSelectElement} */ (byId("mode"));
+    const mode = find("mode", HTMLSelectElement);
     mode.disabled = !texts.sharing;
     if (texts.sharing && document.activeElement !== mode) mode.value = texts.sharing.mode;
     const records = Boolean(texts.recording?.records);
-    byId("record").setAttribute("aria-pressed", String(records));
+    find("record").setAttribute("aria-pressed", String(records));
     set("record", records ? `REC ${clock((performance.now() - this.recordsSince) / 1000)}` : "record (R)");
     if (records !== this.records) [this.records, this.recordsSince] = [records, performance.now()];
-    byId("step").hidden = !texts.simulator?.paused || Boolean(texts.replay);
-    const pace = /** @type {HTMLSelectElement} */ (byId("pace"));
+    find("step").hidden = !texts.simulator?.paused || Boolean(texts.replay);
+    const pace = find("pace", HTMLSelectElement);
     pace.disabled = !texts.simulator;
     if (texts.simulator && document.activeElement !== pace) pace.value = String(texts.simulator.pace_asked);
-    for (const id of ["pause", "reset", "record"]) /** @type {HTMLButtonElement} */ (byId(id)).disabled = !texts.simulator;
-    byId("link").hidden = !texts.link || Boolean(texts.replay);
-    if (texts.link) set("latency-value", `${Math.round(1000 * texts.link.p50.reduce((sum, p) => sum + (p ?? 0), 0))} ms`);
+    for (const id of ["pause", "reset", "record"]) find(id, HTMLButtonElement).disabled = !texts.simulator;
+    find("link").hidden = !texts.link || Boolean(texts.replay);
+    if (texts.link) set("latency-value", `${Math.round(1000 * texts.link.p50.reduce((/** @type {number} */ sum, p) => sum + (p ?? 0), 0))} ms`);
     this.#alarms(texts, model.loads);
     this.#facts(model, seat);
   }
 
+  /** @param {number[]} loads */
   #loads(loads) {
-    [...byId("loads").children].forEach((cell, i) => {
-      const [meter, word] = /** @type {any} */ (cell.children), lifted = loads[i] < LIFTED;
+    this.loads.forEach(({meter, word}, i) => {
+      const lifted = loads[i] < LIFTED;
       meter.hidden = !Number.isFinite(loads[i]);
       meter.value = Math.min(loads[i] || 0, 2);
       word.textContent = meter.hidden ? "" : lifted ? "LIFTED" : `${Math.round(100 * loads[i])} %`;
@@ -131,8 +132,9 @@ export class Panel {
     });
   }
 
+  /** @param {Bar} bar @param {number[] | undefined} command @param {string} colour */
   #command({canvas, value}, command, colour) {
-    const c = canvas.getContext("2d"), middle = canvas.width / 2;
+    const c = context2d(canvas), middle = canvas.width / 2;
     c.clearRect(0, 0, canvas.width, canvas.height);
     c.fillStyle = "#3a4650";
     c.fillRect(middle - 1, 0, 2, canvas.height);
@@ -145,8 +147,9 @@ export class Panel {
     value.textContent = command[0].toFixed(2);
   }
 
-  #share({canvas, value}, share) {
-    const c = canvas.getContext("2d");
+  /** @param {Bar} bar @param {number | undefined} share */
+  #share({canvas, value}, share = NaN) {
+    const c = context2d(canvas);
     c.clearRect(0, 0, canvas.width, canvas.height);
     c.strokeStyle = "#59636e";
     c.strokeRect(0.5, 2.5, canvas.width - 1, 9);
@@ -155,6 +158,7 @@ export class Panel {
     value.textContent = number(share, 2);
   }
 
+  /** @param {Texts} texts @param {number[]} loads */
   #alarms(texts, loads) {
     const simulator = texts.simulator;
     const alarms = [
@@ -168,7 +172,7 @@ export class Panel {
     if (shown === this.alarmed) return;
     const worse = alarms.length > (this.alarmed ? this.alarmed.split("\n").length : 0);
     this.alarmed = shown;
-    byId("alarms").replaceChildren(...alarms.slice(0, 6).map(text => Object.assign(document.createElement("div"), {textContent: `! ${text}`, className: text === OFFER ? "offer" : ""})));
+    find("alarms").replaceChildren(...alarms.slice(0, 6).map(text => make("div", {textContent: `! ${text}`, className: text === OFFER ? "offer" : ""})));
     if (worse) this.#beep();
   }
 
@@ -184,15 +188,15 @@ export class Panel {
     tone.stop(this.sound.currentTime + 0.15);
   }
 
+  /** @param {import("./model.js").Model} model @param {Texts["seat"]} seat */
   #facts(model, seat) {
     const {controller, simulator, sharing, replay} = model.texts, {state, other} = model;
-    const slip = state && Math.abs(state.vx) > 1 ? 180 / Math.PI * Math.atan2(state.vy, Math.abs(state.vx)) : NaN;
     const facts = {
       ...(model.texts.recording ? {[model.texts.recording.records ? "records to" : "recorded"]: model.texts.recording.bag} : {}),
       ...(state && other ? {[`ghost: ${replay?.other}`]: `${number(other.vx)} m/s, ${number(Math.hypot(other.x - state.x, other.y - state.y))} m away`} : {}),
       ...Object.fromEntries(state ? model.fleet.map(([number, x, y, , speed]) => [`vehicle ${model.texts.fleet?.names[number] ?? ""}`,
         `${speed.toFixed(1)} m/s, ${Math.hypot(x - state.x, y - state.y).toFixed(1)} m away`]) : []),
-      "sideslip": `${number(slip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
+      "sideslip": `${number(model.sideslip)} deg`, "lateral acceleration": `${number(state?.ay)} m/s²`,
       ...(controller ? {"controller": `${controller.outcome}, ${number(1000 * (controller.cycle_time ?? NaN))} ms`, "to go": `${number(controller.distance_to_go, 0)} m`} : {}),
       ...Object.fromEntries((sharing?.threats ?? []).map(([name, value]) => [`threat: ${name}`, number(value ?? NaN, 2)])),
       ...Object.fromEntries((sharing?.risks ?? []).slice(0, 6).map(([name, ...values]) => {
@@ -204,7 +208,7 @@ export class Panel {
     const text = Object.entries(facts).flat().join("|");
     if (text === this.shownFacts) return;
     this.shownFacts = text;
-    byId("facts").replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [
-      Object.assign(document.createElement("dt"), {textContent: name}), Object.assign(document.createElement("dd"), {textContent: value})]));
+    find("facts").replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [
+      make("dt", {textContent: name}), make("dd", {textContent: value})]));
   }
 }

@@ -1,9 +1,15 @@
 // Controls of a replay: play, speed, a slider with marks of events, a link to the moment.
 
+import {make} from "./elements.js";
+
+/** @typedef {import("./model.js").ReplayText} ReplayText */
+
 const RATES = [0.1, 0.25, 0.5, 1, 2, 4, 8];
+/** Of keys [s]. @type {Record<string, number>} */
+const STEPS = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05};
 const FADE = 3;  // s that an event's text stays
 
-const clock = seconds => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
+const clock = (/** @type {number} */ seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
 
 export class ReplayBar {
   /**
@@ -15,24 +21,19 @@ export class ReplayBar {
     this.request = request;
     this.dragging = false;
     this.events = "";
-    /** @type {{time: number, duration: number, playing: boolean, rate: number, loaded: number, name: string} | null} */
+    /** @type {ReplayText | null} */
     this.status = null;
-    const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
     this.play = make("button", {type: "button", id: "play", onclick: () => request("play", !this.status?.playing)});
-    this.rate = make("select", {id: "rate", onchange: () => { request("rate", Number(this.rate.value)); this.rate.blur(); }});
+    this.rate = make("select", {id: "rate", ariaLabel: "speed of the replay", onchange: () => { request("rate", Number(this.rate.value)); this.rate.blur(); }});
     this.rate.append(...RATES.map(rate => make("option", {value: String(rate), textContent: `${rate} x`})));
-    this.rate.setAttribute("aria-label", "speed of the replay");
-    this.slider = make("input", {type: "range", id: "time", min: "0", step: "0.01"});
-    this.slider.setAttribute("aria-label", "time of the recording");
+    this.slider = make("input", {type: "range", id: "time", min: "0", step: "0.01", ariaLabel: "time of the recording"});
     this.slider.addEventListener("input", () => { this.dragging = true; request("seek", Number(this.slider.value)); });
     this.slider.addEventListener("change", () => { this.dragging = false; });
     this.time = make("output", {id: "replay-time"});
     this.marks = make("div", {id: "marks"});
     this.event = make("span", {id: "event"});
     this.link = make("button", {type: "button", textContent: "link", title: "puts this moment into the address", onclick: () => this.#linkTo()});
-    const track = make("div", {id: "track"});
-    track.append(this.slider, this.marks);
-    place.append(this.play, this.rate, track, this.time, this.link, this.event);
+    place.append(this.play, this.rate, make("div", {id: "track"}, this.slider, this.marks), this.time, this.link, this.event);
   }
 
   /** Puts the moment into the address, to be copied or kept. */
@@ -51,7 +52,7 @@ export class ReplayBar {
 
   /**
    * Shows the state of the replay.
-   * @param {{time: number, duration: number, playing: boolean, rate: number, loaded: number, name: string}} status
+   * @param {ReplayText} status
    * @param {[number, string][]} events
    */
   show(status, events) {
@@ -67,12 +68,9 @@ export class ReplayBar {
     if (key !== this.events) {
       this.events = key;
       this.marks.replaceChildren(...events.map(([time, text]) => {
-        const mark = document.createElement("button");
-        mark.type = "button";
-        mark.title = `${clock(time)} ${text}`;
-        mark.setAttribute("aria-label", mark.title);
+        const title = `${clock(time)} ${text}`;
+        const mark = make("button", {type: "button", title, ariaLabel: title, onclick: () => this.request("seek", Math.max(time - 1, 0))});
         mark.style.left = `${100 * time / Math.max(status.duration, 0.01)}%`;
-        mark.onclick = () => this.request("seek", Math.max(time - 1, 0));
         return mark;
       }));
     }
@@ -86,7 +84,7 @@ export class ReplayBar {
    * @param {string} code
    */
   key(code) {
-    const step = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05}[code];
+    const step = STEPS[code];
     if (code === "Space") this.play.click();
     else if (step && this.status) this.request("seek", this.status.time + step);
     return code === "Space" || Boolean(step);

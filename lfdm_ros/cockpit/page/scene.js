@@ -1,8 +1,11 @@
 // The view in three dimensions. Axes as the vehicle's: x forward, y left, z up; metres.
 
+import {COLOURS, VehicleGroup, solid} from "./vehicle.js";
 import * as THREE from "./vendor/three.module.js";
+import {rows} from "./wire.js";
 
-const COLOURS = {plan: 0x56b4e9, route: 0x3b6fb5, edge: 0xc8ccd0, tracked: 0xd55e00, world: 0x8a8f96, body: 0xb9c2cc, scan: 0xf0e442, goal: 0x009e73, wheel: 0x222529};
+/** @typedef {import("./model.js").Model} Model */
+
 const HEIGHT = 1.5;  // of obstacles
 const MAX_POINTS = 8192, TILE = 5;
 
@@ -32,7 +35,7 @@ export class Scene {
     this.terrain = new THREE.Mesh(new THREE.BufferGeometry(), new THREE.MeshBasicMaterial());
     this.terrain.visible = false;
     this.scene.add(this.terrain);
-    this.vehicle = new THREE.Group();
+    this.vehicle = new VehicleGroup();
     this.scene.add(this.vehicle);
     this.plan = this.#band(COLOURS.plan);
     this.route = this.#band(COLOURS.route);
@@ -43,15 +46,16 @@ export class Scene {
     this.points.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(3 * MAX_POINTS), 3));
     this.points.frustumCulled = false;
     this.scene.add(this.points);
+    this.radar = new THREE.LineSegments(new THREE.BufferGeometry(), new THREE.LineBasicMaterial({color: COLOURS.radar, depthTest: false, transparent: true}));
+    this.radar.frustumCulled = false;
+    this.scene.add(this.radar);
     this.groups = {world: new THREE.Group(), tracked: new THREE.Group(), goal: new THREE.Group()};
     this.scene.add(...Object.values(this.groups));
     this.frames = new THREE.Group();
     this.scene.add(this.frames);
-    this.built = {dimensions: null, world: null, tracked: null, goal: null, surface: null, relief: null};
+    /** Of what the groups and the ground are built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
+    this.built = {world: null, tracked: null, goal: null, surface: null, relief: null, radar: null};
     this.yaw = this.level = 0;
-    this.body = new THREE.Group();
-    /** @type {{mount: THREE.Group, tyre: THREE.Group, bar: THREE.Mesh<THREE.BoxGeometry, THREE.MeshBasicMaterial>}[]} */
-    this.wheels = [];
   }
 
   /** The ground's texture: tiles of TILE metres, as lines are clipped wrongly by some renderers without a GPU. */
@@ -71,7 +75,7 @@ export class Scene {
     return texture;
   }
 
-  /** A path on the ground, with a width: lines of WebGL have one pixel. */
+  /** A path on the ground, with a width: lines of WebGL have one pixel. @param {number} colour */
   #band(colour) {
     const band = new THREE.Mesh(new THREE.BufferGeometry(), new THREE.MeshBasicMaterial({color: colour, side: THREE.DoubleSide}));
     band.frustumCulled = false;
@@ -91,7 +95,7 @@ export class Scene {
 
   /**
    * Draws the model.
-   * @param {import("./model.js").Model} model
+   * @param {Model} model
    * @param {string} view chase, driver or bird
    * @param {number} dt s since the last picture
    */
@@ -100,27 +104,13 @@ export class Scene {
     this.#rebuild(model);
     const state = model.state;
     if (state) {
-      const d = model.dimensions;
-      this.vehicle.position.set(state.x, state.y, model.height(state.x, state.y));
-      const [roll, pitch] = this.#tilt(model, state);
-      this.vehicle.rotation.set(roll, pitch, state.yaw, "ZYX");
-      // The roll of models that do not pitch is against the ground that they stand on.
-      const pitches = Number.isFinite(state.pitch);
-      this.body.rotation.set((state.roll || 0) - (pitches ? roll : 0), pitches ? state.pitch - pitch : 0, 0);
-      this.body.visible = view !== "driver";
-      this.wheels.forEach((wheel, i) => {
-        wheel.mount.rotation.z = i < 2 ? state.roadWheelAngle || 0 : 0;
-        wheel.tyre.rotation.y = model.spin[i];
-        const load = model.loads[i];
-        wheel.bar.visible = Number.isFinite(load);
-        wheel.bar.scale.z = Math.max(Math.min(load, 3), 0.02);
-        wheel.bar.material.color.set(load < 0.05 ? COLOURS.tracked : COLOURS.goal);
-      });
+      this.vehicle.show(model, state, view);
       // By whole tiles: they stay where they are on the ground.
       this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), this.level);
-      this.#aim(model, state, view, d, dt);
+      this.#aim(model, state, view, dt);
     }
     this.#points(model);
+    this.#returns(model);
     this.#showFrames(model);
     this.#path(model, this.plan, model.plan, 0.15, 0.4);
     this.#path(model, this.route, model.texts.route.route?.lines[0] ?? [], 0.08, 0.15);
@@ -128,7 +118,7 @@ export class Scene {
     this.renderer.render(this.scene, this.camera);
   }
 
-  /** Wire frames: where the vehicle is now, while the picture is late; other vehicles. */
+  /** Wire frames: where the vehicle is now, while the picture is late; other vehicles. @param {Model} model */
   #showFrames(model) {
     const {frames} = model, boxes = this.frames.children;
     while (boxes.length < frames.length) {
@@ -143,18 +133,13 @@ export class Scene {
     });
   }
 
-  /** Roll and pitch of the ground under the vehicle [rad]. */
-  #tilt(model, {x, y, yaw}) {
-    const [along, across] = model.ground?.slope(x, y) ?? [0, 0], c = Math.cos(yaw), s = Math.sin(yaw), ahead = along * c + across * s;
-    return [Math.atan((across * c - along * s) / Math.hypot(1, ahead)), -Math.atan(ahead)];
-  }
-
-  #aim(model, state, view, d, dt) {
+  /** @param {Model} model @param {import("./wire.js").State} state @param {string} view @param {number} dt */
+  #aim(model, state, view, dt) {
     const turn = Math.atan2(Math.sin(state.yaw - this.yaw), Math.cos(state.yaw - this.yaw));
     this.yaw += turn * Math.min(1, 4 * dt);
     const direction = view === "driver" ? state.yaw : this.yaw, c = Math.cos(direction), s = Math.sin(direction);
     const here = model.height(state.x, state.y);
-    /** @returns {[number, number, number]} */
+    /** @param {number} ahead @param {number} height @returns {[number, number, number]} */
     const at = (ahead, height) => [state.x + ahead * c, state.y + ahead * s,
       height + (ahead < 0 ? Math.max(here, model.height(state.x + ahead * c, state.y + ahead * s)) : here)];
     if (view === "bird") {
@@ -163,13 +148,21 @@ export class Scene {
       this.camera.lookAt(...at(12, 0));
     } else {
       this.camera.up.set(0, 0, 1);
-      this.camera.position.set(...(view === "driver" ? at(0.2 * d.front_axle, 1.5) : at(-9, 4)));
+      this.camera.position.set(...(view === "driver" ? at(0.2 * model.dimensions.front_axle, 1.5) : at(-9, 4)));
       this.camera.lookAt(...(view === "driver" ? at(30, 0.6) : at(8, 0.5)));
     }
   }
 
+  /**
+   * Lays a band along rows x, y, ...
+   * @param {Model} model
+   * @param {THREE.Mesh} band
+   * @param {number[][]} rows
+   * @param {number} height over the ground
+   * @param {number} width
+   */
   #path(model, band, rows, height, width) {
-    const positions = new Float32Array(6 * rows.length), corners = [];
+    const positions = new Float32Array(6 * rows.length), corners = /** @type {number[]} */ ([]);
     rows.forEach(([x, y], i) => {
       const [x0, y0] = rows[Math.max(i - 1, 0)], [x1, y1] = rows[Math.min(i + 1, rows.length - 1)];
       const half = 0.5 * width / (Math.hypot(x1 - x0, y1 - y0) || 1), z = model.height(x, y) + height;
@@ -182,6 +175,7 @@ export class Scene {
     band.geometry.setIndex(corners);
   }
 
+  /** @param {Model} model */
   #points(model) {
     const {points: flat, scanned: [x, y, yaw]} = model;
     this.points.position.set(x, y, model.height(x, y));
@@ -192,13 +186,27 @@ export class Scene {
     this.points.geometry.setDrawRange(0, count);
   }
 
+  /** Returns of the radar, as high as a bumper. @param {Model} model */
+  #returns(model) {
+    const {radar, swept: [x, y, yaw]} = model;
+    this.radar.position.set(x, y, model.height(x, y));
+    this.radar.rotation.z = yaw;
+    if (this.built.radar === radar) return;
+    this.built.radar = radar;
+    // The crosses stand upright: of their lines one end is low, the other high.
+    const positions = rows(radar, 2).flatMap(([along, across], i) => [along, across, i % 6 > 3 ? 0.8 : i % 2 ? 1.15 : 0.45]);
+    this.radar.geometry.dispose();
+    this.radar.geometry = new THREE.BufferGeometry().setAttribute("position", new THREE.Float32BufferAttribute(positions, 3));
+  }
+
+  /** @param {Model} model */
   #rebuild(model) {
-    if (this.built.dimensions !== model.dimensions.vehicle || !this.wheels.length) this.#buildVehicle(model.dimensions);
     if (this.built.surface !== model.surface) this.#buildTerrain(model);
+    /** @param {keyof Scene["groups"]} name @param {unknown} source @param {() => THREE.Object3D[]} make */
     const fill = (name, source, make) => {
       if (this.built[name] === source) return;
       this.built[name] = source;
-      for (const child of [...this.groups[name].children]) {
+      for (const child of /** @type {THREE.Mesh<THREE.BufferGeometry, THREE.Material>[]} */ ([...this.groups[name].children])) {
         this.groups[name].remove(child);
         child.geometry.dispose();
         child.material.dispose();
@@ -215,7 +223,7 @@ export class Scene {
     fill("goal", model.texts.route, () => (model.texts.route.goal?.discs ?? []).map(([x, y, r]) => this.#cylinder(x, y, r, COLOURS.goal, 0.3, 0.1)));
   }
 
-  /** Builds the surface of the ground, with its picture on it. */
+  /** Builds the surface of the ground, with its picture on it. @param {Model} model */
   #buildTerrain({surface, ground}) {
     this.built.surface = surface;
     if (this.built.relief !== ground) Object.assign(this.built, {relief: ground, world: null, goal: null});  // they stand on it
@@ -242,57 +250,28 @@ export class Scene {
     this.terrain.material.needsUpdate = true;
   }
 
+  /** @param {number} x @param {number} y @param {number} radius @param {number} colour @param {number} opacity @param {number} height */
   #cylinder(x, y, radius, colour, opacity, height = HEIGHT) {
-    const mesh = new THREE.Mesh(new THREE.CylinderGeometry(radius, radius, height, 24),
-      new THREE.MeshLambertMaterial({color: colour, transparent: opacity < 1, opacity}));
+    const mesh = solid(new THREE.CylinderGeometry(radius, radius, height, 24), colour);
+    [mesh.material.transparent, mesh.material.opacity] = [opacity < 1, opacity];
     mesh.rotation.x = Math.PI / 2;
     mesh.position.set(x, y, height / 2);
     return mesh;
   }
 
+  /** @param {number[][]} points of the outline */
   #wall(points) {
     const [[x0, y0]] = points, shape = new THREE.Shape(points.map(([x, y]) => new THREE.Vector2(x - x0, y - y0)));
-    const mesh = new THREE.Mesh(new THREE.ExtrudeGeometry(shape, {depth: HEIGHT, bevelEnabled: false}), new THREE.MeshLambertMaterial({color: COLOURS.world}));
+    const mesh = solid(new THREE.ExtrudeGeometry(shape, {depth: HEIGHT, bevelEnabled: false}), COLOURS.world);
     mesh.position.set(x0, y0, 0);
     return mesh;
   }
 
+  /** @param {number} x @param {number} y @param {number} vx @param {number} vy */
   #arrow(x, y, vx, vy) {
     const geometry = new THREE.BufferGeometry().setFromPoints([new THREE.Vector3(0, 0, HEIGHT), new THREE.Vector3(vx, vy, HEIGHT)]);
     const line = new THREE.Line(geometry, new THREE.LineBasicMaterial({color: COLOURS.tracked}));
     line.position.set(x, y, 0);
     return line;
-  }
-
-  #buildVehicle(d) {
-    this.vehicle.clear();
-    this.built.dimensions = d.vehicle;
-    const length = d.outline_front + d.outline_rear, width = 2 * d.outline_half_width, middle = 0.5 * (d.outline_front - d.outline_rear);
-    const box = (l, w, h, x, z, colour) => {
-      const mesh = new THREE.Mesh(new THREE.BoxGeometry(l, w, h), new THREE.MeshLambertMaterial({color: colour}));
-      mesh.position.set(x, 0, z);
-      return mesh;
-    };
-    const r = d.wheel_radius;
-    this.body = new THREE.Group();
-    this.body.add(box(length, width, 0.65, middle, r + 0.35, COLOURS.body), box(0.5 * length, 0.9 * width, 0.55, middle - 0.08 * length, r + 0.95, 0x38424c),
-      box(0.12, 0.8 * width, 0.15, middle + length / 2, r + 0.45, 0xffffff));
-    this.wheels = [[d.front_axle, d.track_front / 2], [d.front_axle, -d.track_front / 2], [-d.rear_axle, d.track_rear / 2],
-      [-d.rear_axle, -d.track_rear / 2]].map(([x, y]) => {
-      const mount = new THREE.Group(), tyre = new THREE.Group();
-      mount.position.set(x, y, r);
-      tyre.add(new THREE.Mesh(new THREE.CylinderGeometry(r, r, 0.28, 20), new THREE.MeshLambertMaterial({color: COLOURS.wheel})), this.#spoke(r));
-      const bar = new THREE.Mesh(new THREE.BoxGeometry(0.12, 0.12, 1), new THREE.MeshBasicMaterial({color: COLOURS.goal}));
-      bar.geometry.translate(0, 0, 0.5);
-      bar.position.set(x, y + Math.sign(y) * 0.35, 0.1);
-      mount.add(tyre);
-      this.vehicle.add(mount, bar);
-      return {mount, tyre, bar};
-    });
-    this.vehicle.add(this.body);
-  }
-
-  #spoke(r) {
-    return new THREE.Mesh(new THREE.BoxGeometry(1.7 * r, 0.3, 0.08), new THREE.MeshLambertMaterial({color: 0xd0d4d8}));
   }
 }

@@ -1,7 +1,12 @@
 // Teaches a device by "turn, press": which axis steers, which axes or buttons are the pedals, which button must be held to drive.
 
-import {connectedPads, keepMapping, mappingOf, taughtMapping} from "./devices.js";
 import {pressed} from "./hands.js";
+
+/**
+ * @typedef {import("./hands.js").PadState} PadState
+ * @typedef {import("./hands.js").Pedal} Pedal
+ * @typedef {Map<string, number>} Values by name, "axis 0" or "button 4"
+ */
 
 const MOVED = 0.3;  // from its rest, and an axis or button is an answer
 const STILL = 0.05, STAY = 0.3;  // an answer stays within this, for so long, s
@@ -19,22 +24,28 @@ const PROMPTS = {
   check: "Let everything go once more."};
 const STEPS = Object.keys(PROMPTS);
 
-const numberOf = name => Number(name.split(" ")[1]);
-const nameOf = ({axis, button}) => axis === undefined ? `button ${button}` : `axis ${axis}`;
-const isAxis = name => name.startsWith("axis");
+/** @typedef {"throttle" | "brake"} PedalName */
+const PEDALS = /** @type {const} */ (["throttle", "brake"]);
+
+const numberOf = (/** @type {string} */ name) => Number(name.split(" ")[1]);
+const nameOf = (/** @type {Partial<Pedal>} */ {axis, button}) => axis === undefined ? `button ${button}` : `axis ${axis}`;
+const isAxis = (/** @type {string} */ name) => name.startsWith("axis");
+
+/** Returns a mapping of nothing. @returns {import("./hands.js").Mapping} */
+const emptyMapping = () => ({steering: {axis: -1, left: NaN, centre: NaN, right: NaN}, throttle: {rest: NaN, full: NaN}, brake: {rest: NaN, full: NaN}, hold: []});
 
 /** Time for which values stay where they are. */
 class Stillness {
   constructor() {
-    this.values = /** @type {Map<string, number> | null} */ (null);
+    this.values = /** @type {Values | null} */ (null);
     this.since = NaN;
     this.moving = "";
   }
 
-  /** Returns it in s, of a map of values by name. */
+  /** Returns it in s. @param {Values} values @param {number} now */
   seconds(values, now) {
     const before = this.values;
-    const moving = [...values.keys()].find(name => !(Math.abs(values.get(name) - (before?.get(name) ?? NaN)) <= STILL));
+    const moving = [...values.keys()].find(name => !(Math.abs((values.get(name) ?? NaN) - (before?.get(name) ?? NaN)) <= STILL));
     if (moving || before?.size !== values.size) [this.values, this.since, this.moving] = [new Map(values), now, before && moving || ""];
     return now - this.since;
   }
@@ -44,24 +55,23 @@ class Stillness {
 export class Teacher {
   constructor() {
     this.error = "";
-    /** Values at rest, by name, "axis 0" or "button 4". @type {Map<string, number>} */
+    /** At rest. @type {Values} */
     this.rest = new Map();
-    /** @type {any} */
-    this.mapping = {};
+    this.mapping = emptyMapping();
     this.at = "";
     this.still = new Stillness();
     this.steers = "";
-    this.candidate = null;
-    /** The pedal that is pressed. @type {any} */
+    this.candidate = /** @type {string | null} */ (null);
+    /** The pedal that is pressed. @type {{name: string, rest: number, least: number, most: number} | null} */
     this.press = null;
     this.before = this.rest;
-    this.ready = new Set();
+    this.ready = /** @type {Set<string>} */ (new Set());
     this.#begin("rest", new Map());
   }
 
   /**
    * Takes the state of the device.
-   * @param {import("./hands.js").PadState} pad
+   * @param {PadState} pad
    * @param {number} now s, of any clock that only goes forwards
    * @returns {{prompt: string, number: number, of: number, reads: string, done: boolean, error: string,
    *   mapping: import("./hands.js").Mapping | null}} error: why the last answer was refused. mapping: once done.
@@ -81,7 +91,7 @@ export class Teacher {
       done, error: this.error, mapping: done ? this.mapping : null};
   }
 
-  /** Begins a step. What is away from its rest now is no answer before it has been back there. */
+  /** Begins a step. What is away from its rest now is no answer before it has been back there. @param {string} step @param {Values} values @param {string} error */
   #begin(step, values, error = "") {
     const again = step === this.at;
     this.at = step;
@@ -96,46 +106,49 @@ export class Teacher {
     }
   }
 
+  /** @param {string} name @param {Values} values */
   #offset(name, values) {
-    return Math.abs(values.get(name) - (this.rest.get(name) ?? NaN));
+    return Math.abs((values.get(name) ?? NaN) - (this.rest.get(name) ?? NaN));
   }
 
+  /** @param {string} name @param {Values} values */
   #isAway(name, values) {
     return this.#offset(name, values) >= MOVED;
   }
 
-  /** Returns the name of what is furthest from its rest; null: all is there. */
+  /** Returns the name of what is furthest from its rest; null: all is there. @param {Values} values @param {(name: string) => boolean} among */
   #strongest(values, among) {
     const [first] = [...values.keys()].filter(name => this.#isAway(name, values) && among(name))
       .sort((a, b) => this.#offset(b, values) - this.#offset(a, values));
     return first ?? null;
   }
 
+  /** @param {Values} values @param {number} now */
   #rest(values, now) {
     if (this.still.seconds(values, now) < STAY) return;
     this.rest = new Map(values);
     this.#begin("left", values, this.error);
   }
 
-  /** Waits until one axis or button is away from its rest and stays. */
+  /** Waits until one axis or button is away from its rest and stays. @param {PadState} pad @param {Values} values @param {number} now */
   #answer(pad, values, now) {
     for (const [name, value] of values) {
       const rest = this.rest.get(name) ?? NaN, offset = value - rest, before = (this.before.get(name) ?? NaN) - rest;
       if (!this.#isAway(name, values) || Math.sign(offset) !== Math.sign(before)) this.ready.add(name);
     }
-    const among = test => this.#strongest(values, name => this.ready.has(name) && test(name));
+    const among = (/** @type {(name: string) => boolean} */ test) => this.#strongest(values, name => this.ready.has(name) && test(name));
     // What holds is a button that is pressed, however far the wheel is turned meanwhile.
     const name = this.at !== "hold" ? among(() => true)
       : among(name => !isAxis(name) && pad.buttons[numberOf(name)]?.pressed) ?? among(name => isAxis(name) && name !== this.steers);
     if (name !== this.candidate) [this.candidate, this.still] = [name, new Stillness()];
-    if (!name || this.still.seconds(new Map([[name, values.get(name)]]), now) < STAY) return;
+    if (!name || this.still.seconds(new Map([[name, values.get(name) ?? NaN]]), now) < STAY) return;
     this.#take(name, values);
   }
 
-  /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. */
+  /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. @param {string} name @param {Values} values */
   #take(name, values) {
-    const value = values.get(name), rest = this.rest.get(name) ?? NaN, {steering} = this.mapping;
-    const again = (error, step = this.at) => this.#begin(step, values, error);
+    const value = values.get(name) ?? NaN, rest = this.rest.get(name) ?? NaN, {steering} = this.mapping;
+    const again = (/** @type {string} */ error, step = this.at) => this.#begin(step, values, error);
     if (this.at === "left") {
       if (!isAxis(name)) return again(`${name} is no axis: turn the wheel, or push a stick.`);
       this.steers = name;
@@ -152,7 +165,7 @@ export class Teacher {
       return this.#begin("throttle", values);
     }
     if (this.at === "hold") {
-      const pedal = ["throttle", "brake"].find(pedal => this.#isAway(nameOf(this.mapping[pedal]), values));
+      const pedal = PEDALS.find(pedal => this.#isAway(nameOf(this.mapping[pedal]), values));
       if (pedal) return again(`${name} moves with the ${pedal}: to drive, hold something else.`);
       if (isAxis(name)) return again(`${name} is no button: press a button or paddle.`);
       this.mapping.hold = [numberOf(name)];
@@ -169,23 +182,26 @@ export class Teacher {
     this.error = "";
   }
 
-  /** Waits until a pedal is back. Its rest is read only then: before a pedal first moves, browsers may show 0, half of its travel. */
+  /** Waits until a pedal is back. Its rest is read only then: before a pedal first moves, browsers may show 0, half of its travel. @param {Values} values @param {number} now */
   #release(values, now) {
-    const press = this.press, {name, rest} = press, value = values.get(name) ?? rest;
+    const press = this.press;
+    if (!press) return;
+    const {name, rest} = press, value = values.get(name) ?? rest;
     press.least = Math.min(press.least, value);
     press.most = Math.max(press.most, value);
     const full = value - press.least > press.most - value ? press.least : press.most;  // the furthest from here
     const unknown = isAxis(name) && rest === 0;
     const back = Math.abs(value - full) >= MOVED && (unknown || !this.#isAway(name, values));
     if (this.still.seconds(new Map([[name, value]]), now) < (unknown ? STAY_UNKNOWN : STAY) || !back) return;
-    this.mapping[this.at] = {[isAxis(name) ? "axis" : "button"]: numberOf(name), rest: value, full};
+    this.mapping[/** @type {PedalName} */ (this.at)] = {[isAxis(name) ? "axis" : "button"]: numberOf(name), rest: value, full};
     this.#begin(this.at === "throttle" ? "brake" : "hold", values);
   }
 
-  /** Ends when all is let go and reads so. A pedal taught the wrong way round would be fully open now. */
+  /** Ends when all is let go and reads so. A pedal taught the wrong way round would be fully open now. @param {PadState} pad @param {Values} values @param {number} now */
   #check(pad, values, now) {
-    const wrong = ["throttle", "brake"].find(pedal => pressed(this.mapping[pedal], pad) !== 0)
+    const wrong = PEDALS.find(pedal => pressed(this.mapping[pedal], pad) !== 0)
       ?? (this.mapping.hold.some(button => pad.buttons[button]?.pressed) ? "hold" : "");
+    /** @type {Values} */
     const followed = new Map([["wrong", wrong ? 1 : 0]]);
     for (const name of [this.mapping.throttle, this.mapping.brake].map(nameOf)) followed.set(name, values.get(name) ?? NaN);
     const seconds = this.still.seconds(followed, now);
@@ -197,91 +213,12 @@ export class Teacher {
     }
   }
 
-  /** Takes the furthest that the wheel has been turned. */
+  /** Takes the furthest that the wheel has been turned. @param {Values} values */
   #widen(values) {
     const {steering} = this.mapping, value = values.get(this.steers);
-    if (!steering || value === undefined) return;
+    if (value === undefined) return;
     const toLeft = Math.sign(steering.left - steering.centre);
     if ((value - steering.left) * toLeft > 0) steering.left = value;
     if (steering.right !== steering.centre && (steering.right - value) * toLeft > 0) steering.right = value;
-  }
-}
-
-/** Asks in a dialogue. It is not modal: STOP can be pressed meanwhile. */
-export class TeachDialogue {
-  /**
-   * @param {HTMLDialogElement} place
-   * @param {import("./input.js").Input} input gives its pads to the dialogue while it is open, and drives nothing
-   * @param {(text: string) => void} notify
-   */
-  constructor(place, input, notify) {
-    this.place = place;
-    this.input = input;
-    this.notify = notify;
-    const part = name => /** @type {any} */ (place.querySelector(`#teach-${name}`));
-    this.title = part("title"), this.device = part("device"), this.count = part("count"), this.prompt = part("prompt");
-    this.reads = part("reads"), this.error = part("error"), this.forget = part("forget");
-    this.pad = /** @type {Gamepad | undefined} */ (undefined);
-    this.teacher = new Teacher();
-    part("cancel").onclick = () => this.close();
-    this.cancel = part("cancel");
-    this.device.onchange = () => this.#choose(Number(this.device.value));
-    this.forget.onclick = () => {
-      if (!this.pad) return;
-      keepMapping(this.pad.id, null);
-      this.close();
-      this.notify(this.pad.mapping === "standard" ? `${this.pad.id}: standard layout again` : "");
-    };
-    // Esc in here closes this, nothing else: a second one is STOP. Other keys mean nothing to the page, either.
-    place.addEventListener("keydown", event => {
-      event.stopPropagation();
-      if (event.code === "Escape") event.preventDefault(), this.close();
-    });
-  }
-
-  /** Begins with the device that is not known yet, or else the first. */
-  open() {
-    const pads = connectedPads();
-    if (this.place.open || !pads.length) return;
-    this.device.replaceChildren(...pads.map(pad => Object.assign(document.createElement("option"), {value: String(pad.index), textContent: pad.id})));
-    this.device.parentElement.hidden = pads.length < 2;
-    this.device.value = String((pads.find(pad => !mappingOf(pad)) ?? pads[0]).index);
-    this.place.show();
-    this.#choose(Number(this.device.value));
-    this.cancel.focus();
-  }
-
-  /** Ends without a mapping. */
-  close() {
-    this.place.close();
-    this.input.lend(null);
-    // Not back on the button that opened this: there the space bar would press it, instead of the brake.
-    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
-  }
-
-  #choose(index) {
-    this.pad = connectedPads().find(pad => pad.index === index);
-    this.teacher = new Teacher();
-    this.title.textContent = `Teach ${this.pad?.id ?? "device"}`;
-    this.forget.hidden = !this.pad || !taughtMapping(this.pad.id);
-    this.input.lend(pads => this.#step(pads.find(pad => pad.index === index)));
-  }
-
-  #step(pad) {
-    if (!pad) {
-      this.close();
-      this.notify("The device that was to be taught is gone.");
-      return;
-    }
-    const {prompt, number, of, reads, done, error, mapping} = this.teacher.step(pad, performance.now() / 1000);
-    const set = (part, text) => { if (part.textContent !== text) part.textContent = text; };  // else readers for the blind would repeat it
-    set(this.count, `${number} of ${of}`);
-    set(this.prompt, prompt);
-    set(this.reads, reads);
-    set(this.error, error);
-    if (!done || !mapping) return;
-    const kept = keepMapping(pad.id, mapping);
-    this.close();
-    this.notify(kept ? "" : "This browser keeps nothing: teach the device anew after the page is loaded again.");
   }
 }

@@ -1,18 +1,21 @@
 // Reads messages of the server; lfdm_ros/cockpit/wire.py and cockpit/page_messages.py write them.
 
-export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, FLEET = 10, GROUND = 20, LEARNED = 21;
+export const STATE = 1, SCAN = 2, PLAN = 3, SHARING = 4, OBSTACLES = 5, GHOST = 6, IMAGE = 7, OTHER_STATE = 8, OTHER_SHARING = 9, FLEET = 10, RADAR = 11, GROUND = 20, LEARNED = 21;
 
+const CROSS = 0.35;  // m, half of the side of the mark of a radar's return
 const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
+
+/** @typedef {{kind: number, number: number, stamp: number, values: Float32Array, bytes: Uint8Array<ArrayBuffer>}} Message bytes: those of the values */
 
 /**
  * Splits a binary message.
  * @param {ArrayBuffer} buffer
- * @returns {{kind: number, number: number, stamp: number, values: any}} values: Float32Array, of an image Uint8Array
+ * @returns {Message}
  */
 export function unpack(buffer) {
   const view = new DataView(buffer);
-  const kind = view.getUint8(0), values = kind === IMAGE ? new Uint8Array(buffer, HEADER) : new Float32Array(buffer, HEADER, (buffer.byteLength - HEADER) >> 2);
-  return {kind, number: view.getUint32(4, true), stamp: view.getFloat64(8, true), values};
+  return {kind: view.getUint8(0), number: view.getUint32(4, true), stamp: view.getFloat64(8, true),
+    values: new Float32Array(buffer, HEADER, (buffer.byteLength - HEADER) >> 2), bytes: new Uint8Array(buffer, HEADER)};
 }
 
 /**
@@ -22,6 +25,7 @@ export function unpack(buffer) {
 
 /**
  * Reads a state in SI units, axes as in ISO 8855; wheels front left, front right, rear left, rear right.
+ * @param {Message} message
  * @returns {State}
  */
 export function readState({stamp, number, values}) {
@@ -32,6 +36,7 @@ export function readState({stamp, number, values}) {
 
 /**
  * Returns the points (x, y) of a scan in the vehicle's frame [m], flat; returns beyond the range are left out.
+ * @param {Message} message
  * @returns {Float32Array}
  */
 export function scanPoints({values}) {
@@ -45,9 +50,30 @@ export function scanPoints({values}) {
 }
 
 /**
+ * Returns lines (x, y to x, y) in the vehicle's frame [m], flat: a cross for each return of a radar, and from it the way of the next second
+ * along the beam, over the ground.
+ * @param {Message} message
+ * @param {State | null} state
+ * @returns {Float32Array}
+ */
+export function radarLines({values}, state) {
+  const [px, py] = values, {vx, vy, yawRate} = state ?? {vx: 0, vy: 0, yawRate: 0};
+  return Float32Array.from(rows(values.subarray(2), 3).flatMap(([x, y, doppler]) => {
+    const range = Math.hypot(x - px, y - py) || 1, c = (x - px) / range, s = (y - py) / range;
+    const speed = doppler + c * (vx - yawRate * py || 0) + s * (vy + yawRate * px || 0);
+    return [x - CROSS, y - CROSS, x + CROSS, y + CROSS, x - CROSS, y + CROSS, x + CROSS, y - CROSS, x, y, x + speed * c, y + speed * s];
+  }));
+}
+
+/**
+ * @typedef {{stamp: number, k: number, kWanted: number, threat: number, operator: number[], autonomy: number[], applied: number[],
+ *   operatorAge: number, autonomyAge: number}} Sharing commands: steering, throttle, brake
+ */
+
+/**
  * Reads commands and k of shared control.
- * @returns {{stamp: number, k: number, kWanted: number, threat: number, operator: number[], autonomy: number[], applied: number[],
- *   operatorAge: number, autonomyAge: number}} commands: steering, throttle, brake
+ * @param {Message} message
+ * @returns {Sharing}
  */
 export function readSharing({stamp, values}) {
   const v = Array.from(values);
