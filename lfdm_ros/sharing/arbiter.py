@@ -39,15 +39,14 @@ from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterio
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
 from lfdm_ros.sharing.takeover import Offer, Takeover, TakeoverState, TakeoverStatus
-from lfdm_ros.sharing.threat import HeldThreat, Threat, ThreatComponent, assess
+from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
 from lfdm_ros.vehicles import Vehicle
 
 REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
-LINK_TIMES = 4.0  # ages of the operator's command: the link, there and back, twice
-AGAIN = 4.0  # times the link's part, where the same threat came again: the operator's loop swings by its delay
+LINK_TIMES = 16.0  # ages of the operator's command, half of the link there and back each: the operator's loop swings by its delay
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
@@ -132,7 +131,7 @@ class AuthorityArbiter:
         self._sent: deque[StampedCommand] = deque(maxlen=REMEMBERED)
         self._k = self._wanted = self._of_law = 0.0
         self._threat, self._assessed = NOTHING_KNOWN, -math.inf
-        self._held = HeldThreat()
+        self._threats: deque[tuple[float, float]] = deque()  # times and threats that k holds
         self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
@@ -403,16 +402,23 @@ class AuthorityArbiter:
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
         if threat == threat:
-            age = max(self._sources[OPERATOR].age(now), 0.0)
-            link = LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
-            # An autonomy that is the worse one keeps nothing for having had to take it again.
-            again = link if self._threat.autonomy > self._threat.operator else AGAIN * link
-            threat = self._held.update(now, threat, self._k, s.hold + link, s.hold + again)
+            threat = self._held(now, threat)
             self._of_law = self._law.k(threat, self._of_law)
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
         self._choice.update(now, self._opposite and together, threat, self._k, s)
+
+    def _held(self, now: float, threat: float) -> float:
+        """Returns the threat that counts for k: where autonomy has the larger share, the largest of the time that it holds."""
+        age = max(self._sources[OPERATOR].age(now), 0.0)
+        # An autonomy that is the worse one waits for no answer of the operator.
+        waits = age < SAME_OPERATOR and not self._threat.autonomy > self._threat.operator
+        since = now - self.settings.hold - (LINK_TIMES * age if waits else 0.0)
+        self._threats.append((now, threat))
+        while self._threats[0][0] < since - 1e-6:
+            self._threats.popleft()
+        return max(value for _, value in self._threats) if self._k > 0.5 else threat
 
     def _learn(self, now: float) -> None:
         """Learns the operator from the newest state and command, where a path says what is steered by."""

@@ -12,7 +12,6 @@ of autonomy's over it, which is monotone in both (`relative`).
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -136,29 +135,3 @@ def _assessed(component: ThreatComponent, situation: Situation) -> Assessment:
 
 def _within(threat: float) -> float:
     return min(max(threat, 0.0), 1.0) if threat == threat else threat
-
-
-SAME_THREAT = 2.0  # [s] for which k stays below 1/2 between two threats
-
-
-class HeldThreat:
-    """The threat that k follows down: autonomy that drives lowers the threat, and until the operator has seen that and answered, the calm
-    says nothing of the operator."""
-
-    def __init__(self) -> None:
-        self._threats: deque[tuple[float, float]] = deque()  # times and threats
-        self._high, self._again, self._fell = False, False, -math.inf
-
-    def update(self, now: float, threat: float, k: float, hold: float, again: float) -> float:
-        """Returns the threat that counts at `now` [s], where autonomy's share was k: from 1/2 on the largest of the last `hold` [s], or of
-        the last `again` [s] where k had fallen below 1/2 in the same threat before."""
-        high = k > 0.5
-        if high and not self._high:
-            self._again = now - self._fell < SAME_THREAT
-        elif self._high and not high:
-            self._fell = now
-        self._high = high
-        self._threats.append((now, threat))
-        while self._threats[0][0] < now - (again if self._again else hold) - 1e-6:
-            self._threats.popleft()
-        return max(value for _, value in self._threats) if high else threat

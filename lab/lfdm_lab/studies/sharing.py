@@ -32,7 +32,6 @@ from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.shared_driver import SharedDriver
 from lfdm_ros.sharing.sharing_settings import BLEND, SharingSettings
-from lfdm_ros.sharing.threat import SAME_THREAT
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
@@ -45,6 +44,7 @@ LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
 PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
+THREAT_GAP = 2.0  # [s] for which k stays below 1/2 between two threats
 OFFER = 2.0  # [s] of standing after which autonomy offers to drive on
 RISK = ("risk", "hidden")  # threats that are blended by; the second only where traffic may be hidden
 
@@ -234,12 +234,12 @@ def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, n
 
 
 def crossings_of_one_threat(times: Sequence[float], k: Sequence[float]) -> int:
-    """Returns how often k (n,) at times (n,) [s] passes 1/2 at most in one threat: a threat ends where k stays below for SAME_THREAT. From
+    """Returns how often k (n,) at times (n,) [s] passes 1/2 at most in one threat: a threat ends where k stays below for THREAT_GAP. From
     above 1/2, where it is until the operator's first command, it falls for no threat."""
     high, most, here, fell = np.array(k) > 0.5, 0, 0, -math.inf
     for i in (np.flatnonzero(np.diff(high)) + 1).tolist()[int(high[:1].any()):]:
         if high[i]:
-            here = 1 if times[i] - fell > SAME_THREAT else here + 1
+            here = 1 if times[i] - fell > THREAT_GAP else here + 1
         else:
             here, fell = here + 1, times[i]
         most = max(most, here)
