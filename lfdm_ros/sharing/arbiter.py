@@ -46,7 +46,7 @@ REMEMBERED = 1000  # commands: longer than the oldest state and the longest dela
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
-LINK_TIMES = 16.0  # ages of the operator's command, half of the link there and back each: the operator's loop swings by its delay
+LINK_TIMES = 4.0  # ages of the operator's command: the link, there and back, twice
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
@@ -412,9 +412,7 @@ class AuthorityArbiter:
     def _held(self, now: float, threat: float) -> float:
         """Returns the threat that counts for k: where autonomy has the larger share, the largest of the time that it holds."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
-        # An autonomy that is the worse one waits for no answer of the operator.
-        waits = age < SAME_OPERATOR and not self._threat.autonomy > self._threat.operator
-        since = now - self.settings.hold - (LINK_TIMES * age if waits else 0.0)
+        since = now - self.settings.hold - LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
         self._threats.append((now, threat))
         while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()

@@ -34,7 +34,7 @@ class SharingSettings(CommandLimits):
     hysteresis: float = setting(0.15, "1", "drop of the threat required before k decreases", 0.0, 1.0, live=True)
     # Autonomy that drives lowers the threat; until the operator has seen that and answered, the calm says nothing of the operator.
     hold: float = setting(0.3, "s", "where autonomy has the larger share, k falls once the threat has been lower for so long, and "
-                                    "for eight times what the operator's link takes there and back", 0.0, 10.0, live=True)
+                                    "for twice what the operator's link takes there and back", 0.0, 10.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
     # Not faster than a reaction, `risk.reaction`, so that the operator is able to take over.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)

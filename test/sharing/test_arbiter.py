@@ -283,10 +283,9 @@ def test_k_follows_the_threat_at_its_rates():
     assert drive.run(2.0).k == 0.0
 
 
-@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.1, 1.9)])
+@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.2, 1.1)])
 def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(age, holds):
-    """For the time of the setting and eight times that of the link there and back, unless autonomy is the worse one; a share below one half
-    follows the threat down at once."""
+    """For the time of the setting and twice that of the link there and back; a share below one half follows the threat down at once."""
     drive = Drive(0.4, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age = age
     assert drive.run(0.5).k == pytest.approx(1.0 / 3.0)
@@ -296,10 +295,6 @@ def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(a
     assert drive.run(0.5).k == 1.0
     drive.threat.threat = 0.0
     assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
-    drive.threat.threat = 0.9
-    drive.run(0.5)
-    drive.threat.threat, drive.threat.autonomy = 0.0, 0.1  # autonomy is the worse one
-    assert drive.run(0.2).k == 1.0 and drive.run(0.2).k == 0.0
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])
