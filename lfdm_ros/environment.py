@@ -155,10 +155,13 @@ def check_prefix() -> Check:
     return Check("ROS 2", "ok", "wheels in {}".format(sys.prefix))
 
 
+# Name, version and environment marker of a requirement in a lock.
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
+
+
 def read_lock(path: Path) -> List[Tuple[str, str, str]]:
     """Returns the (name, version, environment marker) entries of a requirements lock."""
-    entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*(.+?))?\s*\\?$", re.MULTILINE)
-    return [(name, version, marker or "") for name, version, marker in entry.findall(path.read_text(encoding="utf-8"))]
+    return [(name, version, marker or "") for name, version, marker in PINNED.findall(path.read_text(encoding="utf-8"))]
 
 
 def check_lock(path: Path) -> Check:

@@ -17,9 +17,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from lfdm_ros import __version__
+from lfdm_ros.environment import PINNED
 from lfdm_ros.resources import share_directory
 
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ ;\\]+)(?: ; ([^\\]+?))? *\\?$")
 _LICENCE = re.compile(r"^License :: (?:OSI Approved :: )?(.+)$")
 
 
@@ -29,7 +29,7 @@ def components(lock: str) -> Iterator[dict[str, Any]]:
 
     found: dict[str, Any] | None = None
     for line in lock.splitlines():
-        if match := _PINNED.match(line):
+        if match := PINNED.match(line):
             if found:
                 yield found
             name, version, marker = match.groups()

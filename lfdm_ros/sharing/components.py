@@ -288,16 +288,15 @@ class Hidden(Declared):
             return Assessment.unknown("no hidden traffic is assumed")
         if unseen := _unseen(situation, self.scan_timeout):
             return Assessment.unknown(unseen)
-        vehicle, station = situation.vehicle, float(path.project(np.array([x]), np.array([y]))[0][0])
+        vehicle, intention, rows = situation.vehicle, situation.intention, np.array([[x, y, vx]])
+        if intention is not None:
+            held = np.column_stack([column(intention, name) for name in ("x", "y", "vx")])
+            rows = np.vstack([rows, held[intention.times <= situation.time + self.ahead]])
+        stations = path.project(rows[:, 0], rows[:, 1])[0]
         highest = hidden_traffic_speeds(
-            path, station, max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time), vehicle.footprint,
-            situation.hidden_speed, self.braking)
-        stations, speeds = np.array([station]), np.array([vx])
-        if situation.intention is not None:
-            held = situation.intention.times <= situation.time + self.ahead
-            x_held, y_held, vx_held = (column(situation.intention, name)[held] for name in ("x", "y", "vx"))
-            stations, speeds = np.append(stations, path.project(x_held, y_held)[0]), np.append(speeds, vx_held)
-        excess = max(float(np.max(speeds - highest[np.minimum(np.searchsorted(path.s, stations), len(highest) - 1)])), 0.0)
+            path, float(stations[0]), max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time),
+            vehicle.footprint, situation.hidden_speed, self.braking)
+        excess = max(float(np.max(rows[:, 2] - highest[np.minimum(np.searchsorted(path.s, stations), len(highest) - 1)])), 0.0)
         slows = situation.operator is not None and situation.autonomy is not None and (
             situation.operator.pedal <= situation.autonomy.pedal)
         said = f"{excess:.1f} m/s faster than hidden traffic allows" if excess else "nothing hidden"

@@ -1,4 +1,4 @@
-"""An FMU driven by FMPy, an importer that is not ours: the same few calls for FMI 2.0 and 3.0."""
+"""An FMU driven by FMPy, an importer that is not ours: the same few calls for FMI 2.0 and 3.0; and the simulator over the same inputs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+INTERVAL = 0.01
+
+
+def profile(seconds: float = 5.0) -> np.ndarray:
+    """Returns rows (steering, throttle, brake) each INTERVAL."""
+    t = np.arange(0.0, seconds + INTERVAL / 2, INTERVAL)
+    return np.column_stack([0.3 * np.sin(2.0 * t) * (t > 1.0), np.where(t < 3.5, 0.6, 0.0), np.where(t > 4.0, 0.3, 0.0)])
+
+
+def native(vehicle: str, model: str, rows: np.ndarray, vx: float, slopes: bool = True) -> np.ndarray:
+    """Returns the simulator's states after each row; slopes: inputs at a step's end come out of their slopes, rounded."""
+    simulator = Simulator(load_vehicle(vehicle), model)
+    simulator.reset(vx=vx)
+    found = []
+    for now, following in itertools.pairwise(rows):
+        simulator.advance(now, now + (following - now) / INTERVAL * INTERVAL if slopes else following, 10)
+        found.append(simulator.state.copy())
+    return np.array(found)
 
 
 class Master:
@@ -59,14 +81,15 @@ class Master:
         orders, slopes = (ctypes.c_int * n)(*[1] * n), (ctypes.c_double * n)(*values)
         self.fmu.fmi2SetRealInputDerivatives(self.fmu.component, references, n, orders, slopes)
 
-    def drive(self, states: Sequence[str], profile: np.ndarray, interval: float, held: bool = False) -> np.ndarray:
-        """Drives over the rows (steering, throttle, brake) of a profile, linear from row to row, or held; returns the states after each."""
+    def drive(self, states: Sequence[str], profile: np.ndarray, interval: float, held: bool = False, begin: float = 0.0) -> np.ndarray:
+        """Drives over the rows (steering, throttle, brake) of a profile, from `begin` [s] on, linear from row to row, or held; returns
+        the states after each."""
         names, rows = ("steering", "throttle", "brake"), []
         for k, (now, following) in enumerate(itertools.pairwise(profile)):
             self.set(**dict(zip(names, now)))
             if self.version == 2 and not held:
                 self.slopes(names, (following - now) / interval)
-            self.fmu.doStep(k * interval, interval)
+            self.fmu.doStep(begin + k * interval, interval)
             rows.append(self.get(states))
         return np.array(rows)
 

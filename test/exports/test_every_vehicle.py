@@ -17,18 +17,15 @@ from lfdm_ros.exports.library import own_platform
 from lfdm_ros.exports.variables import exported
 from lfdm_ros.models import SLOTS, Model, chassis_slots, model_names
 from lfdm_ros.resources import config_names
-from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 fmpy = pytest.importorskip("fmpy")
 from fmpy.validation import validate_fmu  # noqa: E402
-from masters import Master  # noqa: E402
+from masters import INTERVAL, Master, native, profile  # noqa: E402
 
 pytestmark = needs_cc
-INTERVAL, STEPS, HALF = 0.01, 10, 250
+HALF, ROWS = 250, profile()
 INPUTS = ("steering", "throttle", "brake")
-T = INTERVAL * np.arange(2 * HALF + 1)
-ROWS = np.column_stack([0.3 * np.sin(2.0 * T) * (T > 1.0), np.where(T < 3.5, 0.6, 0.0), np.where(T > 4.0, 0.3, 0.0)])
 
 
 def driven(vehicle: Vehicle) -> Iterator[Model]:
@@ -61,17 +58,8 @@ def combinations() -> list[tuple[str, str, int]]:
 
 
 def on(master: Master, rows: np.ndarray, states: list[str], time: float = 0.0) -> np.ndarray:
-    """Drives from row to row, inputs linear between them; returns the states after each."""
-    found = []
-    for k, (now, following) in enumerate(itertools.pairwise(rows)):
-        if master.version == 2:
-            master.set(**dict(zip(INPUTS, now)))
-            master.slopes(INPUTS, (following - now) / INTERVAL)
-        else:
-            master.set(**dict(zip(INPUTS, following)))
-        master.fmu.doStep(time + k * INTERVAL, INTERVAL)
-        found.append(master.get(states))
-    return np.array(found)
+    """Drives from row to row, inputs linear between them: FMI 3.0 takes those of a step's end; returns the states after each."""
+    return master.drive(states, rows if master.version == 2 else np.vstack([rows[1:], rows[-1]]), INTERVAL, begin=time)
 
 
 @pytest.mark.parametrize(("name", "model", "fmi"), combinations())
@@ -80,12 +68,7 @@ def test_it_drives_as_the_simulator_saved_reset_and_beside_others(tmp_path, name
     export, path, refusal = exported(vehicle, model), tmp_path / "a.fmu", fmpy.fmi1.FMICallException
     write_fmu(export, path, fmi, [own_platform()])
     assert validate_fmu(str(path)) == []
-    simulator = Simulator(vehicle, model)
-    simulator.reset(vx=8.0)
-    expected = []
-    for now, following in itertools.pairwise(ROWS):
-        simulator.advance(now, now + (following - now) / INTERVAL * INTERVAL if fmi == 2 else following, STEPS)
-        expected.append(simulator.state.copy())
+    expected = native(name, model, ROWS, 8.0, slopes=fmi == 2)
     assert np.isfinite(expected).all()
     states, start = [f"state.{f.name}" for f in export.model.states], {"start__vx": 8.0, "linear": fmi == 3}
     start |= dict(zip(INPUTS, ROWS[0]))

@@ -23,11 +23,9 @@ from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 fmpy = pytest.importorskip("fmpy")
-from masters import Master  # noqa: E402
+from masters import INTERVAL, Master, native, profile  # noqa: E402
 
 pytestmark = needs_cc
-
-INTERVAL = 0.01
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +42,6 @@ def fmus(tmp_path_factory):
         return made[key]
 
     return make
-
-
-def profile(seconds: float = 5.0) -> np.ndarray:
-    t = np.arange(0.0, seconds + INTERVAL / 2, INTERVAL)
-    return np.column_stack([0.3 * np.sin(2.0 * t) * (t > 1.0), np.where(t < 3.5, 0.6, 0.0), np.where(t > 4.0, 0.3, 0.0)])
-
-
-def native(vehicle: str, model: str, rows: np.ndarray, vx: float, held: bool = False) -> np.ndarray:
-    simulator = Simulator(load_vehicle(vehicle), model)
-    simulator.reset(vx=vx)
-    found = []
-    for now, following in itertools.pairwise(rows):
-        # As the input comes out of its slope, rounded.
-        simulator.advance(now, now if held else now + (following - now) / INTERVAL * INTERVAL, 10)
-        found.append(simulator.state.copy())
-    return np.array(found)
 
 
 def states(export) -> list[str]:
@@ -259,14 +241,11 @@ def test_libcosim_drives_it_to_the_same_bits(fmus):
     execution.boolean_initial_value(slave, export.first["linear"], True)
     for reference, value in ((export.first["place"] + 3, 5.0), *enumerate(rows[0])):
         execution.real_initial_value(slave, reference, float(value))
-    simulator = Simulator(load_vehicle("hmmwv"), "eighteen_dof")
-    simulator.reset(vx=5.0)
     states = [export.first["x"] + i for i in range(len(export.model.states))]
-    for now, following in itertools.pairwise(rows):
+    for following, expected in zip(rows[1:], native("hmmwv", "eighteen_dof", rows, 5.0, slopes=False)):
         assert drivers.slave_real_values(slave, [0, 1, 2], list(map(float, following)))
         assert execution.step()
-        simulator.advance(now, following, 10)
-        np.testing.assert_array_equal(observer.last_real_values(slave, states), simulator.state)
+        np.testing.assert_array_equal(observer.last_real_values(slave, states), expected)
 
 
 def test_bad_values_are_refused_and_change_nothing(fmus):

@@ -1,6 +1,5 @@
 """Exports on processors and systems of others: FMUs' libraries in C here, under Wine and under qemu; C on a bare Cortex-M7 in qemu."""
 
-import itertools
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_compiler import needs_cc
+from masters import INTERVAL, native
 
 from lfdm_ros.exports.c_files import write_c
 from lfdm_ros.exports.fmu_file import token_of, write_fmu
@@ -73,17 +73,12 @@ def test_a_program_in_c_drives_the_fmu_as_the_simulator_does(tmp_path, platform)
     with zipfile.ZipFile(tmp_path / "a.fmu") as archive:
         library.write_bytes(archive.read(next(name for name in archive.namelist() if name.startswith("binaries"))))
     run(*compiler, "-O1", HERE / "fmu_main.c", "-o", program, *(["-ldl"] if platform != "win64" else []))
-    np.column_stack([ROWS[:-1], np.diff(ROWS, axis=0) / 0.01]).tofile(tmp_path / "rows")
+    np.column_stack([ROWS[:-1], np.diff(ROWS, axis=0) / INTERVAL]).tofile(tmp_path / "rows")
     speed, states = export.first["place"] + 3, len(export.model.states)
     run(*command, program, f"./{library.name}", token_of(export, 2), export.first["x"], states, speed, "rows", "states", cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "WINEDEBUG": "-all"})
     found = np.fromfile(tmp_path / "states").reshape(-1, states)
-    simulator = Simulator(vehicle, "eighteen_dof")
-    simulator.reset(vx=8.0)
-    expected = []
-    for now, following in itertools.pairwise(ROWS):
-        simulator.advance(now, now + (following - now) / 0.01 * 0.01, 10)
-        expected.append(simulator.state.copy())
+    expected = native("hmmwv", "eighteen_dof", ROWS, 8.0)
     np.testing.assert_allclose(found, expected, rtol=0.0 if own else 1e-12, atol=0.0 if own else 1e-12)
 
 

@@ -1,6 +1,7 @@
 // Which axes and buttons of a device do what: as taught, kept by this browser under the device's id; else the standard layout; else unknown.
 
 import {STANDARD} from "./hands.js";
+import {keep, recall} from "./storage.js";
 
 const key = (/** @type {string} */ id) => `lfdm mapping ${id}`;
 
@@ -26,14 +27,10 @@ function isMapping(mapping) {
 export function taughtMapping(id) {
   const known = taught.get(id);
   if (known) return known;
-  try {
-    const mapping = JSON.parse(localStorage.getItem(key(id)) ?? "null");
-    if (!isMapping(mapping)) return null;
-    taught.set(id, mapping);
-    return mapping;
-  } catch {
-    return null;
-  }
+  const mapping = recall(key(id));
+  if (!isMapping(mapping)) return null;
+  taught.set(id, mapping);
+  return mapping;
 }
 
 /**
@@ -53,13 +50,7 @@ export function mappingOf(pad) {
 export function keepMapping(id, mapping) {
   if (mapping) taught.set(id, mapping);
   else taught.delete(id);
-  try {
-    if (mapping) localStorage.setItem(key(id), JSON.stringify(mapping));
-    else localStorage.removeItem(key(id));
-    return true;
-  } catch {
-    return false;
-  }
+  return keep(key(id), mapping);
 }
 
 /** Returns the pads that are connected. @returns {Gamepad[]} */

@@ -1,6 +1,7 @@
 // Strips of the last 20 s, by uPlot, with fixed windows; this browser keeps which ones are shown.
 
 import {make} from "./elements.js";
+import {keep, recall} from "./storage.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
 const WINDOW = 20, PERIOD = 66;  // s; ms between two drawings
@@ -36,11 +37,8 @@ const KINDS = {
 
 /** Returns the names of the strips that were chosen in this browser. */
 function chosen() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "null");
-    if (Array.isArray(kept)) return kept;
-  } catch { /* a browser that keeps nothing */ }
-  return Object.keys(KINDS).filter(name => !KINDS[name].hidden);
+  const names = recall(KEPT);
+  return Array.isArray(names) ? names : Object.keys(KINDS).filter(name => !KINDS[name].hidden);
 }
 
 /** One of the strips. Without a place on the page it keeps samples only. */
@@ -118,9 +116,7 @@ export class Strips {
       box.onchange = () => {
         this.strips[box.name].show(box.checked);
         box.blur();  // keys drive again
-        try {
-          localStorage.setItem(KEPT, JSON.stringify(boxes.filter(one => one.checked).map(one => one.name)));
-        } catch { /* a browser that keeps nothing */ }
+        keep(KEPT, boxes.filter(one => one.checked).map(one => one.name));
       };
     }
     place.append(make("details", {id: "strips-shown"}, make("summary", {textContent: "strips"}), ...boxes.map(box => make("label", {}, box, box.name))),
