@@ -82,6 +82,13 @@ class Obstacles:
         left = np.column_stack([-self.velocities[:, 1], self.velocities[:, 0]])
         return np.asarray(ahead[..., None] * self.velocities + aside[..., None] * left)
 
+    def spread(self, later: np.ndarray, sigmas: float) -> np.ndarray:
+        """Returns the radii so much `later` (k,) [s], of what moves larger by how uncertain its velocity makes its place, in standard
+        deviations: (k, n) [m]."""
+        if self.deviations is None:
+            return np.tile(self.radii, (len(later), 1))
+        return self.radii + sigmas * np.outer(later, self.moving * self.deviations[:, 1])
+
     def halting(self, which: np.ndarray, begins: np.ndarray, braking: float) -> Obstacles:
         """Returns them with those of a mask (n,) once more for each of `begins` (k,) [s], from when it brakes [m/s^2] until it stands."""
         chosen = np.flatnonzero(which)

@@ -46,6 +46,8 @@ REMEMBERED = 1000  # commands: longer than the oldest state and the longest dela
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
+RELAPSE = 3.0  # [s] within which a threat that comes back is the same
+RELAPSE_HOLD = 3.0  # [s] that k holds longer in a threat that has come back
 LINK_TIMES = 4.0  # ages of the operator's command: the link, there and back, twice
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
@@ -132,6 +134,7 @@ class AuthorityArbiter:
         self._k = self._wanted = self._of_law = 0.0
         self._threat, self._assessed = NOTHING_KNOWN, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats that k holds
+        self._relapse_hold, self._released = 0.0, -math.inf  # further hold in this threat [s]; time at which k last fell below 1/2
         self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
@@ -330,7 +333,9 @@ class AuthorityArbiter:
         situation = self._situation(now, inputs)
         if situation is not None and now >= self._assessed + s.period - 1e-6:
             self._judge(now, situation, together=row.share is Authority.LAW)
+        before = self._k
         self._share(row, dt)
+        self._note_relapse(now, before)
         gated = self._gate.admit(self._command(now, row, situation), now, emergency=row.action is Action.EMERGENCY)
         self._sent.append(gated.command)
         ages = {name: source.age(now) for name, source in self._sources.items()}
@@ -412,11 +417,19 @@ class AuthorityArbiter:
     def _held(self, now: float, threat: float) -> float:
         """Returns the threat that counts for k: where autonomy has the larger share, the largest of the time that it holds."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
-        since = now - self.settings.hold - LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
+        since = now - self.settings.hold - self._relapse_hold - LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
         self._threats.append((now, threat))
         while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()
         return max(value for _, value in self._threats) if self._k > 0.5 else threat
+
+    def _note_relapse(self, now: float, before: float) -> None:
+        """Has k hold longer where it exceeds 1/2 again soon after it fell: the operator has come back to the same threat. before: the k of
+        the decision before."""
+        if self._k > 0.5 >= before:
+            self._relapse_hold = RELAPSE_HOLD if now - self._released < RELAPSE else 0.0
+        elif before > 0.5 >= self._k:
+            self._released = now
 
     def _learn(self, now: float) -> None:
         """Learns the operator from the newest state and command, where a path says what is steered by."""

@@ -196,19 +196,23 @@ def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
     for count in (0, 1, 3, 12):
         t.z[:] = rng.normal(0.0, 20.0, t.z.shape)
         seen = Obstacles(rng.normal(0.0, 40.0, (count, 2)), rng.random(count), rng.normal(0.0, 1.0, (count, 2)), 0.5,
-                         turns=rng.normal(0.0, 0.3, count))
-        numbers.avoid(seen, 2.0)
+                         turns=rng.normal(0.0, 0.3, count), deviations=rng.random((count, 2)))
+        seen.velocities[::3] = 0.0  # what stands stays as large as it is
+        numbers.avoid(seen, 2.0, 1.5)
         found = np.empty(numbers.obstacles.shape)
         places = np.array([seen.at(2.0 + ahead).centres for ahead in t.grid])
-        avoid(t.z, pose, places, seen.radii, found)
+        later = 1.5 + t.grid
+        radii = np.array([[radius + 1.5 * after * (sd[1] if velocity.any() else 0.0) for radius, sd, velocity in zip(
+            seen.radii, seen.deviations, seen.velocities)] for after in later]).reshape(len(later), count)
+        avoid(t.z, pose, places, radii, found)
         np.testing.assert_allclose(numbers.obstacles, found, rtol=0.0, atol=1e-12)
         for k, (x, y, yaw) in enumerate(t.z[:, pose].tolist()):
             at = places[k]
-            away = np.hypot(*(at - [x, y]).T) - seen.radii
+            away = np.hypot(*(at - [x, y]).T) - radii[k]
             left = math.cos(yaw) * (at[:, 1] - y) - math.sin(yaw) * (at[:, 0] - x) > 0.0
             for first, side in ((0, left), (half, ~left)):
                 near = [i for i in np.argsort(away) if side[i] and away[i] < FAR_AWAY][:half]
-                expected = [(*at[i], seen.radii[i]) for i in near] + [(x + FAR_AWAY, y, 0.0)] * (half - len(near))
+                expected = [(*at[i], radii[k, i]) for i in near] + [(x + FAR_AWAY, y, 0.0)] * (half - len(near))
                 np.testing.assert_allclose(numbers.obstacles[k, first:first + half], expected, rtol=0.0, atol=1e-12)
 
 

@@ -148,7 +148,7 @@ class Planner:
     def set_stages(self, reference: Reference, obstacles: Obstacles | None, time: float) -> None:
         """Sets parameters and bounds of the stages next to the present plan; `time` [s] is that of its begin."""
         self.stages.follow(reference, self.settings, self.limits, self.vehicle)
-        self.stages.avoid(obstacles, time)
+        self.stages.avoid(obstacles, time, self.settings.obstacle_sigmas)
 
     def _step(self, number: int, until: float) -> tuple[PlanOutcome, bool]:
         """Makes one step from the linearisation; returns its outcome and convergence. Nothing moves where it fails."""

@@ -111,15 +111,16 @@ class StageParameters:
 
     # -- Obstacles ------------------------------------------------------------------------------------------------------
 
-    def avoid(self, obstacles: Obstacles | None, time: float) -> None:
-        """Sets the obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin."""
+    def avoid(self, obstacles: Obstacles | None, time: float, sigmas: float) -> None:
+        """Sets the obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin. sigmas:
+        standard deviations of its place by which what moves is larger."""
         t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
         o = NOTHING if obstacles is None or not len(obstacles.radii) else obstacles
         later = t.grid + (time - o.time) if len(o.radii) else t.grid
-        centres, radii = np.ascontiguousarray(o.centres + o.shifts(later)), np.ascontiguousarray(o.radii)
-        self._avoid(*addresses(t.z, *t.z.shape, self._pose, centres, radii, len(radii), self._slots, slots))
+        centres, radii = np.ascontiguousarray(o.centres + o.shifts(later)), np.ascontiguousarray(o.spread(later, sigmas))
+        self._avoid(*addresses(t.z, *t.z.shape, self._pose, centres, radii, len(o.radii), self._slots, slots))
         self.obstacles[:] = self._slots
 
 
@@ -131,7 +132,7 @@ def avoid(z: Any, place: Any, centres: Any, radii: Any, found: Any) -> None:
 
     Args:
         z: states (N+1, nz); place: of x, y, yaw in them (3,).
-        centres: of the obstacles at the time of each stage (N+1, m, 2) [m]; radii (m,) [m].
+        centres: of the obstacles at the time of each stage (N+1, m, 2) [m]; radii (N+1, m) [m].
         found: written, (N+1, slots, 3): x, y, radius [m]; FAR_AWAY where there is none.
     """
     half = found.shape[1] // 2
@@ -142,15 +143,15 @@ def avoid(z: Any, place: Any, centres: Any, radii: Any, found: Any) -> None:
             least, taken = -math.inf, -1  # distance and number of the circle that was taken last
             for slot in range(half * side, half * side + half):
                 best, distance = -1, FAR_AWAY
-                for j in range(len(radii)):
+                for j in range(centres.shape[1]):
                     dx, dy = centres[k, j, 0] - x, centres[k, j, 1] - y
                     if (c * dy - s * dx > 0.0) == (side == 0):
-                        away = math.sqrt(dx * dx + dy * dy) - radii[j]
+                        away = math.sqrt(dx * dx + dy * dy) - radii[k, j]
                         if away < distance and (away > least or (away == least and j > taken)):
                             best, distance = j, away
                 found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = x + FAR_AWAY, y, 0.0
                 if best >= 0:
-                    found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = centres[k, best, 0], centres[k, best, 1], radii[best]
+                    found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = centres[k, best, 0], centres[k, best, 1], radii[k, best]
                     least, taken = distance, best
                 else:
                     least = math.inf

@@ -13,6 +13,6 @@ avoid = njit(loops.avoid, error_model="numpy")
 
 def entry(z, stages, states, place, centres, radii, count, found, slots):
     avoid(carray(z, (stages, states), dtype=np.float64), carray(place, (3,), dtype=np.int64),
-          carray(centres, (stages, count, 2), dtype=np.float64), carray(radii, (count,), dtype=np.float64),
+          carray(centres, (stages, count, 2), dtype=np.float64), carray(radii, (stages, count), dtype=np.float64),
           carray(found, (stages, slots, 3), dtype=np.float64))
     return 0
