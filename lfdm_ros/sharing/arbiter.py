@@ -47,7 +47,7 @@ AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
 RELAPSE = 3.0  # [s] within which a threat that comes back is the same
-RELAPSE_HOLD = 3.0  # [s] that k holds longer in a threat that has come back
+RELAPSE_HOLD, MAX_RELAPSE_HOLD = 3.0, 12.0  # [s] that k holds longer in a threat that has come back: each time twice as long
 LINK_TIMES = 4.0  # ages of the operator's command: the link, there and back, twice
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
@@ -427,7 +427,8 @@ class AuthorityArbiter:
         """Has k hold longer where it exceeds 1/2 again soon after it fell: the operator has come back to the same threat. before: the k of
         the decision before."""
         if self._k > 0.5 >= before:
-            self._relapse_hold = RELAPSE_HOLD if now - self._released < RELAPSE else 0.0
+            longer = min(max(2.0 * self._relapse_hold, RELAPSE_HOLD), MAX_RELAPSE_HOLD)
+            self._relapse_hold = longer if now - self._released < RELAPSE else 0.0
         elif before > 0.5 >= self._k:
             self._released = now
 
