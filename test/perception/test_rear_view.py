@@ -55,6 +55,15 @@ def test_what_overtakes_moves_all_along_its_way_past_the_vehicle(speed, late):
     assert unknown > 10  # the LIDAR ahead alone
 
 
+@pytest.mark.parametrize("closing", [4.0, 8.0, 14.0])
+def test_the_lidar_ahead_alone_sees_what_overtakes_when_it_is_beside_the_vehicle(closing):
+    """Its nose is at the vehicle's rear end then, 2.4 m behind the position, and it counts as moving 0.6 to 0.8 s later."""
+    history = drive([box(-60.0, 3.5, 10.0 + closing)], round(720.0 / closing))
+    seen, moves, known = (next(k for k, views in enumerate(history) if found(*views)) for found in (
+        lambda alone, both: len(alone.radii), lambda alone, both: alone.moving.any(), lambda alone, both: both.moving.any()))
+    assert -60.0 + closing * 0.1 * seen == pytest.approx(-2.9, abs=0.5) and 6 <= moves - seen <= 8 and known <= 4
+
+
 def test_where_the_lidar_ahead_sees_it_has_the_say():
     """Passing parked cars, posts and a wall: ahead and beside nothing more is given out than without a second one."""
     field = [box(x, y) for x, y in ((20.0, -4.0), (35.0, 5.0), (50.0, -3.5))] + [Circle(x, 6.0, 0.2) for x in (10.0, 18.0, 26.0)]
