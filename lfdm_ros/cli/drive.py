@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.engine.closed_loop import Driver, PlantSettings, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
     from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
-    from lfdm_ros.sensors import LIDAR, RADAR, LidarSettings, RadarSettings
+    from lfdm_ros.sensors import LIDAR, RADAR, Lidar, LidarSettings, RadarSettings, find_sensor
     from lfdm_ros.simulation import load_scenario
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
     from lfdm_ros.teleop.network_link import LINK, NetworkLinkSettings
@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
     changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
     vehicle = load_vehicle(args.vehicle, changes)
+    if args.rear_lidar:
+        find_sensor(vehicle, args.rear_lidar, Lidar, "--rear-lidar")
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
     scenario = load_scenario(args.scenario, args.seed, args.density, seed_if_any=True)
