@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
     parser.add_argument("--radar", action="store_true", help="a radar beside the LIDAR; its settings: --set radar_...")
+    parser.add_argument("--rear-lidar", default="", metavar="NAME", help="a second LIDAR, for what comes from behind: name of one in the "
+                        "vehicle's file (hmmwv_rear_lidar has lidar_rear)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller and its lattice "
                         "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...), LIDAR (lidar_...) or radar "
                         "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/reference/parameters.md)")
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.engine.closed_loop import Driver, PlantSettings, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run
     from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
-    from lfdm_ros.sensors import LIDAR, RADAR, LidarSettings, RadarSettings
+    from lfdm_ros.sensors import LIDAR, RADAR, Lidar, LidarSettings, RadarSettings, find_sensor
     from lfdm_ros.simulation import load_scenario
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
     from lfdm_ros.teleop.network_link import LINK, NetworkLinkSettings
@@ -94,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
     changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
     vehicle = load_vehicle(args.vehicle, changes)
+    if args.rear_lidar:
+        find_sensor(vehicle, args.rear_lidar, Lidar, "--rear-lidar")
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
     scenario = load_scenario(args.scenario, args.seed, args.density, seed_if_any=True)
@@ -116,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"warning: {warning}", file=sys.stderr)
     plant = PlantSettings.of(vehicle, args.model, tyre, plant=args.plant or "", state_age=args.state_age, lidar=LidarSettings(**lidar),
                      radar=RadarSettings(**radar) if args.radar or radar else None,
-                     tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
+                     rear_lidar=args.rear_lidar, tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     driver: Driver
     if operated:
         link = NetworkLinkSettings(delay=0.5 * args.latency, **further)

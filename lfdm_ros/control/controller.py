@@ -78,7 +78,7 @@ class Controller:
         self._rates = RateLimits.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
-        self._relevant = RelevantObstacles(self.outline.half_width)
+        self._relevant = RelevantObstacles(self.outline)
         self._task: Assignment | None = None
         self.reset()
 
@@ -130,12 +130,12 @@ class Controller:
         self._task = task
         self._replanner.new_task()
         self._manoeuvring.begin()
-        self._relevant.choose(task.reference)
+        self._relevant.choose(task.reference, self._measured)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         """Takes the obstacles detected now; they count from the next cycle on. Raises InputError: shapes that do not fit, a number that is
         not finite, or a negative radius. The obstacles before stay."""
-        self._relevant.update_obstacles(obstacles, None if self._task is None else self._task.reference)
+        self._relevant.update_obstacles(obstacles, None if self._task is None else self._task.reference, self._measured)
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some, or has
@@ -146,7 +146,7 @@ class Controller:
         self.planner.set_vehicle(vehicle)
         self._prediction.set_vehicle(vehicle)
         self._vehicle, self.outline = vehicle, vehicle.footprint
-        self._relevant.half_width = self.outline.half_width
+        self._relevant.outline = self.outline
         self._hand_on()
 
     def _hand_on(self) -> None:

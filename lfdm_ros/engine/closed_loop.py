@@ -18,10 +18,11 @@ from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
-from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.rear_view import TwoLidars, tracker_of
+from lfdm_ros.perception.tracker import TrackerSettings
 from lfdm_ros.plants.plant import AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
-from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
+from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView, find_sensor
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator, World
 from lfdm_ros.vehicles import Vehicle
 
@@ -37,7 +38,8 @@ class PlantSettings:
 
     model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; plant: a plant of others in their
     place, as `open_plant` takes it; state_age: age of a state when it
-    arrives [s]; radar: beside the LIDAR, None: there is none; seed: of the noise of both. Actuators and outline are the vehicle's.
+    arrives [s]; radar: beside the LIDAR, None: there is none; rear_lidar: name of a second LIDAR in the vehicle's file, empty: none; seed:
+    of the sensors' noise. Actuators and outline are the vehicle's.
     """
 
     model: str = "twenty_four_dof"
@@ -47,6 +49,7 @@ class PlantSettings:
     state_age: float = 0.0
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
     radar: RadarSettings | None = None
+    rear_lidar: str = ""
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     seed: int = 1
 
@@ -226,20 +229,24 @@ class _Driven:
 
 
 class _ScanFeed:
-    """LIDAR, radar and tracker. A measurement arrives once its latency is over and the state of the same time is there."""
+    """LIDARs, radar and tracker. A measurement arrives once its latency is over and the state of the same time is there."""
 
     def __init__(self, world: World, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
-        self.tracker, self._mount = ObstacleTracker(plant.tracker, vehicle.lidar), vehicle.lidar
+        around = SensorScene(world)
+        rear = find_sensor(vehicle, plant.rear_lidar, Lidar, "rear LIDAR", around) if plant.rear_lidar else None
+        self.tracker, self._mount = tracker_of(plant.tracker, vehicle.lidar, rear=rear), vehicle.lidar
         self._sensors: list[Lidar | Radar] = [Lidar(world, settings, plant.seed, vehicle.lidar)]
         if plant.radar is not None:
-            self._sensors.append(Radar(plant.radar, vehicle.lidar, SensorScene(world), plant.seed))
+            self._sensors.append(Radar(plant.radar, vehicle.lidar, around, plant.seed))
+        if rear is not None:
+            self._sensors.append(Lidar(world, rear.settings, rear.seed + plant.seed, rear.mount))
         self._every = [max(1, round(1.0 / (sensor.rate * period))) for sensor in self._sensors]
         self._late = [math.ceil(max(sensor.latency, plant.state_age) / period - 1e-9) for sensor in self._sensors]
         self._taken: list[deque[tuple[int, Any, Motion, Motion]]] = [deque() for _ in self._sensors]
 
     def scan(self, k: int, now: float, pose: np.ndarray, velocity: np.ndarray) -> Scan | None:
-        """Measures where it is due, at a pose x, y [m], yaw [rad] and a velocity vx, vy [m/s], yaw rate [rad/s]; returns the LIDAR's scan
-        that arrives in cycle k, if any."""
+        """Measures where it is due, at a pose x, y [m], yaw [rad] and a velocity vx, vy [m/s], yaw rate [rad/s]; returns the first LIDAR's
+        scan that arrives in cycle k, if any."""
         seen = None
         for sensor, every, late, taken in zip(self._sensors, self._every, self._late, self._taken):
             if k % every == 0:
@@ -249,11 +256,13 @@ class _ScanFeed:
                 taken.append((k, sensor.measure(view), (x, y, yaw), (vx, vy, rate)))
             if taken and taken[0][0] + late <= k:
                 _, measured, there, moved = taken.popleft()
-                if isinstance(measured, Scan):
-                    seen = measured
-                    self.tracker.update(seen, *there)
-                else:
+                if isinstance(sensor, Radar):
                     self.tracker.add_radar(measured, self._mount, there, moved)
+                elif sensor is self._sensors[0]:
+                    seen = measured
+                    self.tracker.update(measured, *there)
+                elif isinstance(self.tracker, TwoLidars):
+                    self.tracker.rear.update(measured, *there)
         return seen
 
 

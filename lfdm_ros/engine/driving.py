@@ -259,6 +259,14 @@ class Pilot:
         """Takes the radar's returns, of a pilot with a radar; returns the decision for a state that waited for them."""
         return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
 
+    def rear_scan(self, stamp_ns: int, scan: Scan) -> PilotDecision | None:
+        """Takes a scan of the second LIDAR, of a pilot with one; as `returns`."""
+        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
+
+    def blind_behind(self, now_ns: int) -> str:
+        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
+        return self._sensors.blind_behind(now_ns)
+
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
         """Takes steering, throttle and brake as sent to the vehicle by any source; returns the decision for a state that waited for them.
         Refuses those out of range and ignores those not newer than the last."""

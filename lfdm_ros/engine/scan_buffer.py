@@ -11,12 +11,14 @@ import numpy as np
 from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.rear_view import TwoLidars
 from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule, Sensor
 from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
 from lfdm_ros.vehicles import Mount
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
+REAR_PATIENCE = 1.0  # [s] without a scan of the second LIDAR
 
 
 Triple = tuple[float, float, float]
@@ -69,11 +71,13 @@ class PoseHistory:
 class ScanBuffer:
     """Scans of a LIDAR or returns of a radar that were not evaluated yet, and the obstacles seen last.
 
-    kind: "scan" or "radar"; history: poses of the vehicle; missing: message on the scan that did not come in time, empty: all came.
+    kind: "scan", "rear scan" or "radar"; history: poses of the vehicle; missing: message on the scan that did not come in time, empty:
+    all came.
     """
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
-                 tolerance_ns: int = 0, radar: Mount | None = None, history: PoseHistory | None = None) -> None:
+                 tolerance_ns: int = 0, radar: Mount | None = None, history: PoseHistory | None = None,
+                 kind: str = "scan") -> None:
         """Creates an empty buffer.
 
         Args:
@@ -82,8 +86,9 @@ class ScanBuffer:
             tolerance_ns: as `StampGate`.
             radar: place of the radar that the scans come from; None: from a LIDAR.
             history: shared with another buffer; None: one of its own.
+            kind: of a LIDAR's scans.
         """
-        self._tracker, self._refusals, self._radar, self.kind = tracker, refusals, radar, "scan" if radar is None else "radar"
+        self._tracker, self._refusals, self._radar, self.kind = tracker, refusals, radar, kind if radar is None else "radar"
         self._gate = StampGate(tolerance_ns)
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self.missing = ""
@@ -175,16 +180,20 @@ class ScanBuffer:
 
 
 class ScanBuffers:
-    """The buffers of one tracker: `lidar`, and that of a radar where there is one."""
+    """The buffers of one tracker: `lidar`, and those of a radar and of a second LIDAR where there are."""
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float, lidar_latency: float, tolerance_ns: int,
                  radar: Sensor[RadarScan] | None) -> None:
         """Creates empty buffers; as `ScanBuffer`. radar: of it place, rate and latency count."""
         self.lidar = ScanBuffer(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, tolerance_ns=tolerance_ns)
+        history = self.lidar.history
         self._radar = None if radar is None else ScanBuffer(
             tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns, radar=radar.mount,
-            history=self.lidar.history)
-        self._all = [buffer for buffer in (self.lidar, self._radar) if buffer is not None]
+            history=history)
+        self._rear = None if not isinstance(tracker, TwoLidars) else ScanBuffer(
+            tracker.rear, refusals, lidar_rate=tracker.sensor.rate, lidar_latency=tracker.sensor.latency, tolerance_ns=tolerance_ns,
+            history=history, kind="rear scan")
+        self._all = [buffer for buffer in (self.lidar, self._rear, self._radar) if buffer is not None]
 
     def forget(self, keep: Callable[[int], bool]) -> None:
         """Discards all but the scans and returns whose stamp `keep` accepts."""
@@ -194,6 +203,10 @@ class ScanBuffers:
     def offer_returns(self, stamp_ns: int, scan: RadarScan) -> bool:
         """Takes returns; False: refused, or known, or there is no radar."""
         return self._radar is not None and self._radar.offer(stamp_ns, scan)
+
+    def offer_rear(self, stamp_ns: int, scan: Scan) -> bool:
+        """Takes a scan of the second LIDAR; False: refused, or known, or there is none."""
+        return self._rear is not None and self._rear.offer(stamp_ns, scan)
 
     def due(self, now_ns: int, first_ns: int | None) -> list[str]:
         """Returns the kinds that should be here and are not; first_ns: stamp of the first state."""
@@ -207,6 +220,13 @@ class ScanBuffers:
     def missing(self) -> list[str]:
         """Messages on those that did not come in time."""
         return [buffer.missing for buffer in self._all if buffer.missing]
+
+    def blind_behind(self, now_ns: int) -> str:
+        """Returns a message where there is a second LIDAR and no scan of it for a second; empty: it sees."""
+        if self._rear is None or self._rear.age(now_ns) <= REAR_PATIENCE:
+            return ""
+        age = self._rear.age(now_ns)
+        return "blind behind: no rear scan " + ("yet" if math.isnan(age) else f"for {age:.2f} s")
 
     def look(self) -> Obstacles | None:
         """Evaluates all that has come; returns the obstacles, None: nothing new was usable."""

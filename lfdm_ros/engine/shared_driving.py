@@ -27,9 +27,9 @@ class SharedPilot:
 
     Free running, a command goes out with each state, between two states at once when the operator's changes, and by `watch` where no state
     came. In lockstep a state waits for its answers: the command
-    of each source that takes part in the mode, stamped as the state, autonomy's plan, scan and radar's returns where they are due; then one
-    decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages has no
-    effect.
+    of each source that takes part in the mode, stamped as the state, autonomy's plan, scans and radar's returns where they are due; then
+    one decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages
+    has no effect.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, tracker: ObstacleSource, *, period: float, lockstep: bool = False,
@@ -293,6 +293,14 @@ class SharedPilot:
     def returns(self, stamp_ns: int, scan: RadarScan) -> SharedDecision | None:
         """Takes a radar's returns, as `scan`."""
         return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
+
+    def rear_scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
+        """Takes a scan of the second LIDAR, as `scan`."""
+        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
+
+    def blind_behind(self, now_ns: int) -> str:
+        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
+        return self._sensors.blind_behind(now_ns)
 
     def after(self) -> None:
         """Evaluates the scans and returns that have come; to be called when the command is out."""

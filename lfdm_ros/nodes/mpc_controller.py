@@ -11,6 +11,7 @@ from ackermann_msgs.msg import AckermannDriveStamped
 from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import Path as PathMessage
 from radar_msgs.msg import RadarScan
+from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, limits_of
@@ -34,7 +35,7 @@ from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSC
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
-from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason
+from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason, scan_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.simulation.scenario import corridor_edges
@@ -62,14 +63,14 @@ class MpcController(piloted.PilotedComponent):
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         *piloted.scan_parameters(timeout=1.0),
-        piloted.RADAR,
+        piloted.RADAR, piloted.REAR_LIDAR,
         piloted.MARKER_RATE,
         *SETTINGS.parameters, *TRACKER.parameters, *LATTICE.parameters,
     )
     MOVED = MOVED
     ENDPOINTS = (
         *piloted.driving_endpoints(piloted.PilotedComponent.STATE_TOPIC, piloted.PilotedComponent.SCAN_TOPIC),
-        piloted.SUBSCRIBES_RADAR,
+        piloted.SUBSCRIBES_RADAR, piloted.SUBSCRIBES_REAR,
         subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
@@ -98,7 +99,8 @@ class MpcController(piloted.PilotedComponent):
         self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
         self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._on_ground.heights,
                                      shared=self.controller.applied if self.value("shared") else None,
-                                     radar=piloted.radar_of(plain, self.value("radar")))
+                                     radar=piloted.radar_of(plain, self.value("radar")),
+                                     rear=piloted.rear_lidar_of(plain, self.value("rear_lidar")))
 
         self._settings = settings
         self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
@@ -113,6 +115,7 @@ class MpcController(piloted.PilotedComponent):
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
         self._hear(settings.period)
         self.subscription(piloted.RADAR_TOPIC, self._on_radar)
+        self.subscription(piloted.REAR_TOPIC, self._on_rear_scan)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
         self.subscription(KNOWN, self._on_known)
@@ -146,6 +149,11 @@ class MpcController(piloted.PilotedComponent):
     def _on_radar(self, message: RadarScan) -> None:
         begin = time.perf_counter()
         self._answer_waiting(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
+
+    @while_active
+    def _on_rear_scan(self, message: LaserScan) -> None:
+        begin = time.perf_counter()
+        self._answer_waiting(self.pilot.rear_scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
@@ -248,6 +256,8 @@ class MpcController(piloted.PilotedComponent):
                       scan_age=pilot.scan_age(self._last.time_ns))
         if pilot.scan_missing or pilot.blind:
             return ERROR, pilot.scan_missing or pilot.blind, values
+        if behind := pilot.blind_behind(self._last.time_ns):
+            return WARN, behind, values
         if not decided and not self.finished:
             return WARN, "no state in the last second", values
         if not cycle.outcome.planned and not (cycle.done or self.finished or pilot.task.name == "idle"):

@@ -20,11 +20,11 @@ from tf2_msgs.msg import TFMessage
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Drives, Pilot, PilotDecision, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
-from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.perception.ground_returns import with_ground_filter
-from lfdm_ros.perception.tracker import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.rear_view import LEAST_NOISE, tracker_of
+from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component, while_active
@@ -32,9 +32,8 @@ from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
-from lfdm_ros.sensors import Radar, SensorScene, make_sensors
+from lfdm_ros.sensors import Lidar, Radar, find_sensor
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -57,9 +56,8 @@ class FrameTree(TransformTree):
 
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")
-_CYCLES = (*_OF_STATES, "on_scan", "on_radar", "on_applied", "watch", "watch_scan")
+_CYCLES = (*_OF_STATES, "on_scan", "on_rear_scan", "on_radar", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
-LEAST_NOISE = 1e-3  # [m]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 # RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
 _GOALS, _PATHS, _FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("tf", "tf_static")
@@ -78,14 +76,20 @@ SUBSCRIBES_RADAR = subscribes(RADAR_TOPIC, RadarScan, qos.SENSOR, "how fast obst
 
 def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
     """Returns the radar of a vehicle's file by its topic; None for an empty one. Raises InputError: the vehicle has no such radar."""
-    if not topic:
-        return None
-    radars = {name: sensor for name, (_, sensor) in make_sensors(vehicle, SensorScene(World())).items() if isinstance(sensor, Radar)}
-    name = topic.rpartition("/")[2]
-    if name not in radars:
-        raise InputError(f"parameter radar: vehicle '{vehicle.name}' has no radar {quote(name)}"
-                         f"{suggest(name, tuple(radars), 'there are: ')}; add it to the section sensors of its file")
-    return radars[name]
+    return find_sensor(vehicle, topic.rpartition("/")[2], Radar, "parameter radar") if topic else None
+
+
+REAR_LIDAR = Parameter("rear_lidar", "", "topic of a sensor_msgs/LaserScan of a second LIDAR, which sees what comes from behind, as "
+                                         "sensors/NAME of a lidar in the vehicle's file, which has its place and noise, and the rate by "
+                                         "which a state waits for scans in lockstep; empty: none")
+REAR_TOPIC = "sensors/lidar_rear"
+SUBSCRIBES_REAR = subscribes(REAR_TOPIC, LaserScan, qos.SENSOR, "obstacles behind", in_lockstep=qos.STATE, named_by="rear_lidar",
+                             when=unless("rear_lidar", ""))
+
+
+def rear_lidar_of(vehicle: Vehicle, topic: str) -> Lidar | None:
+    """Returns the second LIDAR of a vehicle's file by its topic, as `radar_of`."""
+    return find_sensor(vehicle, topic.rpartition("/")[2], Lidar, "parameter rear_lidar") if topic else None
 
 
 def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
@@ -234,14 +238,13 @@ class PilotedComponent(Component):
         self.pilot.reset()  # inputs known now will be old then
 
     def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, heights: HeightMap | None = None,
-                  **others: Any) -> Pilot:
-        """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights;
-        `others`: as `Pilot` takes them."""
-        tracker = ObstacleTracker(TRACKER.record(
-            self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
-            horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
+                  rear: Lidar | None = None, **others: Any) -> Pilot:
+        """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights; rear: the
+        second LIDAR; `others`: as `Pilot` takes them."""
+        settings = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
+                                  horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST)))
         pilot = Pilot(
-            driver, with_ground_filter(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep,
+            driver, tracker_of(settings, vehicle.lidar, heights, rear), period=period, lockstep=self._lockstep,
             lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self.warn,
             refused=self.warn_of_refusal, **others)

@@ -25,9 +25,21 @@ from lfdm_ros.models import model_names
 from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, RADAR, RADAR_TOPIC, SUBSCRIBES_RADAR, TaskTopics, radar_of, task_endpoints
-from lfdm_ros.perception.ground_returns import with_ground_filter
-from lfdm_ros.perception.tracker import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.nodes.piloted import (
+    MARKER_RATE,
+    RADAR,
+    RADAR_TOPIC,
+    REAR_LIDAR,
+    REAR_TOPIC,
+    SUBSCRIBES_RADAR,
+    SUBSCRIBES_REAR,
+    TaskTopics,
+    radar_of,
+    rear_lidar_of,
+    task_endpoints,
+)
+from lfdm_ros.perception.rear_view import LEAST_NOISE, tracker_of
+from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
@@ -61,7 +73,7 @@ from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
 _OF_STATES = ("on_state",)
-_OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "on_radar", "watch", "watch_answers")
+_OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "on_rear_scan", "on_radar", "watch", "watch_answers")
 _FIELDS = 16  # that the ground may be, where it is not known
 _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
@@ -102,7 +114,7 @@ class SharedControl(Component):
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
         Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
-        RADAR, MARKER_RATE,
+        RADAR, REAR_LIDAR, MARKER_RATE,
         *SHARING.parameters, *TRACKER.parameters,
     )
     ENDPOINTS = (
@@ -110,7 +122,8 @@ class SharedControl(Component):
         subscribes("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "autonomy's plan", in_lockstep=qos.STATE),
-        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), SUBSCRIBES_RADAR, *task_endpoints(),
+        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), SUBSCRIBES_RADAR, SUBSCRIBES_REAR,
+        *task_endpoints(),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
         SUBSCRIBES_KNOWN,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
@@ -137,9 +150,10 @@ class SharedControl(Component):
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
-        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
+        tracked = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE))
+        rear = rear_lidar_of(plain, self.value("rear_lidar"))
         self.pilot = SharedPilot(
-            self.arbiter, with_ground_filter(tracker, self._on_ground.heights, vehicle.lidar),
+            self.arbiter, tracker_of(tracked, vehicle.lidar, self._on_ground.heights, rear),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"),
             radar=radar_of(plain, self.value("radar")), report=self.warn)
@@ -156,7 +170,8 @@ class SharedControl(Component):
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                (RADAR_TOPIC, self._on_radar), ("posterior", self._on_posterior), (KNOWN, self._on_known)):
+                                (RADAR_TOPIC, self._on_radar), (REAR_TOPIC, self._on_rear_scan), ("posterior", self._on_posterior),
+                                (KNOWN, self._on_known)):
             self.subscription(topic, callback)
         self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
@@ -248,6 +263,11 @@ class SharedControl(Component):
     def _on_radar(self, message: RadarScan) -> None:
         begin = self._begin()
         self._publish(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
+
+    @while_active
+    def _on_rear_scan(self, message: LaserScan) -> None:
+        begin = self._begin()
+        self._publish(self.pilot.rear_scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
     def _task_of_goal(self, message: PoseStamped) -> Task:
         # To a goal autonomy finds its own way: the path that was driven is over.
@@ -397,7 +417,7 @@ class SharedControl(Component):
                       autonomy_in_mode=self.arbiter.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
-        late = "; ".join(pilot.late)
+        late = "; ".join(pilot.late) or pilot.blind_behind(pilot.decided_ns)
         if d.row.alarm or late:
             return WARN, late or f"{d.row.state}: {d.reason}", values
         if not decided:

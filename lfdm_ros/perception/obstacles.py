@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,19 @@ class Obstacles:
         return (self.velocities != 0.0).any(axis=1)
 
     def where(self, chosen: np.ndarray) -> Obstacles:
-        """Selects some of them by a mask (n,)."""
+        """Selects some of them by a mask (n,) or by their places, in that order."""
         arrays = {f.name: part[chosen] for f in fields(self) if isinstance(part := getattr(self, f.name), np.ndarray)}
         return replace(self, **arrays)
+
+    def joined(self, others: Obstacles) -> Obstacles:
+        """Returns them and others of the same time, with what is known of both; the sector is theirs."""
+        none_turns = self.turns is None and others.turns is None
+        turns = None if none_turns else np.concatenate([self.turn_rates, others.turn_rates])
+        arrays: dict[str, Any] = dict.fromkeys(f.name for f in fields(self) if f.name not in ("time", "sector"))
+        for name in arrays:
+            mine, theirs = getattr(self, name), getattr(others, name)
+            arrays[name] = None if mine is None or theirs is None else np.concatenate([mine, theirs])
+        return replace(self, **{**arrays, "turns": turns})
 
     @property
     def brakes(self) -> np.ndarray:

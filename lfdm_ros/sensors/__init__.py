@@ -4,7 +4,17 @@ from lfdm_ros.sensors.camera import Camera, CameraImage, CameraSettings
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.radar import RADAR, Radar, RadarScan, RadarSettings
 from lfdm_ros.sensors.scan import Scan, ScanSchedule
-from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorMessage, SensorScene, SensorType, VehicleView, make_sensors, register_sensor
+from lfdm_ros.sensors.sensor import (
+    SENSORS,
+    Sensor,
+    SensorMessage,
+    SensorScene,
+    SensorType,
+    VehicleView,
+    find_sensor,
+    make_sensors,
+    register_sensor,
+)
 from lfdm_ros.sensors.standard import Datum, specific_force
 
 __all__ = [
@@ -27,6 +37,7 @@ __all__ = [
            "SensorScene",
            "SensorType",
            "VehicleView",
+           "find_sensor",
            "make_sensors",
            "register_sensor",
            "specific_force",

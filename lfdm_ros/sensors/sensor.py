@@ -16,6 +16,7 @@ from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount, Vehicle
 
 T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -146,3 +147,15 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
                 settings = kind.disturbed(settings)
             made[name] = kind, kind.make(settings, vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
     return made
+
+
+def find_sensor(vehicle: Vehicle, name: str, kind: type[T], where: str, surroundings: SensorScene | None = None) -> T:
+    """Returns a sensor of a vehicle's file by its name; where: the parameter or option that names it, for the error. Raises InputError:
+    the vehicle has none of that kind by this name."""
+    made = make_sensors(vehicle, surroundings or SensorScene(World()))
+    found = {key: sensor for key, (_, sensor) in made.items() if isinstance(sensor, kind)}
+    if name not in found:
+        title = kind.__name__.lower()
+        raise InputError(f"{where}: vehicle '{vehicle.name}' has no {title} {quote(name)}{suggest(name, tuple(found), 'there are: ')}; "
+                         "add it to the section sensors of its file")
+    return found[name]

@@ -5,6 +5,7 @@ import pytest
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
+from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import FALLING_BACK, FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
 from lfdm_ros.control.settings import Settings
@@ -13,6 +14,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Scenario
 from lfdm_ros.simulation.world import MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles.body import Footprint
 
 PATH = Path(np.array([[0.0, 0.0], [200.0, 0.0]]))
 LANE = Reference(PATH, np.full(len(PATH.s), 15.0), 15.0, np.array([[0.0, 1.75, 1.75], [200.0, 1.75, 1.75]]))
@@ -22,7 +24,7 @@ BRAKING = 3.5
 def speed_behind(*rows: tuple[float, ...], front: float = 20.0, time: float = 1.0, lane: Reference = LANE) -> float:
     """Speed behind circles of rows x, y, radius, vx, vy that were seen at 1 s."""
     table = np.array(rows, float)
-    relevant = RelevantObstacles(half_width=1.1)
+    relevant = RelevantObstacles(Footprint(2.4, 2.4, 1.1))
     relevant.update_obstacles(Obstacles(table[:, :2], table[:, 2], table[:, 3:], 1.0), lane)
     return relevant.following_speed(time, front, BRAKING)
 
@@ -55,6 +57,26 @@ def test_only_what_drives_ahead_in_the_lane_the_same_way_counts() -> None:
     assert near < 8.0 < far and speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), (60.0, 0.0, 1.0, 8.0, 0.0)) == near
     assert speed_behind((30.0, 0.0, 1.0, 8.0, 0.0), time=1.5) > near  # it has gone on meanwhile
     assert speed_behind((21.5, 0.0, 1.0, 8.0, 0.0)) == 8.0 - FALLING_BACK  # nearer than it may be
+
+
+def counts(*rows: tuple[float, ...], y: float = 0.0, vx: float = 10.0, time: float = 1.0) -> list[bool]:
+    """Which of circles of rows x, y, radius, vx, vy that were seen at 1 s count for a vehicle at x = 100 m, in a lane of 5.2 and 1.8 m."""
+    wide, table = np.array([[0.0, 5.2, 1.8], [200.0, 5.2, 1.8]]), np.array(rows, float)
+    relevant = RelevantObstacles(Footprint(2.4, 2.4, 1.1))
+    own = Measured(time, {"x": 100.0, "y": y, "yaw": 0.0, "vx": vx, "vy": 0.0, "yaw_rate": 0.0})
+    relevant.update_obstacles(Obstacles(table[:, :2], table[:, 2], table[:, 3:], 1.0), Reference(PATH, LANE.speeds, 15.0, wide), own)
+    return [row[:2] in {tuple(centre) for centre in relevant.obstacles.centres.tolist()} for row in rows]
+
+
+def test_who_follows_in_the_vehicle_s_track_has_to_keep_clear() -> None:
+    behind = 100.0 - 2.4 - 1.0
+    assert counts((behind - 3.0, 0.3, 1.0, 12.0, 0.0), (behind - 30.0, -0.3, 1.0, 24.0, 0.0)) == [False, False]  # in its lane
+    assert counts((behind - 3.0, 3.5, 1.0, 12.0, 0.0), (behind - 90.0, 3.5, 1.0, 24.0, 0.0)) == [True, True]  # overtaking
+    assert counts((behind - 3.0, 0.3, 1.0, 2.0, 0.0), (behind + 6.0, 0.0, 1.0, 8.0, 0.0)) == [True, True]  # slow; ahead
+    # Half in the next lane: who could still stop behind it is left out: 15 m away at 14 m/s, the vehicle at 10 m/s.
+    stops = 7.0 + (14.0**2 - 10.0**2) / 12.0
+    assert counts((behind - stops + 0.1, 3.0, 1.0, 14.0, 0.0), (behind - stops - 0.1, 3.0, 1.0, 14.0, 0.0), y=2.0) == [True, False]
+    assert counts((behind - stops - 0.1, 3.0, 1.0, 14.0, 0.0), y=2.0, time=1.1) == [True]  # it has come nearer since
 
 
 @pytest.mark.parametrize("seed", [1, 2])

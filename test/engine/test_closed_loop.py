@@ -37,6 +37,17 @@ def test_what_is_hit_between_two_cycles_counts():
     assert drive(HMMWV, towards(missed, speed=10.0), Blind(), PlantSettings(lidar=None)).collisions == ()
 
 
+def test_what_comes_from_behind_is_seen_by_the_second_lidar_of_the_vehicle_s_file():
+    vehicle, last = load_vehicle("hmmwv_rear_lidar"), []
+    for name in ("", "lidar_rear"):
+        driver = Blind()
+        drive(vehicle, towards(Circle(-35.0, 3.5, 1.0, vx=25.0, name="comes"), duration=1.5), driver, PlantSettings(rear_lidar=name))
+        last.append(driver.seen[-1])
+    assert not len(last[0].radii) and last[1].velocities[last[1].moving][:, 0] == pytest.approx([25.0], abs=3.0)
+    with pytest.raises(InputError, match="rear LIDAR: vehicle 'hmmwv' has no lidar 'lidar_rear'"):
+        drive(HMMWV, towards(Circle(60.0, 0.0, 1.0)), Blind(), PlantSettings(rear_lidar="lidar_rear"))
+
+
 def test_a_wheel_without_load_is_noticed():
     scenario, driver = towards(speed=18.0), Blind(steering=0.35)
     sound = drive(HMMWV, scenario, driver)

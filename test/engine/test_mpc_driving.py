@@ -14,7 +14,8 @@ from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.engine.scan_buffer import PoseHistory
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.perception.tracker import ObstacleTracker
+from lfdm_ros.perception.rear_view import tracker_of
+from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
 from lfdm_ros.vehicles import Mount, Vehicle, load_vehicle
@@ -66,9 +67,10 @@ class Notes:
 class Rig:
     """A pilot with notes of what it asked and said."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, tracker: Any = None, **options: Any) -> None:
         self.notes, self.said = Notes(), []  # type: tuple[Notes, list[str]]
-        self.pilot = Pilot(self.notes, ObstacleTracker(), period=0.02, report=self.said.append, refused=self.said.append, **options)
+        self.pilot = Pilot(
+            self.notes, tracker or ObstacleTracker(), period=0.02, report=self.said.append, refused=self.said.append, **options)
 
     def state(self, ms: float, frame: str = "odom", now_ms: float | None = None, **values: float) -> Any:
         given = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0, "ax": math.nan, **values}
@@ -355,3 +357,26 @@ def test_a_radar_s_returns_come_with_the_motion_of_their_time_and_in_lockstep_a_
     rig.pilot.returns(50 * MS, broken)
     rig.pilot.after()
     assert rig.pilot.refusals.counts["radar"] == 1
+
+
+def test_a_second_lidar_s_scans_are_waited_for_too_and_without_them_the_first_drives_on() -> None:
+    """What stands behind is seen; a second LIDAR that stays out is given up on, and said to be blind."""
+    world = World((Circle(20.0, 0.0, 1.0), Circle(-20.0, 0.0, 1.0)))
+    lidar, rear = Lidar(world), Lidar(world, LidarSettings(rate=20.0), mount=Mount(-2.0, yaw=math.pi))
+    rig = Rig(tracker_of(TrackerSettings(), Mount(), rear=rear), lockstep=True, lidar_rate=10.0)
+    assert rig.pilot.blind_behind(0) == "blind behind: no rear scan yet"
+    assert rig.state(0) is None and rig.pilot.scan(0, lidar.scan(0.0, 0.0, 0.0, 0.0)) is None
+    assert rig.pilot.rear_scan(0, rear.scan(0.0, 0.0, 0.0, 0.0)) is not None
+    rig.pilot.after()
+    assert rig.pilot.obstacles is not None and sorted(np.sign(rig.pilot.obstacles.centres[:, 0])) == [-1.0, 1.0]
+    for ms in range(10, 50, 10):
+        assert rig.state(ms) is not None
+    assert rig.state(50) is None and rig.pilot.give_up_on_scan() is not None and rig.said[-1].startswith("the rear scan of 0.050 s")
+    for ms in range(100, 5200, 100):
+        rig.scan(ms)
+        assert rig.state(ms) is not None and not rig.pilot.blind
+    assert (rig.pilot.obstacles.centres[:, 0] > 0.0).all()
+    assert rig.pilot.blind_behind(5100 * MS) == "blind behind: no rear scan for 5.10 s"
+    rig.pilot.rear_scan(5100 * MS, rear.scan(5.1, 51.0, 0.0, 0.0))
+    rig.pilot.after()
+    assert rig.pilot.blind_behind(5100 * MS) == "" and Rig().pilot.blind_behind(0) == ""

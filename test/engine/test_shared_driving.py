@@ -11,7 +11,8 @@ from lfdm_ros.control.plan import NO_PLAN
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
-from lfdm_ros.perception import ObstacleTracker
+from lfdm_ros.perception import ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.rear_view import tracker_of
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, SensorScene, VehicleView
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.simulation import Circle, World
@@ -23,12 +24,12 @@ ARBITER = AuthorityArbiter(HMMWV)
 
 
 class Rig:
-    def __init__(self, lockstep=True, mode="blend", **settings):
+    def __init__(self, lockstep=True, mode="blend", tracker=None, **settings):
         ARBITER.reset()
         ARBITER.refusals.counts = dict.fromkeys(ARBITER.refusals.counts, 0)
         ARBITER.tune(mode=mode)
         self.said = []
-        self.pilot = SharedPilot(ARBITER, ObstacleTracker(), period=0.02, lockstep=lockstep, report=self.said.append, **settings)
+        self.pilot = SharedPilot(ARBITER, tracker or ObstacleTracker(), period=0.02, lockstep=lockstep, report=self.said.append, **settings)
 
     def state(self, ms, now=None, **values):
         there = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0} | values
@@ -196,6 +197,30 @@ def test_a_radar_s_returns_are_waited_for_too_and_tell_at_once_how_fast_things_m
     assert rig.tick(200) is None and rig.pilot.awaited(200 * MS) == ["scan"]  # no more, until it comes again
     rig.pilot.returns(200 * MS, radar.measure(VehicleView(0.2, 2.0, 0.0, 0.0, outputs={"vx": 10.0})))
     assert rig.pilot.late == []
+
+
+def test_the_order_of_scans_and_answers_decides_nothing():
+    """A second LIDAR of 20 Hz beside one of 5 Hz; a car comes from behind, a boulder stands ahead."""
+    world, outcomes = World((Circle(-30.0, 3.5, 1.0, vx=20.0, kind="car"), Circle(60.0, 0.0, 1.0))), set()
+    for order in permutations(("state", "operator", "scan", "rear scan")):
+        lidar, rear = Lidar(world), Lidar(world, LidarSettings(rate=20.0), mount=Mount(-2.0, yaw=np.pi))
+        rig, given = Rig(mode="operator", tracker=tracker_of(TrackerSettings(), Mount(), rear=rear), lidar_rate=5.0), []
+        for ms in range(0, 1500, 50):
+            at, decided = (1e-3 * ms, 0.01 * ms, 0.0, 0.0), []
+            for name in order:
+                decision = (rig.state(ms) if name == "state" else rig.operator(ms) if name == "operator"
+                            else rig.pilot.rear_scan(ms * MS, rear.scan(*at)) if name == "rear scan"
+                            else rig.pilot.scan(ms * MS, lidar.scan(*at)) if ms % 200 == 0 else None)
+                decided += [decision] if decision is not None else []
+                rig.pilot.after()
+            assert len(decided) == 1, (order, ms)
+            given.append((decided[0].ages["scan"], decided[0].threat.relative))
+        seen = rig.pilot.scans.obstacles
+        assert seen.moving.any() and rig.pilot.blind_behind(rig.pilot.decided_ns) == ""
+        outcomes.add((str(given), seen.centres.tobytes(), seen.velocities.tobytes()))
+    assert len(outcomes) == 1
+    rig.state(1500)
+    assert rig.pilot.awaited(1500 * MS) == ["operator", "rear scan"]
 
 
 def test_the_order_of_scan_returns_and_answers_decides_nothing():

@@ -1,9 +1,9 @@
-"""The radar of a node, by its topic."""
+"""The radar and the second LIDAR of a node, by their topics."""
 
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.piloted import radar_of
+from lfdm_ros.nodes.piloted import radar_of, rear_lidar_of
 from lfdm_ros.resources import find_config
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.plan_messages import radar_scan_of
@@ -28,3 +28,12 @@ def test_radar_by_its_topic_and_its_message_is_its_scan(tmp_path):
     assert read.dopplers == pytest.approx(scan.dopplers, abs=1e-5) and read.ranges == pytest.approx(scan.ranges, abs=1e-4)
     cloud = filled(interface_class(kind.messages[1].type), kind.messages[1].fields(scan))
     assert len(cloud.data) == 20 * len(scan.ranges) and [field.offset for field in cloud.fields] == [0, 4, 8, 12, 16]
+
+
+def test_second_lidar_by_its_topic():
+    vehicle = load_vehicle("hmmwv_rear_lidar")
+    rear = rear_lidar_of(vehicle, "sensors/lidar_rear")
+    assert rear is not None and rear.rate == 10.0 and rear.mount == vehicle.sensor_mounts["lidar_rear"]
+    assert rear.mount.x == pytest.approx(-vehicle.footprint.rear, abs=0.1) and rear_lidar_of(vehicle, "") is None
+    with pytest.raises(InputError, match=r"parameter rear_lidar: vehicle 'hmmwv' has no lidar 'lidar_rear'"):
+        rear_lidar_of(load_vehicle("hmmwv"), "sensors/lidar_rear")

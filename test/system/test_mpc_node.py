@@ -44,6 +44,21 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
 
 
+def test_the_second_lidar_of_the_vehicle_s_file_is_driven_by_in_lockstep_too(tmp_path: Path) -> None:
+    scenario = tmp_path / "overtaken.yaml"
+    scenario.write_text("duration: 10.0\nspeed: 8.0\ngoal: {x: 200.0, y: 0.0}\ninitial: {speed: 8.0}\nobstacles:\n"
+                        "  - {circle: {x: -25.0, y: 4.0, radius: 1.0}, velocity: [16.0, 0.0], kind: car}\n")
+
+    def run(bag: Path) -> None:
+        summary = run_stack("autonomy", speed=0.0, duration=1.5, record=bag, overrides={
+            "scenario": str(scenario), "vehicle": "hmmwv_rear_lidar", "rear_lidar": "sensors/lidar_rear", "stepping": "lockstep",
+            "scan_patience": 60.0}, quiet=True)
+        assert summary["ticks"] == 150 and sum(summary["inputs_refused"].values()) == 0
+
+    commands, status = twice(tmp_path, run, {"control/command": ["steering", "throttle", "brake"], "autonomy/status": ["obstacles"]}, 1.505)
+    assert len(commands) == 151 and (status[10:, 0] == 1).all()  # the LIDAR ahead sees none
+
+
 def test_a_run_ends_at_the_goal_and_leaves_that_state_unanswered(tmp_path: Path) -> None:
     scenario = tmp_path / "near.yaml"
     scenario.write_text("duration: 10.0\nspeed: 8.0\ngoal: {x: 20.0, y: 0.0}\ninitial: {speed: 8.0}\n")

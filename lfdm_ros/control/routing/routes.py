@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.bounds import require_array
+from lfdm_ros.control.prediction import Measured, PlanarState
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.vehicles.body import Footprint
 
 
 @dataclass(frozen=True)
@@ -232,14 +234,16 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
 # Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by
 # how much slower the vehicle falls back at most where it is too near [m/s]: the brake in the lane is for what needs more.
 FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
+# So near to the path's middle a vehicle keeps its lane: who follows there has to keep clear of it [m].
+KEEPS_LANE = 0.5
 
 
 class RelevantObstacles:
     """The obstacles detected last: `seen`, all of them; `obstacles`, those that count."""
 
-    def __init__(self, half_width: float) -> None:
-        """Makes an empty set. half_width: of the vehicle [m]."""
-        self.half_width = half_width
+    def __init__(self, outline: Footprint) -> None:
+        """Makes an empty set. outline: of the vehicle."""
+        self.outline = outline
         self.clear()
 
     def clear(self) -> None:
@@ -263,9 +267,9 @@ class RelevantObstacles:
         way = np.maximum(rear - front - FOLLOWING_GAP + 0.5 * speed**2 / LEADER_BRAKING, 0.0)
         return float(np.maximum(np.sqrt(lost**2 + 2.0 * braking * way) - lost, speed - FALLING_BACK).min())
 
-    def update_obstacles(self, obstacles: Obstacles, reference: Reference | None) -> None:
-        """Takes the obstacles detected now, and a reference. Raises InputError: shapes that do not fit, a number that is not finite, or a
-        negative radius. The obstacles before stay."""
+    def update_obstacles(self, obstacles: Obstacles, reference: Reference | None, own: Measured | None = None) -> None:
+        """Takes the obstacles detected now, a reference, and the vehicle's own state, if it is known. Raises InputError: shapes that do not
+        fit, a number that is not finite, or a negative radius. The obstacles before stay."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
             raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")
@@ -273,17 +277,18 @@ class RelevantObstacles:
                       and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
             raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
         self.seen = obstacles
-        self.choose(reference)
+        self.choose(reference, own)
 
-    def choose(self, reference: Reference | None) -> None:
-        """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others."""
+    def choose(self, reference: Reference | None, own: Measured | None = None) -> None:
+        """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others; without those
+        that follow the vehicle."""
         seen, self._leaders = self.seen, np.empty((2, 0))
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
             return
         seen = along_lane(seen, reference)
         s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
-        in_way = np.flatnonzero(seen.moving & (np.abs(e) - seen.radii < self.half_width))
+        in_way = np.flatnonzero(seen.moving & (np.abs(e) - seen.radii < self.outline.half_width))
         if len(in_way):
             course = reference.path.at(s[in_way])[2]
             along = seen.velocities[in_way, 0] * np.cos(course) + seen.velocities[in_way, 1] * np.sin(course)
@@ -293,4 +298,17 @@ class RelevantObstacles:
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
         # Somebody who is new may step in from beside it.
         beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
-        self.obstacles = seen.where(seen.may_move | inside | (beside & seen.hardly_seen))
+        counts = seen.may_move | inside | (beside & seen.hardly_seen)
+        self.obstacles = seen.where(counts if own is None else counts & ~self._follows(seen, s, e, reference.path, own))
+
+    def _follows(self, seen: Obstacles, s: np.ndarray, e: np.ndarray, path: Path, own: Measured) -> np.ndarray:
+        """Marks those (n,), at s, e (n,) [m], that drive behind the vehicle in its track and have to keep clear of it: it keeps its lane,
+        or they could still stop behind it, should it brake as hard as they may."""
+        course = path.at(s)[2]
+        along = seen.velocities[:, 0] * np.cos(course) + seen.velocities[:, 1] * np.sin(course)
+        here = PlanarState.of(own)
+        (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
+        gap = station - self.outline.rear - s - seen.radii - (own.time - seen.time) * along
+        needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
+        in_track = (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - seen.radii < self.outline.half_width)
+        return np.asarray(in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed)))
