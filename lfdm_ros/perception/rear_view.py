@@ -14,9 +14,9 @@ from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, RadarScan, Scan
 from lfdm_ros.vehicles import Mount
 
-LEAST_NOISE = 1e-3  # [m]
-# At an edge of its sector [rad] and of its range the LIDAR ahead may see a thing in part. Of something that moves it sees a part where one
-# of its circles is so near [m].
+MIN_NOISE = 1e-3  # [m]
+# At the edge of its sector [rad], and beyond this share of its range, the first LIDAR may see an obstacle in part only. A circle of it this
+# near [m] belongs to the same obstacle.
 EDGE, REACH, TOUCHES = 0.15, 0.9, 0.5
 
 
@@ -29,19 +29,16 @@ def tracker_of(settings: TrackerSettings, mount: Mount, heights: HeightMap | Non
     first = with_ground_filter(ObstacleTracker(settings, mount), heights, mount)
     if rear is None:
         return first
-    # What is far behind is not passed: it may come.
-    behind = replace(settings, noise_sd=max(rear.settings.noise_sd, LEAST_NOISE), passed=settings.horizon)
+    # Moving obstacles far behind still matter: `passed` does not apply to them.
+    behind = replace(settings, noise_sd=max(rear.settings.noise_sd, MIN_NOISE), passed=settings.horizon)
     return TwoLidars(first, with_ground_filter(ObstacleTracker(behind, rear.mount), heights, rear.mount), settings, mount, rear)
 
 
 class TwoLidars:
-    """A tracker of a LIDAR, and `rear`, that of a second one, which takes the scans of that.
+    """Joint tracker of two LIDARs; `rear` takes the scans of the second, `sensor`.
 
-    Each follows things by its own scans alone. Where the first sees, it has the say: of the second's things there only those count that
-    move where the first sees something that is not known to move yet, as a car that overtakes comes into its view. Things of a second
-    one whose scans stay out are forgotten as those that are out of sight.
-
-    sensor: the second LIDAR.
+    Each tracker uses its own scans alone. Within the first one's sector its obstacles count, except for those that the second knows to move
+    and the first still takes for static, such as a car that overtakes. If the second falls silent, its obstacles expire like hidden ones.
     """
 
     def __init__(self, first: Tracks, rear: Tracks, settings: TrackerSettings, mount: Mount, sensor: Lidar):
@@ -55,7 +52,7 @@ class TwoLidars:
         self._pose, self._range = (x, y, yaw), min(scan.range_max, self._settings.horizon)
 
     def add_radar(self, scan: RadarScan, mount: Mount, pose: Triple, velocity: Triple) -> None:
-        """Takes a radar's returns for the things of both. Raises InputError as the tracker's."""
+        """Takes a radar's returns for the obstacles of both. Raises InputError as the tracker's."""
         self._first.add_radar(scan, mount, pose, velocity)
         self.rear.add_radar(scan, mount, pose, velocity)
 
@@ -66,7 +63,7 @@ class TwoLidars:
         self._of: tuple[Obstacles, Obstacles] | None = None
 
     def obstacles(self) -> Obstacles:
-        """Returns the obstacles of both at the time of the first's last scan; the same object until one of the two has news."""
+        """Returns the obstacles of both at the time of the first's last scan; the same object until one of the two is updated."""
         first, rear = self._first.obstacles(), self.rear.obstacles()
         if self._of is None or self._of[0] is not first or self._of[1] is not rear:
             self._of, self._joined = (first, rear), self._join(first, rear)
@@ -84,15 +81,15 @@ class TwoLidars:
         away = np.hypot(*(both.centres - self._pose[:2]).T) - both.radii
         return both.where(np.argsort(away, kind="stable")[:st.max_obstacles])
 
-    def _sees(self, first: Obstacles, things: Obstacles) -> np.ndarray:
-        """Marks the things (n,) whose middle is in the first's sector and range, whatever hides them."""
+    def _sees(self, first: Obstacles, others: Obstacles) -> np.ndarray:
+        """Marks the obstacles (n,) with their middle in the first's sector and range, hidden or not."""
         middle, half = first.sector or (0.0, math.inf)
-        x, y = (things.centres - self._mount.place(*self._pose)).T
+        x, y = (others.centres - self._mount.place(*self._pose)).T
         off = np.abs(np.remainder(np.arctan2(y, x) - self._pose[2] - middle + np.pi, 2.0 * np.pi) - np.pi)
         return np.asarray((off < half - EDGE) & (np.hypot(x, y) < REACH * self._range))
 
 
 def _comes_into_view(first: Obstacles, rear: Obstacles) -> np.ndarray:
-    """Marks the things (n,) of the second that move and that something of the first touches, but nothing that moves."""
+    """Marks the moving obstacles (n,) of the second that touch static ones of the first, and no moving one."""
     touches = np.hypot(*(rear.centres[:, None] - first.centres).T).T - rear.radii[:, None] - first.radii < TOUCHES
     return np.asarray(rear.moving & touches.any(axis=1) & ~touches[:, first.moving].any(axis=1))
