@@ -53,8 +53,8 @@ class Settings(CommandLimits):
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
     obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
     obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
-    obstacle_sigmas: float = setting(0.0, "1", "standard deviations of its velocity by which a moving obstacle grows with the time ahead, for the "
-                                     "plan", 0.0, 5.0, live=True)
+    obstacle_sigmas: float = setting(0.0, "1", "standard deviations of its velocity by which a moving obstacle grows with the time ahead, "
+                                     "for the plan", 0.0, 5.0, live=True)
     stop_margin: float = setting(0.15, "m", "distance to keep from obstacles on the stop that goes with each plan, half of path_margin at "
                                             "most on a path with a corridor", 0.0, 10.0, live=True)
     path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, instead of those two", 0.0, 10.0,

@@ -23,7 +23,7 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.perception.rear_view import LEAST_NOISE, tracker_of
+from lfdm_ros.perception.rear_view import MIN_NOISE, tracker_of
 from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
@@ -241,7 +241,7 @@ class PilotedComponent(Component):
                   rear: Lidar | None = None, **others: Any) -> Pilot:
         """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights; rear: the
         second LIDAR; `others`: as `Pilot` takes them."""
-        settings = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
+        settings = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE),
                                   horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST)))
         pilot = Pilot(
             driver, tracker_of(settings, vehicle.lidar, heights, rear), period=period, lockstep=self._lockstep,
