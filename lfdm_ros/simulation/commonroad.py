@@ -282,8 +282,10 @@ class _Scene:
         if element.find("occupancySet") is not None:
             raise InputError(f"{name}: a prediction by occupancySet; only trajectories are read")
         states = [state for state in (element.find("initialState"), *element.iterfind("trajectory/state")) if state is not None]
+        if len(states) > 1 and _value(states[0], "time", name) == _value(states[1], "time", name):
+            del states[1]  # a trajectory may begin with the initial state
         places = np.array([_position(state, name) for state in states]).reshape(-1, 2)
-        yaws = np.array([_value(state, "orientation", name, 0.0) for state in states])
+        yaws = np.array([_yaw(state, name) for state in states])
         times = np.array([self._time(_value(state, "time", name)) for state in states])
         if (np.diff(times) <= 0.0).any():
             raise InputError(f"{name}: times of its states must rise")
@@ -364,6 +366,8 @@ def _outline(shape: Element, where: str) -> np.ndarray:
     """Returns the corners (n, 2) of a shape in its own axes [m]; of a circle, 24 of them."""
     if shape.tag == "polygon":
         corners = np.array([_xy(point, where) for point in shape.iterfind("point")]).reshape(-1, 2)
+        if len(corners) > 3 and np.array_equal(corners[0], corners[-1]):  # some writers close the ring
+            corners = corners[:-1]
         if len(corners) < 3:
             raise InputError(f"{where}: a polygon of {len(corners)} points; give 3 or more")
         return corners
@@ -432,6 +436,13 @@ def _value(state: Element, tag: str, where: str, default: float = math.nan) -> f
     if math.isnan(default):
         raise InputError(f"{where}: no {tag}")
     return default
+
+
+def _yaw(state: Element, where: str) -> float:
+    """Returns the heading of an obstacle's state [rad]: its orientation, that of its velocity (point masses have x and y), or 0."""
+    if state.find("orientation") is None and state.find("velocityY") is not None:
+        return math.atan2(_value(state, "velocityY", where), _value(state, "velocity", where))
+    return _value(state, "orientation", where, 0.0)
 
 
 # ---- lines ------------------------------------------------------------------------------------------------------------------

@@ -112,6 +112,11 @@ def test_obstacles_are_where_commonroad_has_them(write):
                 assert found.shape == np.shape(expected) and apart.min(axis=0).max() < 1e-4, (name, step)
 
 
+def test_a_trajectory_may_begin_with_the_initial_state(write):
+    again = OBSTACLES.replace("<trajectory>", "<trajectory>" + state("state", 0, 30.0, 0.0, 0.0, 12.0), 1)
+    assert load_scenario(write(obstacles=again)).world.obstacles[0].steps == load_scenario(write()).world.obstacles[0].steps
+
+
 def test_the_goal_is_reached_where_commonroad_says_so(write):
     scenario = load_scenario(write())
     assert [scenario.arrived(0.1 * (k - 5), np.array([x, y, yaw]), v) for k, x, y, yaw, v, _ in VERDICTS] == [v[-1] for v in VERDICTS]
