@@ -10,6 +10,8 @@ from lfdm_ros import __version__
 from lfdm_ros.cli.commands import COMMANDS
 from lfdm_ros.errors import InputError, RunError, reason, suggest
 
+# Commands of the laboratory, a package of its own, which a wheel of this one does not bring.
+_LABORATORY = ("study", "bench", "fuzz", "soak")
 # Packages of messages that are built with ours.
 _INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs", "radar_msgs")
 
@@ -69,6 +71,9 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
         elif command and not command.startswith("-"):
+            if command in _LABORATORY:
+                raise InputError("a command of the laboratory, which is not installed; fix: pip install --no-deps lab/ "
+                                 "in the root of the source tree")
             raise InputError(f"no such command{suggest(command, COMMANDS)}; lfdm --help lists them")
         else:
             for name, other in COMMANDS.items():

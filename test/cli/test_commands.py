@@ -108,3 +108,10 @@ def test_zsh_takes_the_same_script(script: Path, capsys: pytest.CaptureFixture) 
 def test_a_command_that_is_not_there_is_answered_by_the_nearest(capsys: pytest.CaptureFixture) -> None:
     assert main(["drve", "slalom"]) == 2
     assert "no such command (did you mean 'drive'?)" in capsys.readouterr().err
+
+
+def test_a_command_of_the_laboratory_says_where_it_is(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As beside a wheel, which does not bring it."""
+    monkeypatch.setattr("lfdm_ros.cli.main.COMMANDS", {})
+    assert main(["study", "mpc"]) == 2
+    assert capsys.readouterr().err.startswith("lfdm study: a command of the laboratory, which is not installed; fix: pip install")
