@@ -20,7 +20,7 @@ from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import SOLVER_ERRORS, Planner, Replanner
 from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Prediction
 from lfdm_ros.control.routing.lattice import LatticeSettings
-from lfdm_ros.control.routing.manoeuvring import Manoeuvring, SteeredAxles
+from lfdm_ros.control.routing.manoeuvring import FULL_PULL, Manoeuvring, SteeredAxles
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
@@ -31,6 +31,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
+from lfdm_ros.vehicles.body import mass_of
 
 SOLVER_SHARE = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
 ROUNDED, TICK = 1e-3, 1e-6  # share of full lock, [s]
@@ -156,8 +157,10 @@ class Controller:
         self._manoeuvring.configure(*self._manoeuvring_of(self._vehicle))
 
     def _manoeuvring_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, SteeredAxles]:
-        planned = self.planner.vehicle
-        return self.settings, self._guard.stops, SteeredAxles(vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock)
+        planned, p = self.planner.vehicle, vehicle.parameters
+        torque = p.get("motor_torque_0", 0.0)
+        pull = torque / (p["driveline_ratio"] * p["wheel_radius"] * mass_of(p)) if torque > 0.0 else FULL_PULL
+        return self.settings, self._guard.stops, SteeredAxles(p["cg_to_rear_axle"], planned.wheelbase, planned.full_lock, pull)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""

@@ -425,3 +425,13 @@ def test_a_vehicle_that_is_closed_in_says_so():
     run, cycles = driven(Scenario("room", Start(), None, 15.0, world, Goal(50.0, 0.0, 2.0), speed=6.0), 2.0 * math.pi)
     assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_WAY)
     assert abs(run.column("vx")[-1]) < 0.1
+
+
+def test_a_car_that_pulls_little_sets_out_with_more_pedal():
+    """Its tyres take a third of the full throttle of the ART; the HMMWV's command is as it was made for."""
+    pedals = {}
+    for pull in (13.0, 1.5):
+        car = Car()
+        car.manoeuvring.configure(SETTINGS, STOPS, SteeredAxles(REAR, AXLES.wheelbase, FULL_LOCK, pull))
+        pedals[pull] = max(move.pedal for move in car.run(8.0).moves if move)
+    assert 0.0 < pedals[13.0] < 0.75 * pedals[1.5]

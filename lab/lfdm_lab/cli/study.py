@@ -8,6 +8,7 @@ lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Spee
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model.
 radar: what does a radar add to the LIDAR? Meetings in the open and behind a van, with and without it, on the same seeds.
 movers: does it hit what moves, or what comes out of hiding? Fourteen scenarios beside an emergency brake on the same obstacles.
+barn: how well does it pass the worlds of the BARN challenge, for which others have published results?
 risk: is the probability of failing right? Predictions against outcomes, in the world that it knows and in others.
 friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
@@ -37,6 +38,7 @@ EPILOG = """example:
   lfdm study radar --out crossed                                   (10 seeds at four speeds in the open and behind a van)
   lfdm study movers --seeds 10 --out moved                         (pedestrians, crossing cars, a cut-in; beside an emergency brake)
   lfdm study movers --scenarios recorded/ --vehicle sedan          (a folder of CommonRoad's scenarios)
+  lfdm study barn --scenarios the-barn-challenge/jackal_helper/worlds/BARN
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
   lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
@@ -59,7 +61,7 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"), "radar": ("seeds", "vehicle", "json"),
-           "movers": (*_DRIVEN, "scenarios", "record"),
+           "movers": (*_DRIVEN, "scenarios", "record"), "barn": ("vehicle", "set", "json", "scenarios"),
            "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation", "record")}
 
 

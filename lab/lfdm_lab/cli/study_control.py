@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `movers`, `risk`, `sharing` and `friction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `movers`, `barn`, `risk`, `sharing` and `friction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from lfdm_ros.control.settings import Settings
 
-NAMES = ("mpc", "delay", "lane_change", "density", "radar", "movers", "risk", "sharing", "friction")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "radar": 10, "movers": 30, "risk": 2000, "sharing": 50, "friction": 200}
+NAMES = ("mpc", "delay", "lane_change", "density", "radar", "movers", "barn", "risk", "sharing", "friction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "radar": 10, "movers": 30, "barn": 1, "risk": 2000,
+         "sharing": 50, "friction": 200}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -37,7 +38,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
     asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
-             "radar": _prepare_radar, "movers": _prepare_movers}.get(args.study, _prepare)(args)
+             "radar": _prepare_radar, "movers": _prepare_movers, "barn": _prepare_barn}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -157,6 +158,26 @@ def _prepare_movers(args: argparse.Namespace) -> Prepared:
     settings = parse_settings(args.set)
     items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle)
     return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings), movers.bag_name)
+
+
+def _prepare_barn(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import barn
+    from lfdm_ros.control.routing.lattice import LATTICE
+    from lfdm_ros.control.settings import SETTINGS
+    from lfdm_ros.parameters import Exposed
+    from lfdm_ros.perception.tracker import TRACKER
+    from lfdm_ros.sensors.lidar import LIDAR
+
+    if not args.scenarios:
+        raise InputError("study barn needs worlds; add --scenarios with files or a folder of the challenge, jackal_helper/worlds/BARN")
+    records: list[Exposed[Any]] = [SETTINGS, LATTICE, TRACKER, LIDAR]
+    changes = parse_changes(args.set, records)
+    changes[0] = {"time_budget": 0.0, **changes[0]}
+    asked = [record.kind(**change) for record, change in zip(records, changes)]
+    items = [barn.Passage(file, args.vehicle, *asked) for file in barn.world_files(args.scenarios)]
+    # It compares: there is nothing to pass.
+    return Prepared(items, barn.work, barn.key, lambda runs, outcome: ("\n\n".join(map(markdown_table, barn.tables(runs))), True, {}),
+                    {text.partition("=")[0]: text.partition("=")[2] for text in args.set})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -325,7 +346,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "(default 0 0.2 0.5 0.8)")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve "
                         "(default), movers for all that the study movers has, or some of them; movers: pedestrian_van, crossing, cut_in "
-                        "and others (default: all), files, and folders of CommonRoad's")
+                        "and others (default: all), files, and folders of CommonRoad's; barn: files and folders of its worlds")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
@@ -333,9 +354,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, metavar="DIR", help="movers, sharing: drive what failed, of the autonomy or shared, again "
                         "into bags for `lfdm cockpit --bag`")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, movers, risk, friction: name or file "
-                        "(default hmmwv)")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, movers, barn, risk, friction: name or "
+                        "file (default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, movers, "
-                        "risk: a setting of all; repeat")
+                        "barn, risk: a setting of all; barn: also lattice_..., tracker_... and lidar_...; repeat")
     parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")
 

@@ -6,7 +6,7 @@ import grimp
 import pytest
 from keyed import missing
 
-from lfdm_lab.studies import STUDIES, driving, friction, movers, risk_validation, sharing, variants
+from lfdm_lab.studies import STUDIES, barn, driving, friction, movers, risk_validation, sharing, variants
 from lfdm_ros.calibration import checkpoint
 from lfdm_ros.sharing.risk import RiskSettings
 
@@ -19,7 +19,7 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("lfdm_ros", "lfdm_lab", cache_dir=None)
 
 
-@pytest.mark.parametrize("study", [driving, sharing, movers, risk_validation, variants, friction],
+@pytest.mark.parametrize("study", [driving, sharing, movers, barn, risk_validation, variants, friction],
                          ids=lambda study: study.__name__.split(".")[-1])
 def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, study) -> None:
     used = imports.find_upstream_modules(study.__name__) | {study.__name__}

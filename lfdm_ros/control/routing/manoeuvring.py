@@ -62,7 +62,9 @@ PASSING_TIME = 0.15  # [s] in which what is spare of the room to what stands wou
 TURNING, MIN_PACE = 3.0, 0.3  # share of the speed that is lost for each full lock that the steering still has to turn; least speed [m/s]
 STATES = 600  # of the search a cycle
 # Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
+# They are for vehicles that pull with FULL_PULL [m/s^2] or more from a stand; one that pulls less needs as much more pedal.
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
+FULL_PULL = 3.0
 NO_WAY = "no way to the goal is open on the map of what was seen"
 NOT_FOUND = "no way with changes of direction was found"
 NO_ROOM = "no way is open but in reverse, where nothing was seen"
@@ -93,11 +95,13 @@ def path_of(legs: list[Leg]) -> Path:
 
 @dataclass(frozen=True)
 class SteeredAxles:
-    """Lengths of a vehicle's steering: of the rear axle behind the position, the wheelbase [m], and full lock [rad]."""
+    """Axles of a vehicle: the rear one's distance behind the position, the wheelbase [m], full lock [rad], and the acceleration that full
+    throttle gives from a stand [m/s^2]."""
 
     rear: float
     wheelbase: float
     full_lock: float
+    pull: float = FULL_PULL
 
     def follow(self, leg: Leg, pose: PlanarState) -> float:
         """Returns the steering [-1, 1] with which the rear axle follows a leg, that begins with the vehicle's own pose."""
@@ -367,7 +371,8 @@ class Manoeuvring:
         bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
         self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)
         self._reverse = leg.reverse
-        return Move(road, PROPORTIONAL_GAIN * missing + self._press, leg.reverse,
+        more = max(1.0, FULL_PULL / self._axles.pull)
+        return Move(road, more * (PROPORTIONAL_GAIN * missing + self._press), leg.reverse,
                     self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
 
     def _calm_length(self, now: float, leg: Leg) -> float:
