@@ -19,7 +19,7 @@ import numpy as np
 
 from lfdm_ros.backends.cuda_driver import OUT_OF_MEMORY, Device, DriverError, Stream, devices
 from lfdm_ros.backends.trajectory_kernels import once
-from lfdm_ros.compiler.code_cache import kept
+from lfdm_ros.compiler.code_cache import cached
 from lfdm_ros.compiler.reading import WIDTH
 from lfdm_ros.compiler.tables import stored_table
 from lfdm_ros.errors import InputError
@@ -226,10 +226,10 @@ class StreamPool:
     def release(self, device: Device) -> bool:
         """Gives back what is kept of the current device; returns False where that was nothing."""
         with self._lock:
-            kept = self._free.pop(device, [])
-        for stream in kept:
+            free = self._free.pop(device, [])
+        for stream in free:
             stream.close()
-        return bool(kept)
+        return bool(free)
 
     @contextmanager
     def streams(self, device: Device, size: Callable[[int], int], vehicles: int) -> Iterator[tuple[list[Stream], int]]:
@@ -277,7 +277,7 @@ POOL = StreamPool()
 def _load(device: Device, ptx: str, name: str) -> int:
     """Returns the handle of a kernel on the current device; its machine code is kept in the code cache."""
     key = f"{device.driver.version}|{device.capability}|{ptx}"
-    return device.kernel(kept(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
+    return device.kernel(cached(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
 
 
 class GpuKernel:

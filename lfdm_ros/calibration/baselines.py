@@ -194,12 +194,12 @@ def _against(datasets: Sequence[Dataset], responses: Sequence[np.ndarray], motio
               for data, motion in zip(datasets, motions)]
     after = min(AFTER, float(np.median([data.times[-1] - data.times[0] + data.interval for data in datasets])))
     errors: dict[str, list[tuple[float, float]]] = {}
-    for data, response, baseline in zip(datasets, responses, simple):
-        if baseline is None:
+    for data, response, simple_response in zip(datasets, responses, simple):
+        if simple_response is None:
             continue
         for name in JUDGED:
             if name != "vy" or name in fitted:
-                pair = _error(data, response, name, after), _error(data, baseline, name, after)
+                pair = _error(data, response, name, after), _error(data, simple_response, name, after)
                 if np.isfinite(pair[1]) and not np.isnan(pair[0]):
                     errors.setdefault(name, []).append(pair)
     rows = {name: _row(np.array(pairs)) for name, pairs in errors.items() if len(pairs) >= MIN_PIECES}
