@@ -125,7 +125,7 @@ def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
 
 
-FRESH = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
+STATE_TIMEOUT = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
 
 
 class VehicleSpeed:
@@ -142,7 +142,7 @@ class VehicleSpeed:
     def now(self) -> float | None:
         """Returns the speed [m/s]; None: not known."""
         received = self._received
-        if received is None or time.monotonic() - received[0] > FRESH:
+        if received is None or time.monotonic() - received[0] > STATE_TIMEOUT:
             return None
         state = deserialize_message(received[1], VehicleState)
         try:

@@ -285,9 +285,9 @@ class Cockpit(ManualControl):
         self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
                                      lambda service, text: self._text("answer", {"service": service, "text": text}))
         self._simulated, self._vehicle = False, self.value("vehicle")
-        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings, self._topics_of)
+        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._publish_settings, self._topics_of)
         self.subscription("/rosout", self._settings.on_log)
-        self._said: dict[str, str] = {}
+        self._last_reports: dict[str, str] = {}
         self._records = False
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
@@ -384,9 +384,9 @@ class Cockpit(ManualControl):
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         text = pack_json(kind, data)
         if kind in _LASTING:
-            if self._said.get(kind) == text:
+            if self._last_reports.get(kind) == text:
                 return
-            self._said[kind] = text
+            self._last_reports[kind] = text
         self.server.publish(kind, text, keep=keep)
 
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
@@ -423,7 +423,7 @@ class Cockpit(ManualControl):
             self.server.disarm()
             self._call("vehicle_simulator/reset", Reset.Request())
         elif name == "record":
-            self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
+            self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._publish_recording, value))
         elif name in _TAKEOVER:
             self._call(_TAKEOVER[name], Trigger.Request())
         elif name in _CARD:
@@ -460,7 +460,7 @@ class Cockpit(ManualControl):
             return [name.removeprefix(f"{namespace.rstrip('/')}/") for name, _ in found]
         return []
 
-    def _tell_settings(self) -> None:
+    def _publish_settings(self) -> None:
         if self._settings.restarting == "vehicle_simulator prepares":  # what is no more is not said by anybody
             self.server.publish(GROUND, pack(GROUND, 0.0, []), keep=True)
             self._text("world", {"discs": [], "lines": []}, keep=True)
@@ -490,9 +490,9 @@ class Cockpit(ManualControl):
         if not failed:
             then(getattr(response, "message", ""))
         elif service == "recorder/stop":  # whatever it was, nothing is recorded now
-            self._tell_recording(False, "")
+            self._publish_recording(False, "")
 
-    def _tell_recording(self, records: bool, bag: str) -> None:
+    def _publish_recording(self, records: bool, bag: str) -> None:
         self._records = records
         self._text("recording", {"records": records, "bag": bag}, keep=True)
         if bag and not records and self._vehicle:

@@ -154,21 +154,21 @@ class GroundLearner(Component):
     def diagnose(self) -> Diagnosis:
         if self.state != "active" or not self.value("learn_ground"):
             return OK, self.state if self.value("learn_ground") else "does not learn", {}
-        learning, told, drive = self._learning, self._learning.told, self._segmenter
+        learning, update, drive = self._learning, self._learning.told, self._segmenter
         behind = learning.waiting * _STRETCH
-        values = {"windows_felt": told.felt, "windows_silent": told.silent, "windows_kept": told.kept, "maps": self._maps,
+        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.kept, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
                   "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
-        silent, self._states_before = self._states == self._states_before, self._states
+        no_states, self._states_before = self._states == self._states_before, self._states
         dropped, self._dropped_before = learning.dropped - self._dropped_before, learning.dropped
         if learning.failed:
             return ERROR, f"the process that learns has died: {learning.failed}", values
         if dropped:
             return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
-        if silent:
+        if no_states:
             return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
-        return OK, f"{told.felt} windows felt, {told.kept} of them kept, {behind:g} s behind", values
+        return OK, f"{update.felt} windows felt, {update.kept} of them kept, {behind:g} s behind", values
 
 
 main = partial(run_node, GroundLearner)

@@ -51,11 +51,11 @@ class ManualControl(Component):
     def publish(self) -> None:
         """Publishes the command of now."""
         now = time.monotonic()
-        asked, stamp = self.request(now), self.stamp()
+        command, stamp = self.request(now), self.stamp()
         looking = not self.value("use_sim_time") and now < self._activated + _FIND_CLOCK
-        if asked is None or looking or nanoseconds(stamp) in (0, self._stamped):
+        if command is None or looking or nanoseconds(stamp) in (0, self._stamped):
             return
         self._stamped = nanoseconds(stamp)
         self.command.header.stamp = stamp
-        self.command.steering, self.command.throttle, self.command.brake = asked
+        self.command.steering, self.command.throttle, self.command.brake = command
         self._publisher.publish(self.command)

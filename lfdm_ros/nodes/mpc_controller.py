@@ -111,11 +111,11 @@ class MpcController(piloted.PilotedComponent):
             self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
         self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
-        self._hear(settings.period)
+        self._subscribe(settings.period)
         self.subscription(piloted.RADAR_TOPIC, self._on_radar)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
-        self.subscription(KNOWN, self._on_known)
+        self.subscription(KNOWN, self._on_friction_map)
         self.every(1.0 / self.value("marker_rate"), self._publish_markers)
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
@@ -153,7 +153,7 @@ class MpcController(piloted.PilotedComponent):
             self._posterior = message
             self.get_logger().info(f"drives by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
-    def _on_known(self, message: GridMap) -> None:
+    def _on_friction_map(self, message: GridMap) -> None:
         # Likewise.
         try:
             self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)

@@ -59,7 +59,7 @@ class FrameTree(TransformTree):
 _OF_STATES = ("on_state", "on_odometry")
 _CYCLES = (*_OF_STATES, "on_scan", "on_radar", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
-LEAST_NOISE = 1e-3  # [m]
+MIN_NOISE = 1e-3  # [m]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 # RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
 _GOALS, _PATHS, _FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("tf", "tf_static")
@@ -181,7 +181,7 @@ class TaskTopics:
 class PilotedComponent(Component):
     """A node around a `Pilot`: its inputs go there, decisions go to `publish_decision`, which ends with `Pilot.after`.
 
-    Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
+    Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_subscribe` in `configure`, and ask
     `_answers` of each decision.
     """
 
@@ -209,7 +209,7 @@ class PilotedComponent(Component):
         return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False,
                     hidden_speed=scenario.hidden_speed)
 
-    def _hear(self, period: float) -> None:
+    def _subscribe(self, period: float) -> None:
         """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
         self.subscription("odom", self._on_odometry)
         self.subscription(self.STATE_TOPIC, self._on_state)
@@ -238,7 +238,7 @@ class PilotedComponent(Component):
         """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights;
         `others`: as `Pilot` takes them."""
         tracker = ObstacleTracker(TRACKER.record(
-            self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
+            self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE),
             horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
         pilot = Pilot(
             driver, with_ground_filter(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep,

@@ -25,7 +25,7 @@ from lfdm_ros.models import model_names
 from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE, RADAR, RADAR_TOPIC, SUBSCRIBES_RADAR, TaskTopics, radar_of, task_endpoints
+from lfdm_ros.nodes.piloted import MARKER_RATE, MIN_NOISE, RADAR, RADAR_TOPIC, SUBSCRIBES_RADAR, TaskTopics, radar_of, task_endpoints
 from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.tracker import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
@@ -137,7 +137,7 @@ class SharedControl(Component):
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
-        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
+        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
             self.arbiter, with_ground_filter(tracker, self._on_ground.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
@@ -156,7 +156,7 @@ class SharedControl(Component):
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                (RADAR_TOPIC, self._on_radar), ("posterior", self._on_posterior), (KNOWN, self._on_known)):
+                                (RADAR_TOPIC, self._on_radar), ("posterior", self._on_posterior), (KNOWN, self._on_friction_map)):
             self.subscription(topic, callback)
         self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
@@ -275,7 +275,7 @@ class SharedControl(Component):
             self._posterior = message
             self.get_logger().info(f"goes by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
-    def _on_known(self, message: GridMap) -> None:
+    def _on_friction_map(self, message: GridMap) -> None:
         # Likewise.
         try:
             self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME))

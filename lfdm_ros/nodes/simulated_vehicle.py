@@ -127,7 +127,7 @@ class SensorTopics:
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
-        self._names, self._sensors, self._made_of = tuple(names), [], (vehicle, surroundings)
+        self._names, self._sensors, self._constructor_arguments = tuple(names), [], (vehicle, surroundings)
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
             feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
             outlets = []
@@ -142,9 +142,9 @@ class SensorTopics:
 
     def disturb(self, names: Collection[str]) -> None:
         """Has these sensors measure poorly, on purpose, and no others. Raises InputError: one cannot be disturbed."""
-        made = make_sensors(*self._made_of, names)
+        sensors = make_sensors(*self._constructor_arguments, names)
         for name, feed, _ in self._sensors:
-            feed.sensor = made[name][1]
+            feed.sensor = sensors[name][1]
 
     def reset(self, origin_ns: int) -> None:
         """Discards measurements under way; the world begins anew at `origin_ns`."""
@@ -156,10 +156,10 @@ class SensorTopics:
         """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then; of the withheld ones none."""
         by_name = dict(zip(self._names, outputs))
         for name, feed, outlets in self._sensors:
-            def wanted(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
+            def is_requested(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
                 return not withheld and any(publisher.get_subscription_count() for _, _, publisher in outlets)
 
-            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, wanted):
+            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, is_requested):
                 for outlet, of_class, publisher in outlets:
                     if not publisher.get_subscription_count():
                         continue
@@ -192,7 +192,7 @@ class VehicleTopics:
         # A topic without publishers tells that there is nothing of the kind.
         self._scan = node.publisher("scan")
         self.freezes_state, self.withheld = False, frozenset[str]()
-        self._told: Sequence[float] = ()
+        self._reported: Sequence[float] = ()
 
     def describe(self) -> None:
         """Publishes the vehicle's constants, once, when the node is active."""
@@ -203,9 +203,9 @@ class VehicleTopics:
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""
         messages = self._messages
-        if not (self.freezes_state and self._told):
-            self._told = outputs
-        messages.fill(time_ns, self._told)
+        if not (self.freezes_state and self._reported):
+            self._reported = outputs
+        messages.fill(time_ns, self._reported)
         # Time first, so that messages stamped on receiving the state are not older than the state.
         self._clock.publish(messages.clock)
         self._odometry.publish(messages.odometry)

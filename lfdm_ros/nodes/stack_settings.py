@@ -116,7 +116,7 @@ class StackSettings:
             result = str(error)
         if result is not None:
             self._restart = None
-            self._say("")
+            self._report("")
             self.look()
         return result
 
@@ -134,13 +134,13 @@ class StackSettings:
             for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP):
                 yield from self._change(node, transition)  # not possible where a restart has failed before: then it is down already
         for node in nodes:
-            own = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items() if name in SETTINGS[node]]
-            answer = yield from self._call(f"{node}/set_parameters", SetParameters.Request(parameters=own))
+            changed = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items() if name in SETTINGS[node]]
+            answer = yield from self._call(f"{node}/set_parameters", SetParameters.Request(parameters=changed))
             if refused := [result.reason for result in answer.results if not result.successful]:
                 raise InputError(f"{node}: {refused[0]}")
         for transition, doing in ((Transition.TRANSITION_CONFIGURE, "prepares"), (Transition.TRANSITION_ACTIVATE, "starts")):
             for node in nodes:
-                self._say(f"{node} {doing}")
+                self._report(f"{node} {doing}")
                 if not (yield from self._change(node, transition)):
                     raise InputError(f"{node}: {(yield from self._reason(node))}")
 
@@ -165,7 +165,7 @@ class StackSettings:
     def _name(self, node: str) -> str:
         return f"{self._namespace}/{node}".lstrip("/")
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text != self.restarting:
             self.restarting = text
             self._changed()

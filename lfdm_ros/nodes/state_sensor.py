@@ -126,13 +126,13 @@ class StateSensor(Component):
             speed + (errors[wheel] if wheel in errors else sigma * self._random.standard_normal())
             for wheel, speed in zip(state.wheel_names, state.speed_by_wheel)])
 
-    def _known(self, channels: tuple[str | None, ...]) -> list[float]:
+    def _measured_values(self, channels: tuple[str | None, ...]) -> list[float]:
         """Returns the measured values; 0 for the rest, whose variance is UNKNOWN."""
         values = (math.nan if name is None else getattr(self._message, name) for name in channels)
         return [value if value == value else 0.0 for value in values]
 
     def _fill_odometry(self) -> Odometry:
-        odometry, pose, twist = self._odometry, self._known(_POSE), self._known(_TWIST)
+        odometry, pose, twist = self._odometry, self._measured_values(_POSE), self._measured_values(_TWIST)
         odometry.header, odometry.child_frame_id = self._message.header, self._message.child_frame_id
         messages.set_fields(odometry.pose.pose.position, "xyz", pose[:3])
         messages.set_fields(odometry.pose.pose.orientation, "xyzw", messages.quaternion(*pose[3:]))
@@ -144,8 +144,8 @@ class StateSensor(Component):
         """Fills the IMU's message: the accelerometer leans with the body, measured or not, and the noise adds to its specific force."""
         imu, message = self._imu, self._message
         imu.header.stamp = self._stamp
-        messages.set_fields(imu.orientation, "xyzw", messages.quaternion(*self._known(_ATTITUDE)))
-        messages.set_fields(imu.angular_velocity, "xyz", self._known(_GYRO))
+        messages.set_fields(imu.orientation, "xyzw", messages.quaternion(*self._measured_values(_ATTITUDE)))
+        messages.set_fields(imu.angular_velocity, "xyz", self._measured_values(_GYRO))
         felt = specific_force(state.ax, state.ay, *(value if value == value else 0.0 for value in (state.roll, state.pitch)))
         along, across = (force + noisy - true if noisy == noisy else 0.0 for force, noisy, true in zip(
             felt, (message.ax, message.ay), (state.ax, state.ay)))
@@ -166,10 +166,10 @@ class StateSensor(Component):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        silent = self._measured == self._measured_before
+        no_state = self._measured == self._measured_before
         self._measured_before = self._measured
         values = {"measured": self._measured, "channels": ", ".join(self._sigmas)}
-        return (WARN, "no vehicle/state in the last second", values) if silent else (OK, "measuring", values)
+        return (WARN, "no vehicle/state in the last second", values) if no_state else (OK, "measuring", values)
 
 
 main = partial(run_node, StateSensor)

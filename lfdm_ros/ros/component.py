@@ -215,7 +215,7 @@ class Component(LifecycleNode):
                 CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
         self._transitions = Transitions(self)
-        self._made: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
+        self._entities: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
         self.errors: list[str] = []
         self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
         # The runner of this node puts its own function here: a node asks to end the run, it does not end the process.
@@ -240,8 +240,8 @@ class Component(LifecycleNode):
 
     def every(self, seconds: float, callback: Callable[[], Any], clock: Any = None) -> Any:
         """Creates a timer, until the node is cleaned up; on the wall clock, whatever use_sim_time says, where no clock is given."""
-        self._made.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
-        return self._made[-1]
+        self._entities.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
+        return self._entities[-1]
 
     def warn_of_refusal(self, text: str) -> None:
         """Says that an input was refused; not each time, as there may be many."""
@@ -357,8 +357,8 @@ class Component(LifecycleNode):
 
     def make_publisher(self, name: str, kind: Any, profile: QoSProfile) -> Any:
         """Creates a publisher that ENDPOINTS cannot name beforehand, until the node is cleaned up."""
-        self._made.append(self.create_lifecycle_publisher(kind, name, profile))
-        return self._made[-1]
+        self._entities.append(self.create_lifecycle_publisher(kind, name, profile))
+        return self._entities[-1]
 
     def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
         """Creates the subscription to a topic, likewise; raw: the callback takes bytes."""
@@ -387,15 +387,15 @@ class Component(LifecycleNode):
         if not declared:
             raise LookupError(f"ENDPOINTS of {self.NAME} has no '{name}' that it {direction}")
         for endpoint in in_force(declared, self.value):
-            self._made.append(make(endpoint))
-            return self._made[-1]
+            self._entities.append(make(endpoint))
+            return self._entities[-1]
         return None
 
     def end_made(self) -> None:
         """Destroys timers and all that was made by ENDPOINTS."""
-        for entity in self._made:
+        for entity in self._entities:
             self.destroy(entity)
-        self._made.clear()
+        self._entities.clear()
 
     # ---- entities, each with a guard that ends with it -----------------------------------------------------------------
 

@@ -48,9 +48,9 @@ class NetworkLinkSettings(Declared):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.burst_share > 0.0 and self.burst_share / (1.0 - self.burst_share) / self.burst_length > 1.0:
-            least = self.burst_share / (1.0 - self.burst_share)
+            minimum = self.burst_share / (1.0 - self.burst_share)
             raise InputError(f"link: burst_length is {self.burst_length:g} with a burst_share of {self.burst_share:g}; give at least "
-                             f"{least:g}")
+                             f"{minimum:g}")
 
 
 # Both directions alike, but for the delay.
@@ -96,7 +96,7 @@ class NetworkLink(Generic[T]):
     def reset(self) -> None:
         """Empties the link and restarts its random numbers."""
         self._random = np.random.default_rng(self._seed)
-        self._under_way: list[tuple[float, int, float, T]] = []  # due, number, sent, item
+        self._in_transit: list[tuple[float, int, float, T]] = []  # due, number, sent, item
         self._departures: deque[float] = deque()  # of items that wait for the limited rate
         self._leaves, self._due, self._now = -math.inf, -math.inf, -math.inf
         self._bad = False
@@ -121,15 +121,15 @@ class NetworkLink(Generic[T]):
         due = leaves + s.delay + self._jitter(late)
         if not s.overtaking:
             self._due = due = max(due, self._due)
-        heapq.heappush(self._under_way, (due, number, time, item))
+        heapq.heappush(self._in_transit, (due, number, time, item))
         return True
 
     def receive(self, time: float) -> list[Arrival[T]]:
         """Returns the items that have left by a time [s], in order. Raises InputError where time goes back, or is not finite."""
         self._go_on(time)
         found = []
-        while self._under_way and self._under_way[0][0] <= time + _SAME:
-            due, _, sent, item = heapq.heappop(self._under_way)
+        while self._in_transit and self._in_transit[0][0] <= time + _SAME:
+            due, _, sent, item = heapq.heappop(self._in_transit)
             found.append(Arrival(item, sent, due))
             self._latencies.append(due - sent)
             if not sent <= self._newest:
@@ -140,7 +140,7 @@ class NetworkLink(Generic[T]):
     @property
     def under_way(self) -> int:
         """Items that have neither come out nor been lost."""
-        return len(self._under_way)
+        return len(self._in_transit)
 
     def statistics(self, time: float) -> LinkStatistics:
         """Returns the statistics of the link at a time [s]."""
