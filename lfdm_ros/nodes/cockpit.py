@@ -1,4 +1,4 @@
-"""The cockpit node: shows the vehicle on a page in the browser, and lets one person at a time drive from there."""
+"""The cockpit node: shows the vehicle in the browser, where one person at a time can drive it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Caller = Callable[..., None]  # of a service by its name, with a request, and th
 
 
 class CalibrationCard:
-    """A calibration of the newest drive at a time. Methods are called from the node's thread; work of seconds is done in one of its own."""
+    """Calibration of the newest drive, one at a time. Methods are called from the node's thread; long work runs in a separate thread."""
 
     def __init__(self, calibrator: ActionClient, call: Caller, publish: Callable[[dict[str, Any]], None],
                  answer: Callable[[str, str], None]) -> None:
@@ -76,7 +76,7 @@ class CalibrationCard:
         Args:
             call: calls a service; see `Cockpit._call`.
             publish: sends the card's content to the pages.
-            answer: tells the pages why a request, by its name, could not be met.
+            answer: reports the reason of a failed request, by its name, to the pages.
         """
         self._calibrator, self._call, self._publish, self._answer = calibrator, call, publish, answer
         self._drive: DriveCalibration | None = None
@@ -85,7 +85,7 @@ class CalibrationCard:
         self._version = 0  # [1] of the drive's posterior in the calibrator's store
 
     def take(self, drive: DriveCalibration) -> None:
-        """Takes a drive that was recorded, and looks at what it can teach; nothing while one is calibrated or without a calibrator."""
+        """Surveys a recorded drive; does nothing during a calibration or without a calibrator."""
         if self._busy or not self._calibrator.server_is_ready():
             return
         self._drive, self._version, self._card = drive, 0, {"bag": drive.bag}
@@ -292,7 +292,7 @@ class Cockpit(ManualControl):
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
         super().configure()
-        # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
+        # Inputs are published from the server's thread, milliseconds before the executor's next turn.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
         self.every(0.5, self._send_warnings)
         self._fleet = OtherVehicles(self)
@@ -336,7 +336,7 @@ class Cockpit(ManualControl):
     # ---- from the graph to the page ------------------------------------------------------------------------------------
 
     def _on_message(self, topic: str, kind: type, data: bytes) -> None:
-        """Sends a message to the pages; decodes what is due only, as states and statuses come 100 times a second."""
+        """Sends a message to the pages; decodes only due messages, as states and statuses arrive at 100 Hz."""
         period, now = page_messages.PERIODS[topic], time.monotonic()
         if period and (not self.server.views or now - self._taken_at[topic] < period):
             return
@@ -392,7 +392,7 @@ class Cockpit(ManualControl):
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
 
     def _insist_on_stop(self) -> None:
-        """Asks for the emergency stop until shared control has it, which may start later or start again."""
+        """Repeats the emergency stop until shared control confirms it, as that may start later or restart."""
         now = time.monotonic()
         if self.server.seat.stopped and not self._stop_confirmed and now >= self._ask_for_stop:
             self._ask_for_stop = now + _INSIST
@@ -472,7 +472,8 @@ class Cockpit(ManualControl):
         self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 
     def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None, *, quiet: bool = False) -> None:
-        """Calls a service where there is one; the page says why it failed, else `then` takes the message. quiet: it may be missing."""
+        """Calls a service, if available; on success `then` gets the message, a failure is shown on the page. quiet: the service may be
+        missing."""
         client = self._callers[service]
         if not client.service_is_ready():
             if not quiet:

@@ -23,7 +23,7 @@ from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle
 from lfdm_ros.ros.runtime import run_node
 
 ACKERMANN, TWIST = "ackermann", "twist"
-_SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
+_SLOWEST = 0.01  # [m/s] below which a yaw rate does not define a curvature
 
 
 @dataclass
@@ -35,16 +35,16 @@ class _Source:
     stamp_ns: int = 0  # 0: not stamped
 
     def age(self, now_ns: int) -> float:
-        """Returns the time since it came or since it was sent, whichever is longer [s]; inf: nothing has come."""
+        """Returns the larger of the ages since arrival and since its stamp [s]; inf: none received."""
         if self.setpoint is None:
             return math.inf
         return 1e-9 * (now_ns - min(self.arrived_ns, self.stamp_ns or self.arrived_ns))
 
 
 class CommandAdapter(Component):
-    """Conversion of `ackermann_cmd` and `cmd_vel` to `control/command`: each state is answered by the newest that is not out of date.
+    """Conversion of `ackermann_cmd` and `cmd_vel` to `control/command`: each state is answered by the newest command within its timeout.
 
-    Time is that of the states' stamps. Where both are out of date, and before the first, the vehicle stops with its wheels as they are.
+    Time is that of the states' stamps. Without a valid command the vehicle stops with its current steering angle.
     """
 
     NAME = "command_adapter"
@@ -54,7 +54,7 @@ class CommandAdapter(Component):
         Parameter("cmd_vel_type", "twist", "type of cmd_vel; twist_stamped: as of nav2 with enable_stamped_cmd_vel",
                   choices=("twist", "twist_stamped")),
         Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead of vehicle/state"),
-        Parameter("ackermann_timeout", 0.5, "age of an Ackermann command, since its stamp and since it came, from which on it is none",
+        Parameter("ackermann_timeout", 0.5, "maximum age of an Ackermann command, since its stamp and since its arrival",
                   0.001, 1e6, live=True, unit="s"),
         Parameter("twist_timeout", 0.5, "as ackermann_timeout, of cmd_vel", 0.001, 1e6, live=True, unit="s"),
         Parameter("stop_deceleration", 3.0, "of the stop where no command counts any more", 0.1, 50.0, live=True, unit="m/s^2"),
@@ -164,7 +164,7 @@ class CommandAdapter(Component):
         self._publisher.publish(command)
 
     def _in_force(self, now_ns: int) -> MotionSetpoint:
-        """Returns the newest setpoint that is not out of date, else a stop."""
+        """Returns the newest valid setpoint, else a stop."""
         current = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
         before, self._driven_by = self._driven_by, max(current, key=lambda kind: current[kind].arrived_ns) if current else ""
         if self._driven_by:

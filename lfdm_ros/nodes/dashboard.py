@@ -55,7 +55,7 @@ class Dashboard(Component):
         self._messages[topic] = (time.monotonic(), message)
 
     def _newest(self, topic: str) -> Any:
-        """Returns the newest message of a topic; None: there is none that counts."""
+        """Returns the newest valid message of a topic, or None."""
         came, message = self._messages.get(topic, (-math.inf, None))
         return message if time.monotonic() - came <= _LASTS else None
 

@@ -37,15 +37,15 @@ class GroundLearner(Component):
     NAME = "ground_learner"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
-        Parameter("learn_ground", True, "false: do nothing; what a stack says where nobody is to learn"),
-        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is felt by"),
+        Parameter("learn_ground", True, "false: idle; set by stacks without learning"),
+        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState used for the estimate"),
         Parameter("odometry", False, "feel by nav_msgs/Odometry on the topic odom instead; it has no wheel speeds, so that only what rolls "
                                      "freely is felt"),
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
-        Parameter("command_timeout", 0.5, "age of the last command from which on nobody knows what acts, and nothing is felt", 0.01, 60.0,
+        Parameter("command_timeout", 0.5, "maximum age of the last command for an estimate", 0.01, 60.0,
                   unit="s"),
-        Parameter("model", "eight_dof", "chassis that the friction is felt by", choices=model_names),
+        Parameter("model", "eight_dof", "chassis of the friction estimator", choices=model_names),
         Parameter("take_posterior", True, "feel by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("publish_period", 1.0, "between two maps, at least", 0.1, 3600.0, unit="s"),
         Parameter("backlog", 120.0, "of the drive that may wait to be learned; of more the oldest is dropped", 1.0, 3600.0, unit="s"),
@@ -122,7 +122,7 @@ class GroundLearner(Component):
         self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
 
     def _on_posterior(self, message: Posterior) -> None:
-        # Latched and sent once: it is taken in the inactive state too.
+        # Latched and sent once: accepted in the inactive state too.
         try:
             vehicle = calibrated(self._vehicle, self._model, message)
         except InputError as error:

@@ -117,13 +117,13 @@ class HilBridge(Component):
         return self._end.core
 
     def show(self, world: World) -> None:
-        """Sets the world that the LIDAR sees from the next scan on, in role vehicle. Raises InputError: it has no LIDAR."""
+        """Sets the world of the LIDAR from the next scan on, in role vehicle. Raises InputError: it has no LIDAR."""
         if not isinstance(self._end, VehicleEnd):
             raise InputError("role controller: there is no world of ours to change")
         self._end.show(world)
 
     def _ended(self, reason: str) -> None:
-        """Ends a run that is over as planned, after its last status."""
+        """Ends a completed run after its last status."""
         self._publish_status()
         self.stop_requested(reason)
 

@@ -70,7 +70,7 @@ def fill_signals(message: VehicleState, packet: Packet) -> None:
 
 
 def signals_message(frame: str, body: str) -> VehicleState:
-    """Makes a state with nothing in it but its frames and the wheels' names."""
+    """Creates a state with only its frames and wheel names."""
     message = unmeasured()
     message.header.frame_id, message.child_frame_id, message.wheel_names = frame, body, list(WHEELS)
     return message
@@ -218,7 +218,7 @@ class VehicleEnd(_End):
                 **asdict(self._monitor.verdict)}
 
     def show(self, world: World) -> None:
-        """Sets the world that the LIDAR sees from the next scan on. Raises InputError: it has no LIDAR."""
+        """Sets the world of the LIDAR from the next scan on. Raises InputError: it has no LIDAR."""
         if self._lidar is None:
             raise InputError("there is no LIDAR; give a scenario with obstacles")
         self._lidar = self._make_lidar(world)

@@ -20,8 +20,8 @@ from lfdm_ros.simulation import load_scenario
 class InputPlayer(Component):
     """A player of a scenario's inputs: one `control/command` for each `vehicle/state`, with that state's stamp.
 
-    Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation, and again
-    from the first one after the simulator was reset: put at the scenario's start, or somewhere else.
+    Independent of timers and clocks: equal in lockstep and free running. Time starts at the first state after activation, and again after
+    each reset of the simulator, to the scenario's start or another pose.
     """
 
     NAME = "input_player"

@@ -105,7 +105,7 @@ class MpcController(piloted.PilotedComponent):
         self._posterior, self._maps = Posterior(), 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
-        # The angle is not known for a vehicle whose steering is a table.
+        # The angle is unknown for a vehicle with a steering table.
         self._lock = vehicle.parameters.get(_LOCK, math.nan)
         self._command_publisher, self._ackermann_publisher, self._status_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
@@ -174,7 +174,7 @@ class MpcController(piloted.PilotedComponent):
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
-        """Publishes the command at once, then everything else; then evaluates the scans that came meanwhile."""
+        """Publishes the command first, then the rest; then evaluates the scans received meanwhile."""
         if self._answers(decision):
             assert decision is not None
             self._command_publisher.publish(self._messages.fill_command(decision))

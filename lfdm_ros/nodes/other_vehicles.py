@@ -32,7 +32,7 @@ class _Vehicle:
 
 
 class OtherVehicles:
-    """Hears the states of the vehicles in other namespaces, as far as they are published. A state is read when it is asked for."""
+    """Subscribes to the published states of vehicles in other namespaces. States are decoded on request."""
 
     def __init__(self, node: Component) -> None:
         self._node, self._namespace = node, node.get_namespace().rstrip("/")
@@ -40,11 +40,11 @@ class OtherVehicles:
 
     @property
     def names(self) -> list[str]:
-        """The namespaces of the vehicles, the slash alone for the root's."""
+        """The namespaces of the vehicles, / for the root."""
         return [name or "/" for name in self._vehicles]
 
     def look(self) -> None:
-        """Looks for vehicles that have come or gone."""
+        """Updates the list of vehicles."""
         found = {topic.removesuffix(_STATE) for topic, types in self._node.get_topic_names_and_types()
                  if topic.endswith(_STATE) and _TYPE in types and self._node.count_publishers(topic)} - {self._namespace}
         for name in self._vehicles.keys() - found:
@@ -54,7 +54,7 @@ class OtherVehicles:
             self._subscribe(name)
 
     def rows(self) -> list[tuple[float, ...]]:
-        """Returns number among `names`, x, y [m], yaw [rad], forward speed [m/s] and outline [m] of those that are heard."""
+        """Returns number among `names`, x, y [m], yaw [rad], forward speed [m/s] and outline [m] of vehicles with current states."""
         rows, oldest = [], time.monotonic() - _LASTS
         for number, vehicle in enumerate(self._vehicles.values()):
             if vehicle.received_at > oldest:

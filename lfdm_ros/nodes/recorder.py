@@ -25,7 +25,7 @@ from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 from lfdm_ros.ros.topics import find_topic, is_wanted
 
-# Samples the middleware keeps for a recorder that cannot take them at once.
+# Samples queued by the middleware for a slow recorder.
 _DEPTH = 10_000
 _LOOK_FOR_TOPICS = 0.25  # [s]
 _LOOK_FOR_END = 1.0  # [s]
@@ -66,7 +66,7 @@ class BagThread:
         return len(self._queue)
 
     def close(self) -> None:
-        """Writes what is queued and closes the bag."""
+        """Writes the queue and closes the bag."""
         self._closing = True
         self._filled.set()
         self._thread.join()
@@ -112,7 +112,7 @@ class Recorder(Component):
         Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
         Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded; as well as raw "
                                                                  "images, /image_raw, which a camera publishes as JPEG too"),
-        Parameter("waits", False, "record between `~/start` and `~/stop` only, each time into a bag of its own; `bag` then has {}"),
+        Parameter("waits", False, "record only between `~/start` and `~/stop`, each time into a new bag; `bag` then has {}"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )
 
@@ -152,7 +152,7 @@ class Recorder(Component):
         self._dropped_before, self._records = 0, True
 
     def _close(self) -> str:
-        """Closes the bag, if there is one; returns why it is incomplete, or an empty text."""
+        """Closes the bag, if open; returns the reason if it is incomplete, else an empty text."""
         if not self._records:
             return ""
         bag, self._records = self.bag, False
@@ -214,7 +214,7 @@ class Recorder(Component):
         self._recorded.clear()
 
     def _subscribe(self) -> None:
-        """Subscribes to wanted topics that have appeared since."""
+        """Subscribes to selected topics that have appeared."""
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():

@@ -1,4 +1,4 @@
-"""A simulated vehicle on the graph, whatever drives it: its parts by a node's parameters, and its topics."""
+"""A simulated vehicle on the graph: its parts by a node's parameters, and its topics."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class GroundWatch:
 
     def __init__(self, node: Component, simulator: AnySimulator, ground: GroundDescription | None, scenario: Scenario | None,
                  pose: Pose) -> None:
-        """Warns of what the map or the model leaves out. Raises InputError: the vehicle begins off the map."""
+        """Warns of effects neglected by the map or the model. Raises InputError: the vehicle starts off the map."""
         self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         if ground is None:
@@ -141,19 +141,19 @@ class SensorTopics:
         return bool(self._sensors)
 
     def disturb(self, names: Collection[str]) -> None:
-        """Has these sensors measure poorly, on purpose, and no others. Raises InputError: one cannot be disturbed."""
+        """Degrades exactly these sensors, as a fault. Raises InputError: one cannot be disturbed."""
         sensors = make_sensors(*self._constructor_arguments, names)
         for name, feed, _ in self._sensors:
             feed.sensor = sensors[name][1]
 
     def reset(self, origin_ns: int) -> None:
-        """Discards measurements under way; the world begins anew at `origin_ns`."""
+        """Discards pending measurements; the world restarts at `origin_ns`."""
         for _, feed, _ in self._sensors:
             feed.reset(origin_ns)
 
     def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float,
                 withheld: Collection[str]) -> None:
-        """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then; of the withheld ones none."""
+        """Publishes the measurements that arrive at a tick, for the current pose [m, rad] and attitude [rad], except withheld ones."""
         by_name = dict(zip(self._names, outputs))
         for name, feed, outlets in self._sensors:
             def is_requested(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
@@ -189,7 +189,7 @@ class VehicleTopics:
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
         self._sensors = sensors
-        # A topic without publishers tells that there is nothing of the kind.
+        # Create publishers only for existing data.
         self._scan = node.publisher("scan")
         self.freezes_state, self.withheld = False, frozenset[str]()
         self._reported: Sequence[float] = ()

@@ -26,7 +26,7 @@ from lfdm_ros.sensors import Datum, specific_force
 _NOISE = "noise_"
 _CHANNELS = {"x": "m", "y": "m", "roll": "rad", "pitch": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
              "roll_rate": "rad/s", "pitch_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
-# Fields of the measured messages of other packages, as the channels that they are made of; None: not measured here.
+# Channels of the fields of standard messages; None: not measured.
 _POSE = ("x", "y", None, "roll", "pitch", "yaw")
 _TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
 _ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
@@ -39,7 +39,7 @@ def _measures(what: str, *channels: str | None) -> When:
 class StateSensor(Component):
     """A sensor that publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
 
-    The same measurement, number by number, is in `measured/odom`, `measured/imu` and `gnss/fix`, as far as they have a channel of it; their
+    The same measurement, number by number, is in the corresponding fields of `measured/odom`, `measured/imu` and `gnss/fix`; their
     covariances are those of the noise, and UNKNOWN for what is not measured. The noise depends on the seed and on the number of states
     since activation alone, so a lockstep run repeats to the bit.
     """
@@ -118,7 +118,7 @@ class StateSensor(Component):
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
     def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
-        """Measures the wheels' speeds; one of a car's four is measured once."""
+        """Measures the wheels' speeds; those of a car's four wheels are measured once."""
         errors = dict(zip(WHEELS, sigma * self._random.standard_normal(len(WHEELS))))
         message.wheel_speeds[:] = state.wheel_speeds + list(errors.values())
         message.wheel_names = state.wheel_names

@@ -175,7 +175,7 @@ class VehicleSimulator(Component):
             f"{self.value('publish_rate'):g} Hz")
 
     def _open_plant(self, vehicle: Vehicle) -> PlantSimulator:
-        """Opens the plant of others, drives it for some seconds and warns of what is wrong with its mapping.
+        """Opens an external plant, simulates it for some seconds and warns of errors in its mapping.
 
         Raises:
             InputError: it cannot be opened, or a parameter is of our own simulation alone.
@@ -243,10 +243,10 @@ class VehicleSimulator(Component):
         self._faults[name] = FAULTS[name].format(shown) if value else ""
 
     def _drive(self, vehicle: Vehicle) -> None:
-        """Goes on with a vehicle that has the same model, on the friction that is imposed, if any.
+        """Continues with a vehicle of the same model, on the imposed friction, if any.
 
         Raises:
-            InputError, SimulationDiverged: as `Simulator`; the vehicle goes on as it was.
+            InputError, SimulationDiverged: as `Simulator`; the vehicle is unchanged.
         """
         there = vehicle if self._ice is None else vehicle.replace(source="imposed_friction", friction_field=self._ice.number)
         self._stepper.swap(simulator_of(self, there, self._on_ground))
@@ -258,7 +258,7 @@ class VehicleSimulator(Component):
 
     @property
     def simulated(self) -> Vehicle:
-        """The vehicle that is simulated now."""
+        """The simulated vehicle."""
         return self._stepper.vehicle
 
     def summary(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def checked_stamp(stamp: Time) -> int:
 
 
 def check_state(state: VehicleState) -> None:
-    """Raises Refused where the state says what no vehicle can be; NaN: not measured."""
+    """Raises Refused for an impossible state; NaN: not measured."""
     checked_stamp(state.header.stamp)
     check_wheels(state)
     require_all({**{name: getattr(state, name) for name in SCALARS}, **speeds_of(state)})

@@ -70,7 +70,7 @@ def _text(data: bytes, at: int, order: str) -> tuple[str, int]:
 
 
 def _pose(data: bytes, at: int, order: str, frame: str, points: np.ndarray, k: int) -> int:
-    """Reads one pose; returns where it ends."""
+    """Reads one pose; returns the offset of its end."""
     child_frame, at = _text(data, at + 8, order)
     _check(child_frame, frame)
     at += -(at - _START) % 8
@@ -84,7 +84,7 @@ def _check(named: str, frame: str) -> None:
 
 
 def _alike(data: bytes, at: int, order: str, frame: str, points: np.ndarray) -> int:
-    """Reads all poses at once if they have the same frame; returns how many it has read: all, or none."""
+    """Reads all poses together if they have the same frame; returns the number read: all or none."""
     child_frame, end = _text(data, at + 8, order)
     head = end - at + -(end - _START) % 8
     stride = head + _POSE
@@ -140,8 +140,8 @@ def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) 
 
 
 def path_task(data: bytes, speed: float, stop: bool) -> Task:
-    """Makes the task of following a path, a serialised nav_msgs/Path; points that repeat the one before are left out. Without poses it ends
-    the task that is driven.
+    """Makes the task of following a path, a serialised nav_msgs/Path; repeated points are left out. A path without poses ends the current
+    task.
 
     Raises:
         InputError: not finite, out of range, too many poses, in another frame than it says itself, fewer than two distinct points.
@@ -202,7 +202,7 @@ class PlanMessages:
         return status
 
     def fill_cycle(self, time_ns: int, frame: str, cycle: Cycle, cycle_time: float) -> MpcStatus:
-        """Fills of the status what a cycle itself says; cycle_time: as `fill_status`."""
+        """Fills the cycle's part of the status; cycle_time: as `fill_status`."""
         status = self.status
         set_stamp(status.header.stamp, time_ns)
         status.header.frame_id = frame
@@ -264,7 +264,7 @@ def heading(yaw: float) -> Quaternion:
 
 
 def reason(cycle: Cycle, pilot: Pilot) -> str:
-    """Returns the reason of a cycle's outcome; a vehicle that does not see stops whatever the solver says."""
+    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops whatever the solver's result."""
     return "; ".join(part for part in (pilot.blind, cycle.reason) if part)
 
 

@@ -1,4 +1,4 @@
-"""Hands and feet of an operator: what lies between a decision and a command."""
+"""Hands and feet of an operator: dynamics between decision and command."""
 
 import math
 from collections import deque
@@ -119,7 +119,7 @@ class Silent:
 
 
 class OperatorBody:
-    """Hands and feet together: decisions go in when they are taken, where hands and feet are comes out at any later time."""
+    """Hands and feet: input are decisions at their times, output are the positions at any later time."""
 
     def __init__(self, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
         self._arms = Neuromuscular(person.neuromuscular_frequency, settings.neuromuscular_damping)

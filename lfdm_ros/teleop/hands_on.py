@@ -1,4 +1,4 @@
-"""A person at a joystick or a keyboard: from axes, buttons and keys to a command. Knows neither ROS nor a device, nor a clock."""
+"""A person at a joystick or a keyboard: from axes, buttons and keys to a command. Independent of ROS, devices and clocks."""
 
 import math
 from collections.abc import Sequence

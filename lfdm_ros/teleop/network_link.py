@@ -1,4 +1,4 @@
-"""A link with delay, jitter, drops, bursts, limited rate and a seed, for anything. Knows no clock: times come with each call."""
+"""A seeded link with delay, jitter, drops, bursts and limited rate, for any item. Times are arguments of each call."""
 
 import heapq
 import math
@@ -59,7 +59,7 @@ LINK = Exposed(NetworkLinkSettings, "link_", without=("delay",))
 
 @dataclass(frozen=True)
 class Arrival(Generic[T]):
-    """An item that left a link, and when it entered and left [s]."""
+    """An item with the times when it entered and left a link [s]."""
 
     item: T
     sent: float
@@ -68,8 +68,8 @@ class Arrival(Generic[T]):
 
 @dataclass(frozen=True)
 class LinkStatistics:
-    """Latencies [s] of what came out: of the newest, median and 99th percentile of the last 1000; age: since the newest that came out was
-    sent [s]; NaN: nothing yet. Numbers of items sent, arrived, dropped and under way; burst: the link is in its bad state."""
+    """Latencies [s] of arrivals: of the newest, median and 99th percentile of the last 1000; age: since the newest arrival was sent [s];
+    NaN: none yet. Numbers of items sent, arrived, dropped and under way; burst: the link is in its bad state."""
 
     latency: float
     latency_p50: float
@@ -105,7 +105,7 @@ class NetworkLink(Generic[T]):
         self.sent = self.arrived = self.dropped = 0
 
     def send(self, time: float, item: T) -> bool:
-        """Puts an item in at a time [s]; False: it is lost. Raises InputError where time goes back, or is not finite."""
+        """Sends an item at a time [s]; False: it is lost. Raises InputError where time decreases or is not finite."""
         self._go_on(time)
         number, s = self.sent, self.settings
         self.sent += 1
@@ -125,7 +125,7 @@ class NetworkLink(Generic[T]):
         return True
 
     def receive(self, time: float) -> list[Arrival[T]]:
-        """Returns the items that have left by a time [s], in order. Raises InputError where time goes back, or is not finite."""
+        """Returns the items that have left by a time [s], in order. Raises InputError where time decreases or is not finite."""
         self._go_on(time)
         found = []
         while self._in_transit and self._in_transit[0][0] <= time + _SAME:
@@ -166,7 +166,7 @@ class NetworkLink(Generic[T]):
         return self._bad
 
     def _departure(self, time: float) -> float | None:
-        """Returns when the link takes an item; None: too many wait already."""
+        """Returns the time when the link accepts an item; None: the queue is full."""
         s = self.settings
         if not s.rate:
             return time

@@ -65,7 +65,7 @@ class Operator:
         self.reset()
 
     def _streams(self) -> list[np.random.Generator]:
-        """Returns independent generators: person, attention, hands, mind; none changes with how often another draws."""
+        """Returns independent generators: person, attention, hands, mind."""
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
@@ -82,7 +82,7 @@ class Operator:
         self._begin(self._finder)
 
     def reset(self) -> None:
-        """Forgets pictures, hands and feet, and begins the task anew, as the same person."""
+        """Resets pictures, hands and feet, and restarts the task, as the same person."""
         _, attention, hands, _ = self._streams()
         self._attention = Attention(TABLE.get(self.settings.distraction), attention)
         self._body = OperatorBody(self.settings, self.person, hands)
@@ -141,8 +141,8 @@ class Operator:
     # ---- cycles --------------------------------------------------------------------------------------------------------
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. A picture that is older than the one
-        before is ignored."""
+        """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. Pictures older than the previous one are
+        ignored."""
         began = time.perf_counter()
         self._watch(now, measured)
         reason = ""
@@ -159,12 +159,12 @@ class Operator:
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
 
     def stop(self, now: float, reason: str) -> Cycle:
-        """Presses the brake at once, without using any state: for a cycle that has failed."""
+        """Brakes immediately without using any state, for a failed cycle."""
         steering = min(max(self._body.advance(now)[0] / self._full_lock, -1.0), 1.0)
         return Cycle((steering, 0.0, self.settings.view_brake), CycleOutcome.STOPPED, reason)
 
     def _watch(self, now: float, measured: Measured | None) -> None:
-        """Takes a picture, and lets the mind have those that have been there for long enough."""
+        """Stores a picture, and passes on those older than the perception delay."""
         if measured is not None and measured.time > self._newest:
             self._newest, self._came = measured.time, now
             self._pictures.append((now, measured, self._obstacles))

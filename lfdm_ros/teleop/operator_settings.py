@@ -93,7 +93,7 @@ PACE_SD = 0.04  # of a half normal distribution: by which share a person drives 
 
 @dataclass(frozen=True)
 class Person:
-    """One operator: the settings' medians times what is his own; pace: share of the allowed speed that he drives, at most 1; phases of
+    """One operator: the settings' medians times individual factors; pace: share of the allowed speed, at most 1; phases of
     the remnant [rad]."""
 
     steering_factor: float
