@@ -46,7 +46,7 @@ class TeleopLink(Component):
                                             "state, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("seed", 1, "of delays and losses, both ways", 0, 2**31 - 1),
         *_UP.parameters, *_DOWN.parameters,
-        Parameter("resolution", 0.005, "free running: polling rate of the link, on the node's clock", 0.001, 1.0, unit="s"),
+        Parameter("resolution", 0.005, "free running: polling period of the link, on the node's clock", 0.001, 1.0, unit="s"),
         Parameter("status_period", 0.1, "on the node's clock, between two messages on teleop/link", 0.01, 10.0, unit="s"),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come", 0.0,
                   1000.0, unit="Hz"),
