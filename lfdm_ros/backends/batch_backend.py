@@ -39,7 +39,7 @@ class QuickerBatch:
         try:
             return self._make_gpu()
         except InputError as error:
-            _say(f"note: back end auto: {error}; batches run on the processor")
+            _report(f"note: back end auto: {error}; batches run on the processor")
             return None
 
     def __call__(self, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float,
@@ -56,7 +56,7 @@ class QuickerBatch:
             if launch + gpu_step * steps * waves < step * steps * n:
                 return self._gpu(*arguments)
         except InputError as error:
-            _say(f"note: back end auto: {error}; batches run on the processor")
+            _report(f"note: back end auto: {error}; batches run on the processor")
             self._costs = 0.0, 1.0, 0.0
         return self._cpu(*arguments)
 
@@ -67,9 +67,9 @@ class QuickerBatch:
 
         def seconds(run: Run, samples: int) -> float:
             table = np.ascontiguousarray(inputs[:samples, ..., :n] if inputs.ndim == 3 else inputs[:samples])
-            own, first = (np.ascontiguousarray(a[:, :n]) for a in (parameters, start))
+            batch_parameters, first = (np.ascontiguousarray(a[:, :n]) for a in (parameters, start))
             begin = time.perf_counter()
-            run(own, first, table, hold, substeps, h, rows, np.ascontiguousarray(observed[:samples]), False)
+            run(batch_parameters, first, table, hold, substeps, h, rows, np.ascontiguousarray(observed[:samples]), False)
             return time.perf_counter() - begin
 
         samples = min(len(inputs), 1 + -(-self._STEPS // substeps))
@@ -82,7 +82,7 @@ class QuickerBatch:
 
 
 @cache  # once for each reason
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     print(line, file=sys.stderr)
 
 

@@ -114,7 +114,7 @@ def casadi_model(model: Model) -> CasadiModel:
     step = ca.vertcat(*equations.step(tuple(x), tuple(u), q, h))
     rhs = ca.vertcat(*equations.rhs(tuple(x), tuple(u), q))
     forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), q, h))
-    drive, own = equations.drive(tuple(x), tuple(u), q), equations.own_outputs(tuple(x), tuple(u), q)
+    drive, extra = equations.drive(tuple(x), tuple(u), q), equations.own_outputs(tuple(x), tuple(u), q)
 
     stem = _stem(model)
     arguments = ["x", "u", "p", "h"]
@@ -123,7 +123,7 @@ def casadi_model(model: Model) -> CasadiModel:
         step=ca.Function(f"{stem}_step", [xs, us, ps, h], [ca.densify(step)], arguments, ["x_next"]),
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
-        outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces, own))], arguments, ["y"]),
+        outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces, extra))], arguments, ["y"]),
         input_time=equations.input_time, linked=equations.reach is not None,
     )
 
@@ -146,7 +146,7 @@ def _jacobian(function: ca.Function) -> ca.Function:
     return ca.Function(f"{function.name()}_jacobian", arguments, [ca.densify(ca.jacobian(value, v)) for v in arguments[:3]])
 
 
-def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX, own: Mapping[str, Any]) -> ca.SX:
+def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX, extra: Mapping[str, Any]) -> ca.SX:
     """Returns the outputs of every model, in the order declared; 0 for those that this one does not have."""
     values = {field.name: x[i] for i, field in enumerate(model.states)}
     for axle, wheels in AXLES.items():
@@ -156,6 +156,6 @@ def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX, own: Mapping[s
     names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in model.reported]
     values |= {name: forces[i] for i, name in enumerate(names)}
     values["lifted_wheels"] = ca.sum1(forces[2 * len(model.reported):] <= 0.0)
-    values |= own
-    known = model.known
-    return ca.vertcat(*(values[field.name] if field.name in known else 0.0 for field in model.outputs))
+    values |= extra
+    computed = model.known
+    return ca.vertcat(*(values[field.name] if field.name in computed else 0.0 for field in model.outputs))

@@ -88,8 +88,8 @@ class CudaDriver:
         code = getattr(self._library, name)(*arguments)
         if code:
             text = c_char_p()
-            known = not self._library.cuGetErrorString(code, byref(text)) and text.value
-            raise DriverError(name, code, known.decode() if known else "unknown error")
+            description = not self._library.cuGetErrorString(code, byref(text)) and text.value
+            raise DriverError(name, code, description.decode() if description else "unknown error")
 
 
 @dataclass(frozen=True, eq=False)

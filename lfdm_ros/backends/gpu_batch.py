@@ -51,12 +51,12 @@ def common_of(model: Model, columns: tuple[int, ...], real: str) -> Common:
     needed = graph.reachable(graph.outputs[0])
     used = sorted({a for i in needed if differs[i] for a in graph.nodes[i].arguments
                    if not differs[a] and graph.nodes[a].operation != "constant"})
-    most = BY_VALUE // {"double": 8, "float": 4}[real]
-    if len(used) > most:
+    limit = BY_VALUE // {"double": 8, "float": 4}[real]
+    if len(used) > limit:
         parameters = set(ps).intersection(needed).difference(ps[c] for c in columns)
-        if len(parameters) > most:
+        if len(parameters) > limit:
             return Common(tuple(range(len(ps))), ())
-        used = sorted({*parameters, *[i for i in used if i not in parameters][:most - len(parameters)]})
+        used = sorted({*parameters, *[i for i in used if i not in parameters][:limit - len(parameters)]})
     return Common(columns, tuple(used))
 
 
@@ -119,7 +119,7 @@ class GpuBatch:
                  rows: np.ndarray, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray | None]:
         _, precision, separate, _ = self._arguments
         samples, channels, n = len(inputs), len(rows), parameters.shape[1]
-        sums, kept = np.empty((channels, n)), np.empty((samples if keep else 0, channels, n))
+        sums, responses = np.empty((channels, n)), np.empty((samples if keep else 0, channels, n))
         if n and channels:
             variant = self._variant_for(parameters)
             columns = list(variant.common.columns)
@@ -127,9 +127,9 @@ class GpuBatch:
             numbers = tuple(columns.index(column) for column in self._tables)
             variant.kernel.run([
                 ByVehicle(parameters[columns], numbers, REALS[precision]), ByVehicle(start), (ByVehicle if separate else Shared)(inputs),
-                Shared(rows), Shared(observed), Result(sums), Result(kept), VEHICLES, *map(c_int64, (samples, substeps, channels, 0)),
+                Shared(rows), Shared(observed), Result(sums), Result(responses), VEHICLES, *map(c_int64, (samples, substeps, channels, 0)),
                 VEHICLES, c_double(h), c_double(0.0 if hold else 1.0 / substeps), TABLE_POINTERS, *values], substeps * (samples - 1))
-        return sums.T, kept.transpose(2, 0, 1) if keep else None
+        return sums.T, responses.transpose(2, 0, 1) if keep else None
 
     def _variant_for(self, parameters: np.ndarray) -> _Variant:
         differ = {column for column, row in enumerate(parameters) if (row != row[0]).any()}

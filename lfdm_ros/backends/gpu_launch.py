@@ -19,12 +19,12 @@ import numpy as np
 
 from lfdm_ros.backends.cuda_driver import OUT_OF_MEMORY, Device, DriverError, Stream, devices
 from lfdm_ros.backends.trajectory_kernels import once
-from lfdm_ros.compiler.code_cache import kept
+from lfdm_ros.compiler.code_cache import cached
 from lfdm_ros.compiler.reading import WIDTH
 from lfdm_ros.compiler.tables import stored_table
 from lfdm_ros.errors import InputError
 
-LEAST_CAPABILITY = 7, 5  # of GPU, for which the kernels are written
+MIN_CAPABILITY = 7, 5  # of GPU, for which the kernels are written
 BLOCK = 128  # threads of a block
 RESIDENT = 256  # threads that an SM holds at 255 registers each
 CHUNK = 2**27  # bytes of a chunk's memory, on each side
@@ -35,10 +35,10 @@ STREAMS = 2
 def usable_devices() -> tuple[Device, ...]:
     """Returns the GPUs that the kernels run on. Raises InputError: none, with the reason in one line."""
     found = devices()
-    usable = tuple(device for device in found if device.capability >= LEAST_CAPABILITY)
+    usable = tuple(device for device in found if device.capability >= MIN_CAPABILITY)
     if not usable:
         raise InputError(f"{found[0].name} has compute capability {'.'.join(map(str, found[0].capability))}; the kernels need "
-                         f"{'.'.join(map(str, LEAST_CAPABILITY))} (Turing, 2018) or later; run on the processor (backend cpu)")
+                         f"{'.'.join(map(str, MIN_CAPABILITY))} (Turing, 2018) or later; run on the processor (backend cpu)")
     return usable
 
 
@@ -119,16 +119,16 @@ class _Call:
 
     def size(self, vehicles: int) -> int:
         """Returns the bytes for a number of vehicles."""
-        own = [*self.arrays(ByVehicle), *self.arrays(Result)]
+        arrays = [*self.arrays(ByVehicle), *self.arrays(Result)]
         everything, first, each = self._table_sizes
-        return (self.shared_size + sum(_whole(math.prod(a.shape[:-1]) * vehicles * a.itemsize) for a in own)
+        return (self.shared_size + sum(_whole(math.prod(a.shape[:-1]) * vehicles * a.itemsize) for a in arrays)
                 + 8 + min(everything, first + each * vehicles))
 
     def chunk(self, device: Device, free: int, workers: int) -> int:
         """Returns how many vehicles go over at a time: whole waves where there are that many, as memory and time allow."""
-        wave, most = RESIDENT * device.multiprocessors, int(0.4 * free)
+        wave, limit = RESIDENT * device.multiprocessors, int(0.4 * free)
         count = min(-(-self.vehicles // workers), max(wave, STEPS // max(1, self.steps)))
-        while count > 1 and self.size(count) > (min(CHUNK, most) if count > wave else most):
+        while count > 1 and self.size(count) > (min(CHUNK, limit) if count > wave else limit):
             count = count // 2 if count < 2 * wave else count - wave
         return count - count % wave if count > wave else count
 
@@ -176,13 +176,13 @@ class _Call:
         device.launch(kernel, -(-count // BLOCK), BLOCK, values, stream)
         stream.fetch(results, tables)
 
-    def _write_tables(self, own: np.ndarray, argument: ByVehicle, buffer: np.ndarray, base: int,
+    def _write_tables(self, rows: np.ndarray, argument: ByVehicle, buffer: np.ndarray, base: int,
                       begin: int) -> tuple[list[int], int]:
-        """Writes the tables of a chunk's vehicles behind `begin`, and their new numbers, from 1, to `own`, where 0 is none.
+        """Writes the tables of a chunk's vehicles behind `begin`, and their new numbers, from 1, to `rows`, where 0 is none.
 
         Returns the three pointers, and where the tables end.
         """
-        used = np.unique(own[list(argument.numbers)])
+        used = np.unique(rows[list(argument.numbers)])
         numbers = used[np.isfinite(used)].astype(float)
         arrays = [self._tables[number] for number in (-1.0, *numbers.tolist())]
         count = len(arrays)
@@ -193,7 +193,7 @@ class _Call:
             place += _whole(array.nbytes)
         heads[2 * count] = count
         for row in argument.numbers:
-            own[row] = np.where(np.isin(own[row], numbers), np.searchsorted(numbers, own[row]) + 1.0, 0.0)
+            rows[row] = np.where(np.isin(rows[row], numbers), np.searchsorted(numbers, rows[row]) + 1.0, 0.0)
         return [base + begin, base + begin + 8 * count, base + begin + 16 * count], place
 
     def store_results(self, stream: Stream, first: int, end: int) -> None:
@@ -226,10 +226,10 @@ class StreamPool:
     def release(self, device: Device) -> bool:
         """Gives back what is kept of the current device; returns False where that was nothing."""
         with self._lock:
-            kept = self._free.pop(device, [])
-        for stream in kept:
+            free = self._free.pop(device, [])
+        for stream in free:
             stream.close()
-        return bool(kept)
+        return bool(free)
 
     @contextmanager
     def streams(self, device: Device, size: Callable[[int], int], vehicles: int) -> Iterator[tuple[list[Stream], int]]:
@@ -277,7 +277,7 @@ POOL = StreamPool()
 def _load(device: Device, ptx: str, name: str) -> int:
     """Returns the handle of a kernel on the current device; its machine code is kept in the code cache."""
     key = f"{device.driver.version}|{device.capability}|{ptx}"
-    return device.kernel(kept(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
+    return device.kernel(cached(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
 
 
 class GpuKernel:

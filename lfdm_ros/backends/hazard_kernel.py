@@ -79,7 +79,7 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
     code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
     call = code.function("follow", [POINTER] * 15 + [INTEGER] * 6)
 
-    def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, gains: np.ndarray, delays: np.ndarray, lag: np.ndarray,
+    def run(p: np.ndarray, x0: np.ndarray, setpoint: np.ndarray, gains: np.ndarray, delays: np.ndarray, lag: np.ndarray,
             reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
             normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
             end: int) -> None:
@@ -87,24 +87,24 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
         if first % lanes or end % lanes or not 0 <= first <= end <= n:
             raise ValueError(f"hazard kernel: vehicles {first} to {end} are not whole blocks of {lanes}")
         if first < end:
-            arrays = (p, x0, wanted, gains, delays, lag, reference, numbers, circles, first_circle, normal_rows, normals, edges,
+            arrays = (p, x0, setpoint, gains, delays, lag, reference, numbers, circles, first_circle, normal_rows, normals, edges,
                       first_edge, results)
-            call(*(a.ctypes.data for a in arrays), n, len(wanted), len(lag), substeps, first, end)
+            call(*(a.ctypes.data for a in arrays), n, len(setpoint), len(lag), substeps, first, end)
 
     return HazardKernel(lanes, dtype, run, 8)
 
 
-def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, wanted: np.ndarray,
+def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, setpoint: np.ndarray,
                 gains: np.ndarray, delays: np.ndarray, lag: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
                 first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
                 substeps: int, results: np.ndarray, first: int, end: int) -> None:
     if first < end:
-        own = slice(first, end)
-        kernel.run([ByVehicle(p[:, own], tables, real), ByVehicle(x0[:, own]), ByVehicle(wanted[..., own]),
-                    ByVehicle(gains[:, own]), ByVehicle(delays[own]),
+        part = slice(first, end)
+        kernel.run([ByVehicle(p[:, part], tables, real), ByVehicle(x0[:, part]), ByVehicle(setpoint[..., part]),
+                    ByVehicle(gains[:, part]), ByVehicle(delays[part]),
                     *map(Shared, (lag, reference, numbers, circles, first_circle, normal_rows)),
-                    ByVehicle(normals[..., own]), Shared(edges), Shared(first_edge), Result(results[:, own]), VEHICLES,
-                    *map(c_int64, (len(wanted), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(wanted) - 1))
+                    ByVehicle(normals[..., part]), Shared(edges), Shared(first_edge), Result(results[:, part]), VEHICLES,
+                    *map(c_int64, (len(setpoint), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(setpoint) - 1))
 
 
 def _what_happens(model: Model) -> ca.Function:
@@ -113,7 +113,7 @@ def _what_happens(model: Model) -> ca.Function:
     functions = casadi_model(model)
     names = [field.name for field in model.states]
     x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
-    now, driven, wanted = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
+    now, driven, setpoint = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
     reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(NUMBERS))
     gains = ca.SX.sym("gains", len(GAINS))
     circle, normals, edge = ca.SX.sym("circle", len(CIRCLE)), ca.SX.sym("normals", NORMALS), ca.SX.sym("edge", len(EDGE))
@@ -127,15 +127,15 @@ def _what_happens(model: Model) -> ca.Function:
     ex, ey = rc * (px - rx) + rs * (py - ry), rc * (py - ry) - rs * (px - rx)
     correction = -gains[0] * across * ey - gains[1] * heading * (s * rc - c * rs) \
         - gains[2] * rate * (now[names.index("yaw_rate")] - turning)
-    steering = _bounded(wanted[0], -1.0, 1.0)
-    pedal = _bounded(wanted[1] - direction * (along * ex + speed * (vx - rv)), -1.0, 1.0)
+    steering = _bounded(setpoint[0], -1.0, 1.0)
+    pedal = _bounded(setpoint[1] - direction * (along * ex + speed * (vx - rv)), -1.0, 1.0)
     steering = _bounded(steering, driven[0] - span * steering_rate, driven[0] + span * steering_rate)
     pedal = _bounded(pedal, driven[1] - span * pedal_down, driven[1] + span * pedal_up)
 
     loads = functions.wheel_loads(now, inputs_of(driven, direction), p)
-    least = loads[0]
+    min_load = loads[0]
     for i in range(1, loads.numel()):
-        least = ca.fmin(least, loads[i])
+        min_load = ca.fmin(min_load, loads[i])
     vy = now[names.index("vy")] if "vy" in names else ca.SX(0.0)
     steady = spin * ca.fmax(ca.fabs(vx), SLOW) - ca.fabs(vy)
 
@@ -156,9 +156,9 @@ def _what_happens(model: Model) -> ca.Function:
             ca.fabs(c * dy - s * dx) - half_width - ca.fabs(c * hy - s * hx),
             ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
     from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
-    return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, gains, reference, numbers, circle, normals, edge],
+    return ca.Function("what_happens", [x, u, p, h, now, driven, setpoint, gains, reference, numbers, circle, normals, edge],
                        [ca.densify(functions.step(x, u, p, h)), correction, ca.vertcat(steering, pedal), inputs_of(driven, direction),
-                        inputs_of(ca.vertcat(steering, pedal), direction), least, steady, from_circle,
+                        inputs_of(ca.vertcat(steering, pedal), direction), min_load, steady, from_circle,
                         from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
 
 
@@ -174,12 +174,12 @@ def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
 def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> str:
     """Returns the LLVM module of the kernel, `threads`: for a GPU."""
     graph = graph_of(_what_happens(model))
-    xs, us, ps, (h,), now, driven, wanted, gains, reference, numbers, circle, normals, edge = graph.inputs
-    following, (correction,), steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
-    ends = [*following, correction, *steered, *acting, *asked, load, steady, from_circle, from_wall, from_border]
+    xs, us, ps, (h,), now, driven, setpoint, gains, reference, numbers, circle, normals, edge = graph.inputs
+    following, (correction,), steered, acting, next_inputs, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
+    ends = [*following, correction, *steered, *acting, *next_inputs, load, steady, from_circle, from_wall, from_border]
     needed = graph.reachable(ends)
-    of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *wanted, *reference])
-    of_wanted = graph.depends(wanted)
+    of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *setpoint, *reference])
+    depends_on_setpoint = graph.depends(setpoint)
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
     constant = [i for i in needed if not (of_step[i] or of_sample[i] or of_circle[i] or of_edge[i])]
     arrays = ("p", "x0", "wanted", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals",
@@ -204,7 +204,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
     span = code.load("%numbers", NUMBERS.index("interval"), real)
     rise = code.repeated(code.new(f"fdiv {real} {code.number(1.0)}, {code.new(f'uitofp i64 %substeps to {real}')}"), value)
     carried = Carried(code, [Slot(value, before, after) for before, after in zip(xs, following)])
-    kept, inputs = code.variables(value, len(RESULTS)), code.variables(value, DRIVEN)
+    values, inputs = code.variables(value, len(RESULTS)), code.variables(value, DRIVEN)
     places = {name: i for i, name in enumerate(RESULTS)}
 
     with code.blocks("%first", "%end", lanes) as block:
@@ -224,23 +224,23 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
         for i in range(DRIVEN):
             code.store(of_block("%wanted", i), inputs, i, value)
         for name, i in places.items():
-            code.store(splat(0.0 if name in ("finite", "hit_speed") else FAR), kept, i, value)
+            code.store(splat(0.0 if name in ("finite", "hit_speed") else FAR), values, i, value)
 
         with code.loop("0", "%samples") as sample:
             time = code.repeated(code.new(f"fmul {real} {span}, {code.new(f'uitofp i64 {sample} to {real}')}"), value)
 
-            def note(measure: str, least: str, since: str, speed: str = "") -> None:
+            def note(measure: str, measure_name: str, since: str, speed: str = "") -> None:
                 """Keeps a measure if it is less than all before, and the first time at which it is not above 0, with the speed then."""
-                at, place = (code.load(kept, places[name], value) for name in (since, least))
-                code.store(_smaller(code, measure, place), kept, places[least], value)
+                at, place = (code.load(values, places[name], value) for name in (since, measure_name))
+                code.store(_smaller(code, measure, place), values, places[measure_name], value)
                 over = code.new(f"fcmp ole {value} {measure}, {splat(0.0)}")
                 if speed:
                     begins = code.new(f"and {code.vector('i1', lanes)} {over}, {code.new(f'fcmp olt {value} {time}, {at}')}")
-                    before = code.load(kept, places[speed], value)
-                    code.store(code.new(f"select {code.vector('i1', lanes)} {begins}, {value} {code.get(moves)}, {value} {before}"), kept,
+                    before = code.load(values, places[speed], value)
+                    code.store(code.new(f"select {code.vector('i1', lanes)} {begins}, {value} {code.get(moves)}, {value} {before}"), values,
                                places[speed], value)
                 first = code.new(f"select {code.vector('i1', lanes)} {over}, {value} {_smaller(code, time, at)}, {value} {at}")
-                code.store(first, kept, places[since], value)
+                code.store(first, values, places[since], value)
 
             for k, node in enumerate(now):
                 code.bind(node, carried.get(k))
@@ -252,7 +252,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
             last = code.new(f"icmp slt i64 {following_sample}, %samples")
             ahead = code.new(f"select i1 {last}, i64 {following_sample}, i64 {sample}")
             of_this = [i for i in needed if of_sample[i] and not (of_step[i] or of_circle[i] or of_edge[i])]
-            code.emit(i for i in of_this if not of_wanted[i])
+            code.emit(i for i in of_this if not depends_on_setpoint[i])
             corrected = code.get(correction)
             with code.loop("0", "%lags") as share:
                 answer = code.integer("add", code.integer("add", sample, delay), share)
@@ -261,9 +261,9 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                     part = code.arithmetic("fmul", corrected, same("%lag", share), value)
                     place = code.element("%wanted", code.integer("add", code.integer("mul", "%vehicles", row), block), real)
                     code.store(code.arithmetic("fadd", code.load(place, 0, value), part, value), place, 0, value)
-            for i, node in enumerate(wanted):
+            for i, node in enumerate(setpoint):
                 code.bind(node, of_block("%wanted", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
-            code.emit(i for i in of_this if of_wanted[i])
+            code.emit(i for i in of_this if depends_on_setpoint[i])
             note(code.get(load), "least_load", "lifted_at")
             note(code.get(steady), "steady", "spun_at")
 
@@ -290,7 +290,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                 note(code.get(from_border), "room", "left_at")
 
             with code.when(last):
-                before, after = ([code.get(node) for node in nodes] for nodes in (acting, asked))
+                before, after = ([code.get(node) for node in nodes] for nodes in (acting, next_inputs))
                 reached = [code.get(node) for node in steered]
                 moving = Linear.between(code, us, (casadi_model(model).input_time,), before, after, rise)
                 interval(code, carried, [moving], [i for i in needed if of_step[i]], "%substeps")
@@ -301,10 +301,10 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
         for k in range(len(xs)):
             total = code.arithmetic("fadd", total, code.arithmetic("fmul", carried.get(k), splat(0.0), value), value)
         finite = code.new(f"fcmp ord {value} {total}, {splat(0.0)}")
-        code.store(code.new(f"uitofp {code.vector('i1', lanes)} {finite} to {value}"), kept, places["finite"], value)
+        code.store(code.new(f"uitofp {code.vector('i1', lanes)} {finite} to {value}"), values, places["finite"], value)
         for i in range(len(RESULTS)):
             place = code.element("%results", code.integer("add", code.integer("mul", "%vehicles", i), block), real)
-            code.store(code.load(kept, i, value), place, 0, value)
+            code.store(code.load(values, i, value), place, 0, value)
     return code.text("follow", TRIPLE)
 
 

@@ -94,14 +94,14 @@ def interval(code: Code, carried: Carried, moving: Sequence[Linear], nodes: Iter
         carried.take()
 
 
-def nothing_more(_last: str, _sample: str) -> Sequence[Linear]:
+def no_further_rows(_last: str, _sample: str) -> Sequence[Linear]:
     """Emits nothing; for `trajectory`, where only inputs and prescribed states move between two samples."""
     return ()
 
 
 def trajectory(code: Code, step: Step, carried: Carried, nodes: Sequence[int], prescribed: Sequence[int], read: Callable[[str], list[str]],
                rise: str, keep: Callable[[str, Sequence[str]], None],
-               more: Callable[[str, str], Sequence[Linear]] = nothing_more) -> None:
+               more: Callable[[str, str], Sequence[Linear]] = no_further_rows) -> None:
     """Emits `%samples` samples with `%substeps` steps between two of them.
 
     Args:

@@ -86,8 +86,8 @@ def implicit_interval(model: Model, interval: float, tolerance: float) -> Callab
         try:
             end = solver(x0=state[continuous], z0=state[held], p=np.concatenate([before, after, state[discrete], parameters]))
         except RuntimeError as error:
-            said = re.search(r'(\w+) returned "(\w+)"', str(error))
-            raise SolverFailed(f"SUNDIALS {said[1]}: {said[2]}" if said else str(error)) from None
+            message = re.search(r'(\w+) returned "(\w+)"', str(error))
+            raise SolverFailed(f"SUNDIALS {message[1]}: {message[2]}" if message else str(error)) from None
         following = state.copy()
         following[continuous], following[held] = np.array(end["xf"]).ravel(), np.array(end["zf"]).ravel()
         return following

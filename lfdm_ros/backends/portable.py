@@ -120,8 +120,8 @@ def batch_function(model: Model, lanes: int) -> Builder:
         finite = code.number(0.0, lanes)
         for k in range(len(xs)):
             code.store(carried.get(k), place("%x", k), 0, code.value)
-            nothing = code.arithmetic("fmul", carried.get(k), code.number(0.0, lanes), code.value)
-            finite = code.arithmetic("fadd", finite, nothing, code.value)
+            zero_product = code.arithmetic("fmul", carried.get(k), code.number(0.0, lanes), code.value)
+            finite = code.arithmetic("fadd", finite, zero_product, code.value)
         for lane in [finite] if lanes == 1 else [code.new(f"extractelement {code.value} {finite}, i32 {i}") for i in range(lanes)]:
             code.store(code.arithmetic("fadd", code.load(total, 0, code.real), lane, code.real), total, 0, code.real)
     code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {code.load(total, 0, code.real)}, 0.0')} to i64")
@@ -139,7 +139,7 @@ def casadi_functions(model: Model) -> Mapping[str, ca.Function]:
     state = ca.vertcat(*(next(parts[role]) for role in roles))
     u, p = ca.SX.sym("u", len(model.inputs)), ca.SX.sym("p", len(model.parameters))
     slopes = functions.rhs(state, u, p)
-    ode, alg = (ca.vertcat(*(slopes[i] for i, own in enumerate(roles) if own == role)) for role in ("continuous", "held"))
+    ode, alg = (ca.vertcat(*(slopes[i] for i, r in enumerate(roles) if r == role)) for role in ("continuous", "held"))
     found = {"step": functions.step, "rhs": functions.rhs, "outputs": functions.outputs}
     if "discrete" not in roles:
         found["dae"] = ca.Function(f"{functions.stem}_dae", [x, z, u, p], [ode, alg], ["x", "z", "u", "p"], ["ode", "alg"])

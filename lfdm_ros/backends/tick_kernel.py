@@ -133,11 +133,11 @@ def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int
     stored: set[int] = set()
     kinds = (VALUE, PACK)
 
-    def kept(i: int) -> bool:
+    def is_stored(i: int) -> bool:
         return constant[i] and graph.nodes[i].kind in kinds and graph.nodes[i].operation != "constant"
 
     for i in needed:
-        if not kept(i):
-            stored.update(a for a in graph.nodes[i].arguments if kept(a))
-    stored.update(i for i in graph.outputs[0] if kept(i))
+        if not is_stored(i):
+            stored.update(a for a in graph.nodes[i].arguments if is_stored(a))
+    stored.update(i for i in graph.outputs[0] if is_stored(i))
     return sorted(stored)

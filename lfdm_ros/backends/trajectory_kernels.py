@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.loops import Carried, Linear, Slot, nothing_more, trajectory
+from lfdm_ros.backends.loops import Carried, Linear, Slot, no_further_rows, trajectory
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
@@ -27,8 +27,8 @@ from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.models import Model
 
-_Asked = ParamSpec("_Asked")
-_Made = TypeVar("_Made")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 # -- Work on all cores --------------------------------------------------------------------------------------------------------
 
@@ -85,16 +85,16 @@ def in_parallel(work: Callable[[int], None], count: int) -> None:
                 future.result()
 
 
-def once(make: Callable[_Asked, _Made]) -> Callable[_Asked, _Made]:
+def once(make: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Caches as functools.cache, but makes once what several threads request at the same time: a kernel takes seconds and 100 MB."""
-    kept, lock = cache(make), threading.RLock()
+    cached_make, lock = cache(make), threading.RLock()
 
     @wraps(make)
-    def asked(*arguments: _Asked.args, **named: _Asked.kwargs) -> _Made:
+    def locked_make(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
         with lock:
-            return kept(*arguments, **named)  # type: ignore[arg-type]
+            return cached_make(*arguments, **named)  # type: ignore[arg-type]
 
-    return asked
+    return locked_make
 
 
 # -- One vehicle, with derivatives ------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
-    own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
+    integrated = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
     active = _active_states(graph, [*(ps[c] for c in columns), *(us if of_inputs else ())], rows, prescribed)
     seeds_p = {c: graph.input(len(graph.inputs), c, TANGENT) for c in columns}
     seeds_x = {i: graph.input(len(graph.inputs) + 1, i, TANGENT) for i in active}
@@ -214,7 +214,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     tangents = Tangents(graph, {ps[c]: seed for c, seed in seeds_p.items()} | {xs[i]: seed for i, seed in seeds_x.items()}
                         | dict(zip(us, seeds_u)))
     following_tangents = [tangents.of(following[i]) for i in active]
-    ends = [*(following[i] for i in own), *(t for t in following_tangents if t is not None)]
+    ends = [*(following[i] for i in integrated), *(t for t in following_tangents if t is not None)]
     needed = graph.reachable(ends)
     of_step = graph.depends([*xs, *us, *seeds_x.values(), *seeds_u])
 
@@ -227,18 +227,18 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     code = Code(graph, arguments, real=real, directions=1 if threads else DIRECTIONS, wheels=one_step.wheels, threads=threads)
     code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
 
-    with code.blocks("0", "%width", 1) if threads else nullcontext("") as own_place:
+    with code.blocks("0", "%width", 1) if threads else nullcontext("") as vehicle_index:
         def place(array: str, row: int | str) -> str:
             """Returns the address of this pass in a row of an array (rows, width)."""
             first = code.integer("mul", "%width", row)
-            return code.element(array, code.integer("add", first, own_place) if own_place else first, code.value)
+            return code.element(array, code.integer("add", first, vehicle_index) if vehicle_index else first, code.value)
 
         def seed(array: str, row: int | str) -> str:
             """Returns the tangents of this pass in a row of an array (rows, width)."""
             return code.load(place(array, row), 0, code.tangent)
 
         def value(array: str, row: int) -> str:
-            return code.load(place(array, row), 0, code.value) if own_place else code.load(array, row, code.value)
+            return code.load(place(array, row), 0, code.value) if vehicle_index else code.load(array, row, code.value)
 
         for column, node in enumerate(ps):
             code.bind(node, value("%p", column))
@@ -260,11 +260,11 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
         def moving_seeds(last: str, sample: str) -> list[Linear]:
             return [Linear.between(code, seeds_u, one_step.times, input_seeds(last), input_seeds(sample), tangent_rise, code.tangent)]
 
-        carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in own),
+        carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in integrated),
                                  *(Slot(code.tangent, seeds_x[i], tangent) for i, tangent in zip(active, following_tangents))])
-        for k, i in enumerate(own):
+        for k, i in enumerate(integrated):
             carried.set(k, value("%x0", i))
-        for k, i in enumerate(active, len(own)):
+        for k, i in enumerate(active, len(integrated)):
             carried.set(k, seed("%s0", i))
         values, slopes = "%x", ""
         if differentiated:
@@ -275,23 +275,23 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
 
         def keep(sample: str, given: Sequence[str]) -> None:
             row = values if differentiated else code.element("%x", code.integer("mul", sample, len(xs)), code.value)
-            for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, given)]:
                 code.store(register, row, i, code.value)
             if not differentiated:
                 return
-            for k, i in enumerate(active, len(own)):
+            for k, i in enumerate(active, len(integrated)):
                 code.store(carried.get(k), slopes, i, code.tangent)
             with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
                 chosen = code.load("%rows", channel, "i64")
                 entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
                 with code.when(code.new("icmp ne ptr %x, null")):
-                    target = place("%x", entry) if own_place else code.element("%x", entry, code.value)
+                    target = place("%x", entry) if vehicle_index else code.element("%x", entry, code.value)
                     code.store(code.load(values, chosen, code.value), target, 0, code.value)
                 code.store(code.load(slopes, chosen, code.tangent), place("%s", entry), 0, code.tangent)
 
         tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
         steps = [i for i in needed if of_step[i]]
-        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else nothing_more)
+        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else no_further_rows)
     return code.text("trajectories", TRIPLE)
 
 
@@ -363,17 +363,17 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
         if inputs.ndim == 3:
             inputs = np.pad(inputs, ((0, 0), (0, 0), (0, missing)), mode="edge")
     sums = np.empty((len(rows), n + missing))
-    kept = np.empty((len(inputs), len(rows), n + missing)) if keep else None
+    responses = np.empty((len(inputs), len(rows), n + missing)) if keep else None
     blocks = (n + missing) // lanes
     # A few pieces for each core, so that one which is held up does not hold up all.
     pieces = min(blocks, 1 if blocks < 2 else 4 * cores())
     ends = [lanes * (blocks * i // pieces) for i in range(pieces + 1)]
 
     def piece(i: int) -> None:
-        kernel.run(parameters, start, inputs, hold, substeps, h, rows, observed, sums, kept, ends[i], ends[i + 1])
+        kernel.run(parameters, start, inputs, hold, substeps, h, rows, observed, sums, responses, ends[i], ends[i + 1])
 
     in_parallel(piece, pieces)
-    return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
+    return sums.T[:n], None if responses is None else responses.transpose(2, 0, 1)[:n]
 
 
 @dataclass(frozen=True)
@@ -392,8 +392,8 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
-    own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
-    ends = [following[i] for i in own]
+    integrated = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
+    ends = [following[i] for i in integrated]
     common = common or Common(tuple(range(len(ps))), ())
     needed = graph.reachable(ends, common.nodes)
     of_step = graph.depends([*xs, *us])
@@ -407,7 +407,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     if jumping:
         code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
-    carried, sampled = Carried(code, [Slot(code.value, xs[i], following[i]) for i in own]), code.variables(code.value, len(xs))
+    carried, sampled = Carried(code, [Slot(code.value, xs[i], following[i]) for i in integrated]), code.variables(code.value, len(xs))
 
     def same(register: str) -> str:
         return code.repeated(code.cast(register, "double", real), code.value)
@@ -432,7 +432,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
 
         def compare(sample: str, given: Sequence[str]) -> None:
             # The channels are known at run time only, so the state goes through memory of its own.
-            for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, given)]:
                 code.store(register, sampled, i, code.value)
             with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
                 value = code.cast(code.load(sampled, code.load("%rows", channel, "i64"), code.value), code.value, double)
@@ -455,7 +455,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
             truth = graph.nodes[node].kind == TRUTH
             code.bind(node, code.new(f"fcmp une {real} {value}, {code.number(0.0)}") if truth else value)
         code.emit(i for i in needed if not of_step[i])
-        for k, i in enumerate(own):
+        for k, i in enumerate(integrated):
             carried.set(k, read("%x0", i))
         trajectory(code, one_step, carried, [i for i in needed if of_step[i]], prescribed, inputs, rise, compare)
     return code.text("batch", TRIPLE)

@@ -1,6 +1,6 @@
 """The small language of mapping files: arithmetic over columns, with dimensions checked along the way.
 
-An expression is parsed as Python and evaluated node by node; nothing but the nodes and functions listed here exists in it:
+An expression is parsed as Python and evaluated node by node; only the nodes and functions listed here are allowed:
 numbers, names of columns and constants, `source.column` for another source (interpolated to this topic's times), + - * / **,
 comparisons, `and`, `or`, `not`, and FUNCTIONS. A text has at most 1000 characters and 50 levels, an exponent is a number up to 9.
 """
@@ -40,8 +40,8 @@ class SourceTable:
         where: the file, for errors.
         columns: name in the file -> (n,) values as written.
         rows: n.
-        lines: (n,) line numbers, or None where the file has no lines, or one for each column.
-        time: (n,) s, where the format has times of its own.
+        lines: (n,) line numbers, one array for each column, or None where the file has no lines.
+        time: (n,) s, if the format includes times.
     """
 
     where: str
@@ -65,7 +65,7 @@ def in_unit(quantity: Quantity, unit: str) -> np.ndarray:
     """Converts to `unit`. Raises ValueError when the dimension does not fit or the unit is unknown."""
     factor, offset, dimension = unit_scale(unit)
     if quantity.dimension is None:
-        return np.asarray(quantity.values, dtype=float)  # a bare number is meant in the unit asked for
+        return np.asarray(quantity.values, dtype=float)  # a bare number has the expected unit
     if quantity.dimension != dimension:
         raise ValueError(f"{describe(quantity.dimension)} where {describe(dimension)} ({unit}) is expected")
     return (np.asarray(quantity.values, dtype=float) - offset) / factor
@@ -169,7 +169,8 @@ def _tangent_plane(time: np.ndarray, latitude: Quantity, longitude: Quantity) ->
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the language: names of its arguments, what it gives, and how from the topic's times and the arguments."""
+    """A function of the language: names of its arguments, description of its result, and its implementation on the topic's times and the
+    arguments."""
 
     arguments: tuple[str, ...]
     text: str
@@ -202,7 +203,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def parse(text: str) -> ast.expr:
-    """Parses an expression and checks that it stays within the language. Raises ValueError: it does not; the message says what."""
+    """Parses an expression and checks that it stays within the language. Raises ValueError naming the violation."""
     if len(text) > _LONGEST:
         raise ValueError(f"{quote(text)} has more than {_LONGEST} characters")
     try:

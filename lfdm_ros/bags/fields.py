@@ -1,4 +1,4 @@
-"""Paths into messages ("wheel_speeds[0]", "speed_by_wheel[ml]", "angular_velocity.z"): what they lead to, and in which unit.
+"""Paths into messages ("wheel_speeds[0]", "speed_by_wheel[ml]", "angular_velocity.z"): their leaves and units.
 
 An array X_by_KIND has the order of the names in the array KIND_names beside it; X_by_KIND[NAME] is the element of that name, NaN in
 messages without it.
@@ -58,7 +58,7 @@ class MessageField:
         path: as written.
         steps: attribute names, array indices and named places in arrays, from the message to the leaf.
         base: primitive type, for example "float64" or "string".
-        unit: as declared, or None where nobody declared one.
+        unit: as declared, or None.
     """
 
     path: str
@@ -92,12 +92,12 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> MessageField:
     """Follows `path` through the definition of `msgtype`.
 
     Args:
-        store: rosbags typestore that knows the type.
-        where: what asks, for the error.
+        store: rosbags typestore with the type.
+        where: context of the error message.
 
     Raises:
-        InputError: no such field, an index outside a fixed array, a name in an array whose elements have none, or a path that ends at
-            something that is not a single value.
+        InputError: no such field, an index outside a fixed array, a name in an array of unnamed elements, or a path that does not end at a
+            single value.
     """
     if not re.fullmatch(r"[A-Za-z]\w*(\[\w+\])?(\.[A-Za-z]\w*(\[\w+\])?)*", path):
         raise InputError(f"{where}: '{path}' is not a field; write for example vx, wheel_speeds[0], speed_by_wheel[fl] or "
@@ -165,7 +165,7 @@ def _unit(msgtype: str, path: str, owner: str, leaf: str) -> str | None:
 
 @functools.cache
 def _commented_units(name: str) -> dict[str, str]:
-    """Units of one of our messages, from comments of the form `float64 vx  # [m/s] ...`."""
+    """Units of a message of this package, from comments of the form `float64 vx  # [m/s] ...`."""
     text = (share_directory() / "msg" / f"{name}.msg").read_text(encoding="utf-8")
     return {match[1]: match[2] for match in re.finditer(r"^\s*[\w/\[\]<=]+\s+(\w+)\s*#\s*\[([^\]]+)\]", text, re.MULTILINE)
             if not match[2].startswith("see ")}

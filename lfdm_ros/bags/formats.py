@@ -19,15 +19,14 @@ _NESTED = 8  # structures within structures that are looked into
 
 
 def read_mat(source: MappedSource, path: Path) -> SourceTable:
-    """Reads MATLAB files of versions 5 to 7.3. Raises InputError: not such a file, or the variables that the mapping takes are not of one
-    length."""
+    """Reads MATLAB files of versions 5 to 7.3. Raises InputError: not such a file, or the mapped variables differ in length."""
     from scipy.io import loadmat
 
     try:
         vectors = _read_hdf5(path) if _is_hdf5(path) else dict(_mat_vectors(loadmat(path, simplify_cells=True)))
     except (OSError, InputError):
         raise
-    except Exception as error:  # a broken file raises whatever its bytes provoke
+    except Exception as error:  # a broken file may raise any exception
         raise _unreadable(path, "MATLAB file", error) from None
     taken = [column.column for column in source.columns if column.column in vectors]
     lengths = {len(vectors[name]) for name in taken or vectors}
@@ -61,7 +60,7 @@ def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
     vectors: dict[str, np.ndarray] = {}
 
     def visit(name: str, item: Any) -> None:
-        hidden = name.startswith("#")  # where MATLAB keeps what cells point to
+        hidden = name.startswith("#")  # where MATLAB stores the targets of references
         if not hidden and isinstance(item, h5py.Dataset) and item.dtype.kind in "fiub" and 1 < item.size == max(item.shape):
             vectors[name.replace("/", ".")] = np.asarray(item[()], dtype=float).ravel()
 
@@ -71,8 +70,7 @@ def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_parquet(source: MappedSource, path: Path) -> SourceTable:
-    """Reads Parquet, only the columns that the mapping takes. Raises InputError: not such a file, or a column that is taken has no
-    numbers."""
+    """Reads the mapped columns of Parquet. Raises InputError: not such a file, or a mapped column is not numeric."""
     parquet = _library("pyarrow", "parquet", path)
     try:
         table = parquet.read_table(path)
@@ -102,8 +100,8 @@ def _arrow_numbers(column: Any, where: str) -> np.ndarray:
 
 
 def read_mdf(source: MappedSource, path: Path) -> SourceTable:
-    """Reads one channel group of an ASAM MDF file, version 3 or 4. Raises InputError: not such a file, or no group, or more than one, has
-    the channels."""
+    """Reads one channel group of an ASAM MDF file, version 3 or 4. Raises InputError: not such a file, or not exactly one group has the
+    channels."""
     asammdf = _library("asammdf", "mdf", path)
     if not path.is_file():
         raise FileNotFoundError(path)
@@ -118,7 +116,7 @@ def read_mdf(source: MappedSource, path: Path) -> SourceTable:
         columns, time = {}, np.asarray(file.get_master(group), dtype=float)
         for name in taken:
             samples = file.get(name, group=group).samples
-            if samples.dtype.kind not in "fiub":  # numbers that stand for texts
+            if samples.dtype.kind not in "fiub":  # numeric codes of texts
                 samples = file.get(name, group=group, raw=True).samples
             if samples.dtype.kind not in "fiub" or samples.ndim != 1:
                 raise InputError(f"{path}: channel '{name}' holds no numbers")

@@ -34,11 +34,11 @@ class _Loaded:
     where: str
     time: np.ndarray
     columns: dict[str, Quantity]
-    wraps: Mapping[str, bool | None]  # which columns jump by a turn; None: an angle of which the mapping does not say it
+    wraps: Mapping[str, bool | None]  # columns that wrap by a turn; None: an angle without `wraps` in the mapping
 
     def at(self, time: np.ndarray, column: str) -> Quantity:
         """Interpolates a column linearly at other times; one that wraps takes the short direction. Raises InputError: an angle looks like a
-        heading that wraps, and the mapping does not say whether it is one."""
+        heading that wraps, and the mapping lacks `wraps`."""
         quantity, wraps = self.columns[column], self.wraps[column]
         if wraps is None:
             self._refuse_wrapped(column)
@@ -73,21 +73,21 @@ class _Absent(Exception):
 
 def import_recording(source: str | Path, mapping: str | Path, out: str | Path, recording: str | None = None, storage: str = "mcap",
                      warn: Warn | None = None) -> dict[str, int]:
-    """Writes a recording to a new bag. Either the whole bag appears at `out`, or nothing.
+    """Writes a recording to a new bag. Creates either the whole bag at `out` or nothing.
 
     Args:
-        source: the recording's main file, or the folder it is in.
+        source: the recording's main file, or its folder.
         mapping: path of a mapping file.
         out: folder to create.
         recording: name of the recording; the stem of `source` when left out. Needed when `source` is a folder with several.
         storage: "mcap" or "sqlite3".
-        warn: called with one line for each optional part that is left out, and for values outside the range of their column.
+        warn: called with one line for each omitted optional part, and for values outside the range of their column.
 
     Returns:
         Messages written, by topic.
 
     Raises:
-        InputError: naming file, line, key or field, and nothing is left at `out`.
+        InputError: names file, line, key or field; nothing remains at `out`.
     """
     out, path = Path(out), Path(source)
     if out.exists():
@@ -121,8 +121,8 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
 
 
 def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
-    """Lists the recordings to import one by one: the main files of a folder of recordings, or its bags, in the order of their names; else
-    `source`. Raises InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these."""
+    """Lists the recordings to import: the main files or bags of a folder, by name; else `source`. Raises InputError: the mapping is
+    invalid, or needs a file named after the recording, and the folder has none."""
     path, rules = Path(source), load_mapping(mapping)
     main = rules.source(rules.main, path.stem)
     template = main.file or ""
@@ -244,7 +244,7 @@ def _files_of(path: Path) -> list[Path]:
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
     table = files.get(topic.source)
     time = table.time
-    gaps: list[bool] = []  # of what an expression looks up
+    gaps: list[bool] = []  # for columns used in expressions
 
     def lookup(name: str) -> Quantity:
         if name in table.columns:

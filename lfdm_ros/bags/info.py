@@ -16,17 +16,17 @@ _STATUS = "lfdm_ros/msg/SimulatorStatus"
 
 
 def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
-    """Returns a summary of any bag of ROS 2 or ROS 1, in types that JSON has.
+    """Returns a summary of a ROS 2 or ROS 1 bag, in JSON types.
 
     Args:
         path: the bag.
         digest: also hash the content (about 10 s for a million messages).
 
     Returns:
-        path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle has not driven
-        as its commands say, or None), start (s since the epoch, None in an
-        empty bag), duration (s), messages, size (bytes), origin (s: the stamp at which Series.time is zero), topics (a list of
-        topic, type, count, rate in Hz, start and end in s since the bag's start), custom (dict), sha256 (None without digest).
+        path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle did not follow
+        its commands, or None), start (s since the epoch, None in an empty bag), duration (s), messages, size (bytes), origin (s: the stamp
+        at which Series.time is zero), topics (a list of topic, type, count, rate in Hz, start and end in s since the bag's start), custom
+        (dict), sha256 (None without digest).
 
     Raises:
         InputError: there is no bag, or nothing in it can be read.
@@ -104,8 +104,8 @@ def not_driven(bag: Bag) -> str:
     connections = [connection for connection in bag.connections if connection.msgtype == _STATUS]
     last = {connection.topic: cdr for connection, _, cdr in (bag.raw(connections) if connections else ())}
     for cdr in last.values():
-        with suppress(InputError):  # one that does not fit its type says nothing
-            if why := getattr(bag.decode(cdr, _STATUS), "not_driven", ""):  # bags of former versions lack it
+        with suppress(InputError):  # skip messages that do not fit their type
+            if why := getattr(bag.decode(cdr, _STATUS), "not_driven", ""):  # missing in bags of earlier versions
                 return str(why)
     return ""
 

@@ -1,4 +1,4 @@
-"""Mapping files: which columns of which files become which fields of which topics.
+"""Mapping files: assign columns of files to fields of topics.
 
     sources:
       log:
@@ -11,9 +11,9 @@
         from: log
         fields: {vx: speed, yaw: unwrap(psi)}
 
-All keys, formats and functions: lfdm_ros.bags.mapping_keys, lfdm_ros.bags.expressions and, written from them, docs/reference/mapping.md.
-Columns are declared with their unit and are in SI units in expressions; what an expression yields must fit the unit of its
-field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
+All keys, formats and functions: lfdm_ros.bags.mapping_keys, lfdm_ros.bags.expressions and, generated from them, docs/reference/mapping.md.
+Columns are declared with their unit and are in SI units in expressions; the unit of an expression must fit its field. Floating-point fields
+left out are NaN in messages of lfdm_ros and 0 in others.
 """
 
 import ast
@@ -57,8 +57,8 @@ class MappedColumn:
     unit: str
     optional: bool = False
     allow_nan: bool = False
-    wraps: bool | None = None  # None: not said
-    range: tuple[float, float] | None = None  # in its unit; what lies outside is missing
+    wraps: bool | None = None  # None: not given
+    range: tuple[float, float] | None = None  # in its unit; values outside are missing
     dated: bool = False  # ISO 8601, read as seconds since 1970
 
 
@@ -127,7 +127,7 @@ class MappingFile:
     _cache: dict[tuple[str, str], MappedSource] = field(default_factory=dict, compare=False)
 
     def source(self, name: str, recording: str) -> MappedSource:
-        """Returns a source as it applies to one recording."""
+        """Returns a source resolved for one recording."""
         key = (name, recording)
         if key not in self._cache:
             items = dict(self.source_items[name])
@@ -141,7 +141,7 @@ class MappingFile:
 
     @property
     def main(self) -> str:
-        """The source that SOURCE on the command line stands for: the first that is named after the recording, else the first."""
+        """The source of the command line's SOURCE: the first that is named after the recording, else the first."""
         named = (name for name, items in self.source_items.items() if "{recording}" in str(items.get("file")))
         return next(named, next(iter(self.source_items)))
 
@@ -245,7 +245,7 @@ def _skip_lines(items: Mapping[str, Any], where: str) -> tuple[tuple[int, int], 
 def _check_format_keys(form: str, items: Mapping[str, Any], where: str) -> None:
     for key in FORMATS[form].needs:
         if not items.get(key):
-            text = next(known.text for known in SOURCE_KEYS if known.name == key)
+            text = next(declared.text for declared in SOURCE_KEYS if declared.name == key)
             raise InputError(f"{where}: a source of format {form} needs '{key}': {text}")
     for other in FORMATS.values():
         for key in set(other.keys) - set(FORMATS[form].keys):

@@ -9,7 +9,7 @@ ISO_8601 = "ISO 8601"
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a mapping file: what is written behind it, and what that means."""
+    """A key of a mapping file: its value and meaning."""
 
     name: str
     form: str
@@ -21,11 +21,11 @@ class Format:
     """A format of source files.
 
     Attributes:
-        suffixes: of files that are taken for it where the mapping names no format.
-        reads: what is in such a file, and what a column is called.
+        suffixes: of files of this format, if the mapping names none.
+        reads: content of such a file, and names of its columns.
         packages: what to install for it beside lfdm_ros; empty: nothing.
         keys: of a source that only this format has; those in `needs` it must have.
-        timed: whether its rows have times of their own, so that `time` may be left out.
+        timed: True if its rows include times, so that `time` may be left out.
     """
 
     name: str
@@ -55,7 +55,7 @@ FORMATS: dict[str, Format] = {f.name: f for f in (
 FILE_KEYS = (
     Key("description", "text", "free"),
     Key("time_origin", "keep, zero", "the bag's time is the file's own (default), or zero at the first row; stamps are the file's in both"),
-    Key("between_rows", "hold, linear", "what inputs do between two rows; hold (default) is what a command on a topic does"),
+    Key("between_rows", "hold, linear", "course of inputs between two rows; hold (default) fits commands on a topic"),
     Key("constants", "{NAME: 0.47 m}", "numbers with a unit, for the expressions"),
     Key("sources", "{NAME: {...}}", "what is read; below"),
     Key("topics", "{NAME: {...}}", "what is written; below"),
@@ -64,22 +64,22 @@ SOURCE_KEYS = (
     Key("file", '"{recording}.csv"', "relative to the folder of SOURCE, as `lfdm bag import` is given it; {recording} is SOURCE's name "
         "without suffix, or `--recording`. The first source named so is SOURCE itself"),
     Key("table", "[[0, 0, 0], ...]", "instead of a file: rows written here, with `names`"),
-    Key("format", ", ".join(FORMATS), "by default as the file's suffix says; the table of formats is below"),
+    Key("format", ", ".join(FORMATS), "by default from the file's suffix; see the table of formats below"),
     Key("names", "[a, b]", "columns of a file without a header"),
     Key("transpose", "true, false", "one row of the file, or of the array, for each column"),
     Key("delimiter", '","', "one character, or whitespace"),
-    Key("decimal", '"."', 'what separates the decimals, `"."` or `","`'),
+    Key("decimal", '"."', 'decimal separator, `"."` or `","`'),
     Key("encoding", "utf-8", "of the text, as Python names it: latin-1, cp1252, utf-16"),
-    Key("skip_lines", "[1-13, 15]", "lines that are left out, counted from 1: a preamble, a line of units"),
+    Key("skip_lines", "[1-13, 15]", "lines to skip, counted from 1: a preamble, a line of units"),
     Key("topic", "/odom", "of a bag"),
     Key("dbc", "car.dbc", "the file that describes the frames, beside SOURCE or beside the mapping"),
     Key("message", "STEERING", "the message of the DBC, by name"),
-    Key("group", "2, NAME", "the channel group, by number or name, where the channels' names alone do not tell"),
+    Key("group", "2, NAME", "the channel group, by number or name, where the channels' names are ambiguous"),
     Key("time", "{...}", "where the times of the rows come from; below"),
-    Key("sort", "true, false", "puts rows that are not in the order of time in order, and of rows with one stamp keeps the last; without, "
+    Key("sort", "true, false", "sorts rows by time, and of rows with equal stamps keeps the last; without, "
         "they are refused"),
-    Key("columns", "{NAME: km/h}", "what is taken: its unit, or the keys of a column below"),
-    Key("optional", "true, false", "a missing file is a warning, and topics that need it are left out"),
+    Key("columns", "{NAME: km/h}", "columns to read: their unit, or the keys of a column below"),
+    Key("optional", "true, false", "a missing file causes a warning, and topics that need it are left out"),
     Key("by_recording", "{NAME: {...}}", "overrides any of the above for one recording"),
 )
 TIME_KEYS = (
@@ -88,23 +88,23 @@ TIME_KEYS = (
     Key("start", "0 s", "of `rate`"),
     Key("source", "NAME", "those of another source, row by row, from its `first_row` on"),
     Key("first_row", "100", "of `source`, counted from 0"),
-    Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; where there is none, {RECORDED}), or when it was recorded"),
-    Key("offset", "-0.9 s", "added to all of these: of a device whose stamps are 0.9 s late. What came late in a file of one clock is a "
-        "source of its own, of the same file"),
+    Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; without one, {RECORDED}), or the time of recording"),
+    Key("offset", "-0.9 s", "added to all of these: here for a device with stamps 0.9 s late. Late columns in a file of one clock need a "
+        "second source of the same file"),
 )
 COLUMN_KEYS = (
-    Key("column", '"vx (raw)"', "the name in the file, where it is another one than in expressions"),
-    Key("unit", "km/h", "as it is in the file; in expressions all is SI. `ISO 8601` for a date with a time in a text file: seconds "
+    Key("column", '"vx (raw)"', "the name in the file, if it differs from that in expressions"),
+    Key("unit", "km/h", "in the file; expressions use SI. `ISO 8601` for a date with a time in a text file: seconds "
         "since 1970, in UTC where it names no zone"),
     Key("optional", "true, false", "NaN where the file has no such column"),
-    Key("allow_nan", "true, false", "values may be missing (NaN, an empty cell); without, they are refused with their line"),
+    Key("allow_nan", "true, false", "values may be missing (NaN, an empty cell); without, they are an error with its line"),
     Key("range", "[-540, 540]", "in its unit; values outside are spikes: they are missing then (NaN), and how many is told"),
     Key("wraps", "true, false", "an angle that jumps by a turn, such as a heading: as `source.column` it goes the short way round between "
         "two rows. All others are linear in between; one that looks like a heading is refused until it says so"),
 )
 TOPIC_KEYS = (
     Key("type", "lfdm_ros/msg/VehicleState", "any message type that this machine has the definition of"),
-    Key("from", "NAME", "the source whose rows are the messages, and whose times are their stamps"),
+    Key("from", "NAME", "the source whose rows become messages with its times as stamps"),
     Key("only_changes_of", "NAME", "a message only where this column takes a new value, for channels that are held between samples"),
     Key("fields", "{vx: EXPRESSION}", "what becomes of which; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A "
         "number with a decimal point that is left out is NaN in our messages and 0 in others'"),

@@ -1,8 +1,8 @@
 """Intact and lost parts of an MCAP file, record by record (https://mcap.dev/spec).
 
-A record is one byte of opcode, eight of length, and its content. All but messages say their length a second time inside, so that a
-false length is seen and mended; chunks have a checksum. After what cannot be read, the next thing that is a record is looked for.
-Records of a program's own (opcodes from 0x80) are passed over, and so are fields that a record has beyond those we know.
+A record is one byte of opcode, eight of length, and its content. All but messages repeat their length inside, so that a false length is
+detected and repaired; chunks have a checksum. After unreadable bytes, the next record is searched for. Private records (opcodes from 0x80)
+are skipped, and so are additional fields of a record.
 """
 
 import mmap
@@ -30,7 +30,7 @@ _ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
 
 @dataclass(frozen=True)
 class Gap:
-    """Bytes that are lost, with the times [ns] of what stands before and after; None: nothing does."""
+    """Lost bytes, with the times [ns] of the messages before and after; None: there is none."""
 
     size: int
     after: int | None = None
@@ -38,7 +38,7 @@ class Gap:
 
 
 class Range(NamedTuple):
-    """Bytes of the file, or of what was written in the place of damaged chunks."""
+    """Bytes of the file, or of the replacement of damaged chunks."""
 
     start: int
     end: int
@@ -51,8 +51,8 @@ class McapSurvey:
 
     Attributes:
         pieces: of the data section, beginning with the file's header; the summary is left out.
-        gaps: what is lost.
-        doubts: what is read although its checksum does not fit.
+        gaps: lost parts.
+        doubts: parts read although their checksum does not fit.
     """
 
     pieces: list[Range | bytes] = field(default_factory=list)
@@ -63,7 +63,7 @@ class McapSurvey:
         """Describes the losses in one phrase; empty without any.
 
         Args:
-            start: ns, of the bag: times are phrases in seconds since then.
+            start: ns, of the bag: times are given in seconds since then.
         """
         phrases = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
         phrases += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
@@ -89,11 +89,11 @@ def survey(path: Path, rewritten: Path) -> McapSurvey:
     """Reads the structure of a file, and the content of its chunks for their checksums.
 
     Args:
-        rewritten: file to create, for what of damaged chunks can be read.
+        rewritten: file to create, for the readable part of damaged chunks.
 
     Raises:
-        InputError: there is no channel or no message in it.
-        OSError: it cannot be read, or the other one not written.
+        InputError: it has no channel or no message.
+        OSError: it cannot be read, or `rewritten` not written.
     """
     size = path.stat().st_size
     if not size:
@@ -154,7 +154,7 @@ class _McapWalk:
         begun, ended = data[:8] == MCAP_MAGIC, False
         first = self._at(8) if data[8:9] == bytes([HEADER]) else None
         position = first or (8 if begun else 0)
-        # Nothing is lost with a header that only says who wrote the file.
+        # The header only names the writer; its loss does no harm.
         found.pieces += [MCAP_MAGIC, _ROS2_HEADER if first is None else data[8:first]]
         while position < self._size:
             end = self._at(position)
@@ -167,7 +167,7 @@ class _McapWalk:
                     position = end
                     continue
                 after = self._next(position + 1)
-                if not ended:  # the summary says nothing that is not phrases before
+                if not ended:  # the summary repeats what is phrases before
                     self._lose(after - position)
                 position = after
                 continue
@@ -187,7 +187,7 @@ class _McapWalk:
     # --- one record ---------------------------------------------------------------------------------------------------
 
     def _at(self, position: int) -> int | None:
-        """Returns the end of the record at a position; None: there is none that fits its own length."""
+        """Returns the end of the record at a position; None: no record with a consistent length."""
         end = self._end(position)
         if end is None or _fits(self._data, self._data[position], position + 9, end) or self._is_foreign(position, end):
             return end
@@ -212,7 +212,7 @@ class _McapWalk:
         if not (end == self._size or self._exactly_at(end) is not None or data[end:end + 8] == MCAP_MAGIC or (
                 data[end] >= _PRIVATE and self._end(end) is not None)):
             return False
-        if opcode >= _PRIVATE:  # or is it one of ours with a bit flipped
+        if opcode >= _PRIVATE:  # or a known one with a flipped bit
             unflagged = opcode - _PRIVATE
             return not (_fits(data, unflagged, start, end) and (unflagged != MESSAGE or self._is_defined(start)))
         length = _inner_length(data, opcode, start)
@@ -238,7 +238,7 @@ class _McapWalk:
         """Returns the position of the next record that is followed by another, or by the end of the file."""
         for match in _CANDIDATE.finditer(self._data, position):
             end = self._exactly_at(match.start())
-            # A message says nothing of itself; its channel must be known, and its time must fit.
+            # A message has no redundancy; its channel must be known, and its time must fit.
             if end is None or (self._data[match.start()] == MESSAGE and not self._is_defined(match.start() + 9)):
                 continue
             if end == self._size or self._at(end) is not None or self._data[end:end + 8] == MCAP_MAGIC:
@@ -251,7 +251,7 @@ class _McapWalk:
             channel in self._defined[CHANNEL] or (CHANNEL, channel) in self._doubtful or (CHANNEL, channel) in self._summary
             or not (self._defined[CHANNEL] or self._doubtful or self._summary))
 
-    # --- what is taken and what is lost ---------------------------------------------------------------------------------
+    # --- recovered and lost parts ---------------------------------------------------------------------------------
 
     def _take(self, opcode: int, start: int, end: int, head: bytes | None) -> None:
         pieces: list[Range | bytes] = [Range(start - 9, end)] if head is None else [head, Range(start, end)]
@@ -295,7 +295,7 @@ class _McapWalk:
     # --- definitions ----------------------------------------------------------------------------------------------------
 
     def _summarised(self) -> dict[tuple[int, int], bytes]:
-        """Channels and schemas of the summary, by opcode and number: it stands after the last end of data, wherever that has moved to."""
+        """Channels and schemas of the summary, by opcode and number: it follows the last end of data."""
         found: dict[tuple[int, int], bytes] = {}
         position = self._data.rfind(_HEAD.pack(DATA_END, 4), max(0, self._size - _LONGEST_SUMMARY))
         while 0 <= position < self._size:
@@ -308,7 +308,7 @@ class _McapWalk:
         return found
 
     def _add_definitions(self) -> None:
-        """Channels and schemas that were lost with their chunk stand in the summary again: before all messages."""
+        """Restores channels and schemas lost with their chunk from the summary, before all messages."""
         missing = [(key, record) for key, record in sorted({**self._doubtful, **self._summary}.items())
                    if key[1] not in self._defined[key[0]]]
         for (opcode, number), _ in missing:
@@ -363,7 +363,7 @@ def _number(data: Any, start: int) -> int:
 
 
 def chunk_records(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yields (opcode, start, end) of the records in a chunk; bytes that are no record are left out."""
+    """Yields (opcode, start, end) of the records in a chunk; bytes between records are skipped."""
     position = 0
     while position < len(content):
         end = _record_end(content, position)
@@ -381,7 +381,7 @@ def chunk_records(content: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _record_end(content: bytes, position: int) -> int | None:
-    """Returns the end of the record at a position in a chunk; None: there is none."""
+    """Returns the end of the record at a position in a chunk, or None."""
     if position + 9 > len(content):
         return None
     opcode, length = _HEAD.unpack_from(content, position)
@@ -392,7 +392,7 @@ def _record_end(content: bytes, position: int) -> int | None:
 
 
 def _repaired_record(content: bytes, crc: int) -> bytes | None:
-    """Repairs a chunk in which one record had a false length; the checksum decides if that was all."""
+    """Repairs a chunk in which one record has a false length; the checksum verifies the repair."""
     end = 0
     for _, begin, finish in chunk_records(content):
         if begin > end:
@@ -415,7 +415,7 @@ _FIXED = {FOOTER: 20, 0x0E: 17, DATA_END: 4}
 
 
 def _inner_length(data: Any, opcode: int, start: int) -> int | None:
-    """Returns the length of a record as its content adds up; None: no such record, or a message, which has no inner length."""
+    """Returns the length of a record from its content; None: no such record, or a message, which has no inner length."""
     if opcode in _FIXED:
         return _FIXED[opcode]
     # Sizes of numbers, and the lengths of what follows: s a text or bytes, q bytes with a length of eight, a 4 bytes of CRC.
@@ -449,6 +449,6 @@ def _decompressed(data: bytes, name: bytes, size: int) -> bytes | None:
 
     try:
         content = DECOMPRESSORS[name.decode()](data, size)
-    except Exception:  # of either library, and of a name that is none
+    except Exception:  # of either library, or for an unknown name
         return None
     return content if len(content) == size else None

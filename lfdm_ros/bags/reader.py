@@ -1,9 +1,9 @@
-"""Reads rosbag2 bags, ours and others', finished or not.
+"""Reads rosbag2 bags of any writer, finished or not.
 
-Time: `Series.time` is in seconds since the origin of the bag. The stamp of a message is that of its header, or the time of
-recording where it has none. The origin is what the bag declares (custom_data `origin_ns`: 0 in bags of simulated time and
-in imported recordings whose own clock starts near zero, the first stamp in imported recordings with calendar time); in a
-bag that declares none it is the earliest first stamp of the topics that have more than one message.
+Time: `Series.time` is in seconds since the origin of the bag. The stamp of a message is that of its header, or the time of recording
+without one. The origin is what the bag declares (custom_data `origin_ns`: 0 in bags of simulated time and in imported recordings whose own
+clock starts near zero, the first stamp in imported recordings with calendar time); otherwise it is the earliest first stamp of the topics
+with more than one message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lfdm_ros.bags.recovery import is_damaged, recover
 from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.errors import InputError, suggest
 
-# What recorded inputs do between two messages.
+# Course of recorded inputs between two messages.
 HOLD, LINEAR = "hold", "linear"
 
 _LATEST = 2**62  # ns: 146 years; differences of such stamps still fit 64 bits
@@ -57,7 +57,7 @@ class Bag:
     Attributes:
         path: as given.
         storage: "mcap" or "sqlite3".
-        note: why and how far it had to be recovered; None when the bag was closed properly.
+        note: reason and extent of its recovery; None if the bag was closed properly.
         custom: the bag's custom_data.
         connections: rosbags connections (topic, msgtype, msgcount).
     """
@@ -101,7 +101,7 @@ class Bag:
 
     def select(self, topic: str) -> list[Any]:
         """Connections of a topic; "vehicle/state" is "/vehicle/state", and "/a/vehicle/state" where all topics are below "/a". Raises
-        InputError: there is none, or its messages have several types."""
+        InputError: no such topic, or one with several types."""
         found = [c for c in self.connections if c.topic.lstrip("/") == topic.lstrip("/")]
         if not found:
             name = f"/{topic.lstrip('/')}"
@@ -145,7 +145,7 @@ class Bag:
         if not has_header(self.typestore, connection.msgtype):
             return None
         for _, _, cdr in self.raw([connection]):
-            with suppress(InputError):  # one that does not fit its type has no stamp, and the next may
+            with suppress(InputError):  # a message that does not fit its type has no stamp; try the next
                 return stamp_of(self.decode(cdr, connection.msgtype)) or None
         return None
 
@@ -172,7 +172,7 @@ class Bag:
                     reason = "damaged"
                 else:
                     self._reader = self._enter([self.path])
-                    reason = self._metadata_lies()
+                    reason = self._metadata_contradiction()
             except Exception as error:  # a broken file raises anything in the layers below
                 reason = f"damaged ({_one_line(error)})"
             if reason is None:
@@ -181,7 +181,7 @@ class Bag:
         self._recover(reason)
 
     def _read_metadata(self) -> str | None:
-        """Takes what is needed from metadata.yaml; returns what is wrong with the bag, None if nothing."""
+        """Reads metadata.yaml; returns the defect of the bag, or None."""
         path = self.path / "metadata.yaml"
         if not path.exists():
             return "not closed properly (no metadata.yaml)"
@@ -197,8 +197,8 @@ class Bag:
             return "not closed properly (metadata.yaml is incomplete)"
         return "not closed properly" if self.custom.pop("closed", "") == "false" else None
 
-    def _metadata_lies(self) -> str | None:
-        """Describes a contradiction between metadata.yaml and the topics and messages of the files; None: there is none."""
+    def _metadata_contradiction(self) -> str | None:
+        """Describes a contradiction between metadata.yaml and the topics and messages of the files, or returns None."""
         storages = [s for reader in self._reader.readers for s in getattr(reader.storage, "storages", [])]  # type: ignore[union-attr]
         if not storages:  # one file, without metadata
             return None
@@ -234,18 +234,18 @@ class Bag:
             yield from storage.messages_scan([c for c in connections or storage.connections if c.owner is storage])
 
     def _shuffled(self, connections: Sequence[Any]) -> list[tuple[Any, int, bytes]]:
-        """Sorts messages by time: rosbags refuses to do it in a file without index whose clock was reset on the way."""
+        """Sorts messages by time, which rosbags refuses for a file without index whose clock was reset."""
         return sorted(self._scan(connections), key=lambda message: message[1])
 
     def _enter(self, paths: Sequence[Any]) -> AnyReader:
-        # Older bags have no definitions inside, and a bag without messages has none to offer.
+        # Older bags and bags without messages have no definitions.
         return self._stack.enter_context(AnyReader(paths, default_typestore=typestore()))
 
 
 def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
     """Returns the message of CDR bytes; raises the errors of rosbags where the bytes do not fit the type.
 
-    The output of rclpy's serialize_message is too long by up to 4 bytes for each array of variable length that is empty.
+    rclpy's serialize_message appends up to 4 bytes for each empty array of variable length.
     """
     try:
         return store.deserialize_cdr(cdr, msgtype)
@@ -263,7 +263,7 @@ def is_bag_folder(path: Path) -> bool:
 
 
 def bags_in(path: Path) -> list[Path]:
-    """Lists the bags in a folder, in the order of their names; a path that is a bag itself, or holds none, stands alone."""
+    """Lists the bags in a folder, in the order of their names; a path that is a bag, or contains none, is returned alone."""
     if not path.is_dir() or is_bag_folder(path):
         return [path]
     return sorted(one for one in path.iterdir() if is_bag_folder(one)) or [path]
@@ -272,13 +272,13 @@ def bags_in(path: Path) -> list[Path]:
 def open_bag(path: str | Path) -> Bag:
     """Opens a bag for reading; use it as a context manager.
 
-    A bag that was not closed properly (its recorder was killed) or that was cut is read as far as it goes; `note` then says so.
+    A bag that was not closed properly (its recorder was killed) or was truncated is read as far as possible, with a `note`.
 
     Args:
         path: the folder of a rosbag2 recording, or one .mcap or .db3 file.
 
     Raises:
-        InputError: there is no bag, or nothing in it can be read.
+        InputError: there is no bag, or it is unreadable.
     """
     return Bag(path)
 
@@ -292,7 +292,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
         fields: paths into the message, for example ["vx", "wheel_speeds[0]", "angular_velocity.z"].
 
     Returns:
-        Time (n,) and values (n, F); the module says where time is zero. Time can run backwards where the recorded clock did.
+        Time (n,) and values (n, F); for the origin see the module. Time can decrease where the recorded clock did.
 
     Raises:
         InputError: no such bag, topic or field, or the content is damaged.

@@ -1,7 +1,7 @@
-"""Opens what is left of a bag that was never finished, or was cut.
+"""Opens the remains of a bag that was not finished, or was truncated.
 
-Nothing in the bag's folder is changed: of an MCAP file rosbags is shown what stands, with a proper end behind it; an SQLite file is
-copied as far as it can be read.
+The bag's folder is not changed: rosbags gets the intact part of an MCAP file with a proper end; an SQLite file is copied as far as it is
+readable.
 """
 
 import io
@@ -21,9 +21,9 @@ from lfdm_ros.bags.mcap_survey import Range, is_whole, survey
 from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
 from lfdm_ros.errors import InputError, prefixing
 
-# Of a damaged SQLite file (https://sqlite.org/fileformat.html) all rows are read that are not in a damaged page. Rows are in leaf pages,
-# each of which says where its rows begin; a row that does not fit goes on in overflow pages. Neither the tree nor the schema is needed:
-# the tables of a bag differ by their columns. SQLite has no checksums, so that a changed byte within a value cannot be seen.
+# Of a damaged SQLite file (https://sqlite.org/fileformat.html) all rows outside damaged pages are read. Rows are in leaf pages with an
+# index of their rows; long rows continue in overflow pages. Neither the tree nor the schema is needed: the tables of a bag differ by their
+# columns. SQLite has no checksums, so changed bytes within a value are not detected.
 _LEAF = 0x0D
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type: bytes
 Row = tuple[int, list[Any]]
@@ -48,7 +48,7 @@ def _rows(content: mmap.mmap, page_size: int) -> Iterator[Row]:
             place = struct.unpack_from(">H", page, start + 8 + 2 * i)[0]
             try:
                 yield _row(content, page, place, page_size)
-            except (IndexError, ValueError, struct.error):  # this one is damaged
+            except (IndexError, ValueError, struct.error):  # damaged row
                 continue
 
 
@@ -106,7 +106,7 @@ def _value(payload: bytes, position: int, kind: int) -> tuple[Any, int]:
     if kind in _INTEGERS:
         end = position + _INTEGERS[kind]
         return int.from_bytes(payload[position:end], "big", signed=True), end
-    if kind < 12:  # a float, which bags do not have, or a kind that is reserved
+    if kind < 12:  # a float, which bags do not have, or a reserved type
         raise ValueError
     end = position + (kind - 12) // 2
     data = payload[position:end]
@@ -133,7 +133,7 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
         scratch: an empty folder for copies; must outlive the reader.
 
     Raises:
-        InputError: nothing in the file can be read.
+        InputError: the file is unreadable.
     """
     with prefixing(f"cannot read {path}", OSError):
         if path.suffix == ".mcap":
@@ -144,7 +144,7 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
 
 
 def is_damaged(path: Path) -> bool:
-    """Checks a storage file for damage, as far as its structure and its checksums show it. Raises InputError: the file cannot be read."""
+    """Checks a storage file for damage by its structure and checksums. Raises InputError: the file cannot be read."""
     with prefixing(f"cannot read {path}", OSError):
         status = path.stat()
         if path.suffix == ".mcap":
@@ -185,7 +185,7 @@ class SplicedFile:
 
 
 class _Splice(io.RawIOBase):
-    """Ranges of two files, and bytes, one after the other."""
+    """Concatenated ranges of two files and bytes."""
 
     def __init__(self, path: Path, rewritten: Path, pieces: Sequence[Range | bytes]) -> None:
         self._file, self._rewritten = path.open("rb"), rewritten.open("rb")
@@ -247,15 +247,14 @@ def _page_size(path: Path) -> int:
 
 
 def _beside(path: Path) -> list[Path]:
-    """Lists the journals beside the file, left by a recorder that was killed inside a commit, or that wrote ahead: they belong to its
-    content."""
+    """Lists the rollback or write-ahead journals of a killed recorder beside the file, which are part of its content."""
     files = [path.with_name(path.name + suffix) for suffix in ("-journal", "-wal")]
     return [file for file in files if file.is_file() and file.stat().st_size]
 
 
 def _is_sound(path: Path) -> bool:
     """Runs the integrity check of SQLite."""
-    if path.stat().st_size % _page_size(path):  # SQLite itself takes such a file for one that ends in zeros
+    if path.stat().st_size % _page_size(path):  # SQLite treats such a file as padded with zeros
         return False
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as database:
@@ -268,7 +267,7 @@ def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int],
     """Returns the file itself where it is sound, else a copy of its readable rows; and a function that describes the losses in a phrase."""
     beside = _beside(path)
     if beside:
-        # SQLite rolls back, or takes over what was written ahead, on opening and closing: here in a copy.
+        # On opening and closing, SQLite rolls back or applies the write-ahead log: here in a copy.
         for file in (path, *beside):
             shutil.copy(file, scratch / file.name)
         path = scratch / path.name
@@ -296,7 +295,7 @@ def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int],
 
 
 def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
-    """Returns (table, values without the key) of a row; "" where it belongs to no table of a bag. The place of the key in a row is empty.
+    """Returns (table, values without the key) of a row; "" where it is of no table of a bag. The key's column in a row is empty.
     """
     key, rest = values[0], values[1:]
     kinds = [type(value) for value in rest]
@@ -313,7 +312,7 @@ def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
 
 
 def _gaps(stamped: Iterable[tuple[int, int]]) -> list[tuple[int, int | None, int]]:
-    """Returns (messages, time before, time after) of each gap, times in ns; None: no message is before."""
+    """Returns (messages, time before, time after) of each gap, times in ns; None: no message before it."""
     gaps, last, time = list[tuple[int, int | None, int]](), 0, None
     for number, stamp in stamped:
         if number > last + 1:

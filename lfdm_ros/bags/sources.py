@@ -28,10 +28,10 @@ def read_table(source: MappedSource, path: Path | None, mapping: Path) -> Source
     """Reads the file of a source, or the table written in the mapping.
 
     Args:
-        mapping: the mapping file, beside which what it names may lie.
+        mapping: the mapping file, to which paths are relative.
 
     Raises:
-        InputError: the file is missing, empty or broken, the message names the line; or what reads it is not installed.
+        InputError: the file is missing, empty or broken, with its line; or its reader is not installed.
     """
     if path is None:
         assert source.table is not None and source.names is not None
@@ -50,10 +50,10 @@ def declared_columns(source: MappedSource, table: SourceTable, warn: Callable[[s
     range.
 
     Args:
-        warn: called with a line for each column that has values outside its range.
+        warn: called with a line for each column with values outside its range.
 
     Raises:
-        InputError: a column is not there, or has a value that is not finite.
+        InputError: a column is missing, or has a value that is not finite.
     """
     result = {}
     for column in source.columns:
@@ -81,7 +81,7 @@ def declared_columns(source: MappedSource, table: SourceTable, warn: Callable[[s
 
 
 def check_time(time: np.ndarray, table: SourceTable) -> None:
-    """Raises InputError where time is negative, stands still or runs backwards."""
+    """Raises InputError where time is negative or does not increase."""
     if time[0] < 0.0:
         raise InputError(f"{table.place(0)}: time begins at {time[0]:g} s; a message cannot have a negative stamp")
     wrong = np.flatnonzero(np.diff(time) <= 0.0)
@@ -93,7 +93,7 @@ def check_time(time: np.ndarray, table: SourceTable) -> None:
 
 
 def in_order(time: np.ndarray) -> np.ndarray:
-    """Returns the places of the rows (m,) in the order of time; of rows with one stamp the last, and none with a negative stamp."""
+    """Returns the row indices (m,) sorted by time; of rows with equal stamps the last, and none with a negative stamp."""
     order = np.argsort(time, kind="stable")
     last = np.append(np.diff(time[order]) > 0.0, True)
     return order[last & (time[order] >= 0.0)]
@@ -103,15 +103,15 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
     where = str(path)
     lines: list[int] = []
     rows: list[list[str]] = []
-    comment: list[str] = []  # the last one before the first row
+    comment: list[str] = []  # the last comment before the first row
     try:
         with path.open(encoding=source.encoding, newline="") as file:
-            kept = file if not source.skip_lines else (
+            content = file if not source.skip_lines else (
                 "\n" if any(first <= number <= last for first, last in source.skip_lines) else line for number, line in enumerate(file, 1))
             if source.delimiter == "whitespace":
-                records = ((number, line.split()) for number, line in enumerate(kept, 1))
+                records = ((number, line.split()) for number, line in enumerate(content, 1))
             else:
-                reader = csv.reader(kept, delimiter=source.delimiter, strict=True)
+                reader = csv.reader(content, delimiter=source.delimiter, strict=True)
                 records = ((reader.line_num, record) for record in reader)
             for number, record in records:
                 if not any(cell.strip() for cell in record):
@@ -181,13 +181,13 @@ def _transposed(source: MappedSource, where: str, rows: list[list[str]], lines: 
 
 
 def _values(cells: Sequence[str], name: str, source: MappedSource, where: str, lines: Sequence[int]) -> np.ndarray:
-    """Returns the numbers in the cells of a column (n,), of lines (n,), NaN where one may be missing; of a column that is not declared,
-    which may hold texts, all are NaN. Raises InputError: something else."""
+    """Returns the numbers of a column (n,), at lines (n,), NaN where one may be missing; a column that is not declared, which may hold
+    texts, is all NaN. Raises InputError: a cell that is not a number."""
     declared = [column for column in source.columns if column.column == name]
     if not declared:
         return np.full(len(cells), math.nan)
     dated, gaps = any(column.dated for column in declared), all(column.allow_nan for column in declared)
-    if not dated and source.decimal == ".":  # most files, whose cells are many
+    if not dated and source.decimal == ".":  # fast path for large files
         with suppress(ValueError):
             return np.array(list(map(float, cells)))
     values = [math.nan if gaps and not cell.strip() else _number(cell, source, dated) for cell in cells]
@@ -204,7 +204,7 @@ def _values(cells: Sequence[str], name: str, source: MappedSource, where: str, l
 
 
 def _number(cell: str, source: MappedSource, dated: bool) -> float | None:
-    """Returns what a cell holds; of a date the seconds since 1970."""
+    """Returns the number in a cell; for a date the seconds since 1970."""
     try:
         if not dated:
             return float(cell if source.decimal == "." else cell.replace(",", "."))
@@ -241,7 +241,7 @@ READERS: dict[str, Callable[[MappedSource, Path, Path], SourceTable]] = {
 
 @dataclass(frozen=True)
 class _Messages:
-    """Messages of one topic: a typestore that knows their type, the type, and each message with the time at which it was recorded [ns]."""
+    """Messages of one topic: a typestore with their type, the type, and each message with its time of recording [ns]."""
 
     store: Any
     type: str
@@ -249,8 +249,8 @@ class _Messages:
 
 
 def read_topic(source: MappedSource, path: Path) -> SourceTable:
-    """Reads the fields of a topic that the mapping takes, with the times of the messages. Raises InputError: no readable bag, no such topic
-    or field, or a field that is no number."""
+    """Reads the mapped fields of a topic with the times of the messages. Raises InputError: no readable bag, no such topic or field, or a
+    field that is not numeric."""
     if not path.exists():
         raise FileNotFoundError(path)
     where = f"{path}: {source.topic}"

@@ -1,7 +1,7 @@
-"""A rosbag2 writer whose bag is complete on disk after every checkpoint, whatever happens to the process afterwards.
+"""A rosbag2 writer whose bag is complete on disk after every checkpoint, even if the process is killed.
 
-rosbags' own writer leaves the index, the footer and metadata.yaml to the very end, so that no reader opens the bag of a
-process that was killed. Here each checkpoint ends in a bag that any reader takes:
+The writer of rosbags writes the index, the footer and metadata.yaml at the end, so that the bag of a killed process is unreadable. Here
+each checkpoint leaves a bag that any reader opens:
 
 - MCAP: the pending chunk is closed and followed by the end of data and a footer without summary, which the specification
   allows (https://mcap.dev/spec#footer-op0x02). The next chunk overwrites these 50 bytes.
@@ -72,8 +72,7 @@ class SealedMcapWriter(McapWriter):
     def __init__(self, path: Path, compression: CompressionMode) -> None:
         super().__init__(path, compression)
         self.chunks: Any = _OnDisk(path)
-        # A buffer larger than any chunk: chunk and end reach the system in one call, so there is hardly a moment in
-        # which the file has one without the other.
+        # A buffer larger than any chunk writes chunk and end in one call, so that the file hardly ever has one without the other.
         self.bio = io.BufferedWriter(self.bio.detach(), buffer_size=4 << 20)
         self._seal()
 
@@ -81,7 +80,7 @@ class SealedMcapWriter(McapWriter):
         start, checksum = self.bio.tell(), zlib.crc32(self.chunk.bio.getbuffer())
         super().close_chunk()
         self._seal()
-        # rosbags leaves it 0, which is "not computed": by it damage is found, and what it cost.
+        # rosbags leaves it 0, "not computed"; recovery needs it to find damage.
         os.pwrite(self.bio.fileno(), checksum.to_bytes(4, "little"), start + _CHUNK_CHECKSUM)
 
     def checkpoint(self) -> None:

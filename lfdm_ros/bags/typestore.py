@@ -33,27 +33,27 @@ def typestore() -> Any:
 
 
 def require_type(msgtype: str) -> None:
-    """Makes sure the typestore knows `msgtype`, reading the .msg files of sourced workspaces when it must. Raises InputError: there is no
-    such definition on this machine, or it cannot be parsed."""
+    """Ensures that the typestore has `msgtype`, reading the .msg files of sourced workspaces if needed. Raises InputError: the definition
+    is not installed, or cannot be parsed."""
     store = typestore()
     if msgtype in store.fielddefs:
         return
     found: dict[str, Any] = {}
-    wanted = [msgtype]
-    while wanted:
-        name = wanted.pop()
+    pending = [msgtype]
+    while pending:
+        name = pending.pop()
         if name in found or name in store.fielddefs:
             continue
         try:
             found.update(get_types_from_msg(definition_file(name).read_text(encoding="utf-8"), name))
         except TypesysError as error:
             raise InputError(f"message type {name}: its definition cannot be parsed: {error}") from None
-        wanted += [nested for _, description in found[name][1] if (nested := _nested(description))]
+        pending += [nested for _, description in found[name][1] if (nested := _nested(description))]
     store.register(found)
 
 
 def definition_file(msgtype: str) -> Path:
-    """Finds the file that defines a message type. Raises InputError: there is none, or the name is not a type."""
+    """Finds the file that defines a message type. Raises InputError: no such file, or the name is not a type."""
     match = re.fullmatch(r"(\w+)/msg/(\w+)", msgtype)
     if match is None:
         raise InputError(f"'{msgtype}' is not a message type; write it as PACKAGE/msg/NAME")
@@ -96,8 +96,8 @@ def _default(store: Any, description: Any, real: float) -> Any:
 
 
 def build_message(msgtype: str, values: Mapping[str, Any], real: float = 0.0, where: str | None = None) -> Any:
-    """Builds a message from nested dictionaries; fields that are left out have the defaults of `new_message`. Raises InputError: a key is
-    no field of the message."""
+    """Builds a message from nested dictionaries; omitted fields have the defaults of `new_message`. Raises InputError: a key is not a field
+    of the message."""
     where = where or msgtype
     fields = dict(typestore().fielddefs[msgtype][1])
     message = new_message(msgtype, real)

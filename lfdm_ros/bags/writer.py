@@ -18,14 +18,14 @@ from lfdm_ros.errors import InputError, reason
 
 STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 _DISK_ERRORS = (OSError, sqlite3.Error)
-_CHECKPOINT_PERIOD = 0.5  # s; half of the second that may be lost, so that a late wake-up costs no more than that
+_CHECKPOINT_PERIOD = 0.5  # s; half of the second that may be lost, as a margin for late wake-ups
 
 
 class BagWriter:
     """A new bag. Thread-safe; while it is open, at most the last second is lost when the process is killed.
 
-    Stamps are times of reception. They may decrease, as when a simulated clock is reset; other tools can then refuse the bag
-    of a recorder that was killed.
+    Stamps are times of reception. They may decrease, as when a simulated clock is reset; other tools may then refuse the bag of a killed
+    recorder.
 
     Args:
         path: folder to create; must not exist.
@@ -35,7 +35,7 @@ class BagWriter:
         custom: further text entries for the bag's custom_data.
 
     Raises:
-        InputError: the path exists, cannot be created, or the storage is unknown. Writing raises it when the disk refuses.
+        InputError: the path exists, cannot be created, or the storage is unknown. Writing raises it if the disk is full.
     """
 
     def __init__(self, path: str | Path, storage: str = "mcap", recording: str | None = None, origin_ns: int | None = None,
@@ -67,7 +67,7 @@ class BagWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Whatever stopped the recording, what has been written is worth a proper end.
+        # Close the bag properly, whatever stopped the recording.
         self.close()
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class BagWriter:
             message = build_message(msgtype, message)
         try:
             cdr = typestore().serialize_cdr(message, msgtype)
-        except Exception as error:  # the generated serialiser raises whatever the value provokes
+        except Exception as error:  # the generated serialiser may raise any exception
             raise InputError(f"a message for {topic} does not fit {msgtype}: {error}") from None
         self.write_raw(topic, msgtype, stamp_ns, cdr)
 

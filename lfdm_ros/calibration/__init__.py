@@ -1,7 +1,7 @@
 """Bayesian calibration: recordings and priors in, posterior, vehicle file and report out.
 
-`load_recipe` and `calibrate` do the job of `lfdm calibrate`, `predict` that of `lfdm predict`; `load_posterior_summary` is for
-whoever passes a posterior on. PyMC and ArviZ are imported when a calibration is run, not before.
+`load_recipe` and `calibrate` do the job of `lfdm calibrate`, `predict` that of `lfdm predict`; `load_posterior_summary` reads what a
+posterior publishes. PyMC and ArviZ are imported when a calibration is run, not before.
 """
 
 from __future__ import annotations

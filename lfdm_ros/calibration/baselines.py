@@ -1,5 +1,5 @@
-"""The kinematic bicycle as baseline of a prediction, on the same inputs at the same speed, with a steering lag of its own; and the verdict
-of a model against it, piece by piece, on data that neither was fitted to.
+"""The kinematic bicycle as baseline of a prediction, with the same inputs and speed and a fitted steering lag; and the piecewise comparison
+of a model with it on data to which neither was fitted.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from lfdm_ros.vehicles import Vehicle
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
-CHANNELS = ("x", "y", "yaw", "vy", "yaw_rate")  # that it says something of
+CHANNELS = ("x", "y", "yaw", "vy", "yaw_rate")  # it predicts
 # Of the steering, in the order of the search: start and bounds.
 FITTED = {"steering.lag": (0.05, 1e-3, 0.5), "steering.scale": (1.0, 0.5, 2.0), "steering.offset": (0.0, -0.3, 0.3)}
-MAX_SAMPLES = 20_000  # samples that it is fitted to
+MAX_SAMPLES = 20_000  # samples used in a fit
 
 
 def can_steer(model: str, vehicle: Vehicle) -> bool:
@@ -39,11 +39,11 @@ def can_steer(model: str, vehicle: Vehicle) -> bool:
 
 def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[str, float],
               speed: np.ndarray | None = None) -> np.ndarray | None:
-    """Predicts a data set (K, C) by a kinematic bicycle, as sensors with these nuisances would measure it; NaN in channels that it does not
-    have.
+    """Predicts a data set (K, C) by a kinematic bicycle, as measured by sensors with these nuisances; NaN in channels that it does not
+    predict.
 
-    Yaw rate = vx tan(delta) / wheelbase and vy = yaw rate times the distance of the rear axle; heading and way are integrated by
-    trapezoids. vx is `speed` (K,), else what is prescribed, else what was measured. None where none of them is there.
+    Yaw rate = vx tan(delta) / wheelbase and vy = yaw rate times the distance of the rear axle; heading and position are integrated by
+    trapezoids. vx is `speed` (K,), else the prescribed or the measured speed. None without any.
     """
     if speed is None:
         speed = _speed(data)
@@ -61,11 +61,11 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
     yaw = recorded.get("yaw", 0.0) - sensor + integrate.cumulative_trapezoid(yaw_rate, data.times, initial=0.0)
     vy, c, s = rear * yaw_rate, np.cos(yaw), np.sin(yaw)
     rates = {"x": speed * c - vy * s, "y": speed * s + vy * c}
-    own = {"vx": speed, "vy": vy, "yaw_rate": yaw_rate, "yaw": yaw,
-           **{name: recorded.get(name, 0.0) + integrate.cumulative_trapezoid(rate, data.times, initial=0.0)
-              for name, rate in rates.items()}}
+    columns = {"vx": speed, "vy": vy, "yaw_rate": yaw_rate, "yaw": yaw,
+               **{name: recorded.get(name, 0.0) + integrate.cumulative_trapezoid(rate, data.times, initial=0.0)
+                  for name, rate in rates.items()}}
     sensors = OutputPath(data.channels, names)
-    responses = np.stack([own.get(name, np.full(len(speed), np.nan)) for name in sensors.channels], axis=1)
+    responses = np.stack([columns.get(name, np.full(len(speed), np.nan)) for name in sensors.channels], axis=1)
     measured = sensors.measured(responses[:, :, None], values)[:, :, 0]
     out: np.ndarray = np.where(np.isin(data.channels, CHANNELS), measured, np.nan)
     return out
@@ -73,11 +73,11 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
 
 def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str,
                   to: Sequence[tuple[str, ...]] = (("yaw_rate",), PLACE)) -> dict[str, float] | None:
-    """Fits the lag, scale and offset of the steering of a kinematic bicycle by least squares on the yaw rate;
-    where there is none, on the place, with the misalignment of the heading too. None where neither, or no speed, was measured.
+    """Fits the lag, scale and offset of the steering of a kinematic bicycle by least squares on the yaw rate; without one, on the position,
+    with the misalignment of the heading too. None without either, or without a speed.
 
     Args:
-        to: channels that it is fitted to, the first of them that were measured.
+        to: channels to fit; the first measured ones are used.
     """
     usable = [data for data in datasets if _speed(data) is not None]
     shared_channels = set.intersection(*(set(data.channels) for data in usable)) if usable else set()
@@ -119,15 +119,15 @@ def _speed(data: Dataset) -> np.ndarray | None:
 
 
 MODEL, KINEMATIC, EITHER = "model", "kinematic_bicycle", "either"
-AFTER = 5.0  # [s] from the start of a piece, when its position is judged
-MIN_PIECES = 3  # pieces, of fewer of which the differences have no standard error worth the name
-# What decides, first to last: where the vehicle will be, where it points, how it turns; and how it slips, where that was fitted.
+AFTER = 5.0  # [s] from the start of a piece to the comparison of its position
+MIN_PIECES = 3  # pieces needed for a meaningful standard error of the differences
+# Criteria in order of priority: position, heading, yaw rate; and lateral velocity, where it was fitted.
 JUDGED = {"position": "m", "yaw": "rad", "yaw_rate": "rad/s", "vy": "m/s"}
 RECORDED = (*PLACE, "yaw", "yaw_rate")  # compared wherever they were recorded, fitted or not
 
 
 def fit_to_positions(result: StageResult, recipe: Recipe) -> dict[str, float]:
-    """Nuisances of a kinematic bicycle that is fitted to the positions of the pieces of a stage; empty where none were recorded."""
+    """Nuisances of a kinematic bicycle fitted to the positions in the pieces of a stage; empty without positions."""
     datasets = [_with_positions(segment, data, recipe, result.after) for segment, data in result.data.fitted]
     return fit_kinematic(datasets, result.after, result.likelihood.model, (PLACE,)) or {}
 
@@ -151,42 +151,40 @@ def judge_stage(result: StageResult, recipe: Recipe, fits: Sequence[Mapping[str,
     likelihood = RolloutLikelihood(datasets, model=model, vehicle=result.after, step=recipe.step,
                                    unknowns=[p.targets for p in stage.parameters], nuisances=nuisances)
     at = np.array([point[name] for name in (*(p.name for p in stage.parameters), *nuisances)])
-    own = {name: point[name] for name in nuisances}
-    return judge(likelihood, at, result.after, [baseline_nuisances(own, fitted) for fitted in fits], set(stage.channels))
+    nuisance_values = {name: point[name] for name in nuisances}
+    return judge(likelihood, at, result.after, [baseline_nuisances(nuisance_values, fitted) for fitted in fits], set(stage.channels))
 
 
 def baseline_nuisances(point: Mapping[str, float], fitted: Mapping[str, float] | None) -> dict[str, float]:
-    """Returns the nuisances of a kinematic bicycle as baseline of a model: its own, and the misalignment of the heading; where none was
-    fitted, the model's."""
+    """Returns the nuisances of a baseline: those fitted to it and the misalignment of the heading; where none was fitted, the model's."""
     return {name: value for name, value in point.items() if not fitted or name == MISALIGNMENT} | dict(fitted or {})
 
 
 def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, baselines: Sequence[Mapping[str, float]],
           fitted: set[str]) -> dict[str, Any]:
-    """Compares a model with the best kinematic bicycle on pieces that neither was fitted to.
+    """Compares a model with the best kinematic bicycle on pieces to which neither was fitted.
 
     In each piece both have an error: the distance of the positions AFTER seconds after its start, or at its end where all are shorter, and
-    the RMSE of the other channels in JUDGED. The first of these in which the mean of the differences over the pieces is larger than its
-    standard error decides.
+    the RMSE of the other channels in JUDGED. The first quantity whose mean difference over the pieces exceeds its standard error decides.
 
     Args:
         likelihood: of the pieces.
         point: of its unknowns.
-        baselines: nuisances of each kinematic bicycle, which has the inputs and, where the speed is not prescribed, the speed of the
-            model. The one of several that errs least in the first channel judged counts.
-        fitted: channels; of others vy is not compared, which depends on the place it is measured at.
+        baselines: nuisances of each kinematic bicycle, which gets the model's inputs and, where the speed is not prescribed, its speed. The
+            one with the smallest error in the first channel compared counts.
+        fitted: channels; vy is compared only if fitted, since it depends on where it is measured.
 
     Returns:
         For summary.json: recommended (MODEL, KINEMATIC, EITHER where nothing decides, None where nothing could be compared), text, pieces,
-        after [s], nuisances of the baseline and, by what is judged, the mean errors `model` and `kinematic`, `difference` of the former and
-        the latter with its `standard_error`.
+            after [s], nuisances of the baseline and, by what is judged, the mean errors `model` and `kinematic`, `difference` of the former
+            and the latter with its `standard_error`.
     """
     if not can_steer(likelihood.model, vehicle):
         return not_compared("the angle of its front wheels is not a function of the steering")
     datasets = likelihood.datasets
-    responses, motions = [own[0] for own in likelihood.responses(point[None])], likelihood.motion(point)
+    responses, motions = [response[0] for response in likelihood.responses(point[None])], likelihood.motion(point)
     found = [_against(datasets, responses, motions, vehicle, likelihood.model, baseline, fitted) for baseline in baselines]
-    return min(found, key=lambda own: next((row["kinematic"] for row in own.get("compared", {}).values()), np.inf))
+    return min(found, key=lambda verdict: next((row["kinematic"] for row in verdict.get("compared", {}).values()), np.inf))
 
 
 def _against(datasets: Sequence[Dataset], responses: Sequence[np.ndarray], motions: Sequence[np.ndarray], vehicle: Vehicle, model: str,
@@ -196,12 +194,12 @@ def _against(datasets: Sequence[Dataset], responses: Sequence[np.ndarray], motio
               for data, motion in zip(datasets, motions)]
     after = min(AFTER, float(np.median([data.times[-1] - data.times[0] + data.interval for data in datasets])))
     errors: dict[str, list[tuple[float, float]]] = {}
-    for data, own, other in zip(datasets, responses, simple):
-        if other is None:
+    for data, response, simple_response in zip(datasets, responses, simple):
+        if simple_response is None:
             continue
         for name in JUDGED:
             if name != "vy" or name in fitted:
-                pair = _error(data, own, name, after), _error(data, other, name, after)
+                pair = _error(data, response, name, after), _error(data, simple_response, name, after)
                 if np.isfinite(pair[1]) and not np.isnan(pair[0]):
                     errors.setdefault(name, []).append(pair)
     rows = {name: _row(np.array(pairs)) for name, pairs in errors.items() if len(pairs) >= MIN_PIECES}
@@ -229,8 +227,8 @@ def _words(found: Mapping[str, Any], model: str) -> str:
                 f"{row['standard_error']:.2g})")
 
     every = "; ".join(describe(which) for which in rows)
-    own = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())
-    bicycle = f"a kinematic bicycle ({own})" if own else "a kinematic bicycle"
+    fitted = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())
+    bicycle = f"a kinematic bicycle ({fitted})" if fitted else "a kinematic bicycle"
     beside = f"Mean errors of {model} against the bicycle's on the {found['pieces']} pieces that were not fitted: {every}."
     if found["recommended"] == KINEMATIC:
         return f"Recommended: {bicycle} instead of {model}, since it is better in {name}. {beside}"
@@ -244,13 +242,13 @@ def _row(errors: np.ndarray) -> dict[str, Any]:
     with np.errstate(invalid="ignore"):
         difference = errors[:, 0] - errors[:, 1]
         spread = float(difference.std(ddof=1) / np.sqrt(len(errors))) if np.isfinite(difference).all() else 0.0
-    own, other = errors.mean(axis=0)
-    return {"model": float(own), "kinematic": float(other), "difference": float(difference.mean()), "standard_error": spread,
+    model, baseline = errors.mean(axis=0)
+    return {"model": float(model), "kinematic": float(baseline), "difference": float(difference.mean()), "standard_error": spread,
             "pieces": len(errors)}
 
 
 def _error(data: Dataset, responses: np.ndarray, name: str, after: float) -> float:
-    """Computes the error of a piece: NaN where nothing was measured, infinite where there is no response to it."""
+    """Computes the error of a piece: NaN without measurements, infinite where the model has no response."""
     names = PLACE if name == "position" else (name,)
     if not set(names) <= set(data.channels):
         return float("nan")

@@ -1,4 +1,4 @@
-"""Finished stages of a calibration, kept until all are done: one that was stopped or killed goes on where it was."""
+"""Checkpoints of finished stages, so that a calibration that was stopped or killed can resume."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from lfdm_ros.calibration.results import UNFINISHED
 from lfdm_ros.files import replacing
 from lfdm_ros.samplers.sampler import SampleRun
 
-# What a posterior is made by, from the bag to the draws, without what only shows and keeps it.
+# Modules that determine a posterior, from the bag to the draws; without those that display or store it.
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", "bags", "inference", "samplers", "calibration")
 ONLY_SHOWING = ("plots", "report", "store")
 _ARRAYS = ("draws", "stored")
@@ -27,10 +27,10 @@ def result_key(identity: Mapping[str, Any], dependencies: Sequence[str] = CACHE_
 
 
 class Checkpoints:
-    """Runs of stages in a folder below the results. Those of another recipe, recording or seed, or of other sources, are not taken."""
+    """Runs of stages in a folder below the results. Runs of another recipe, recording, seed or source code are ignored."""
 
     def __init__(self, directory: Path, identity: Mapping[str, Any]):
-        """Takes `identity`: all that the draws depend on besides the sources; JSON."""
+        """Takes `identity`: everything besides the source code on which the draws depend, as JSON."""
         self._folder = directory / UNFINISHED
         self._key = result_key(identity)
 
@@ -50,11 +50,11 @@ class Checkpoints:
                 stored = {name: (tuple(dimensions[name]), array) for name, array in values["stored"].items()}
                 return SampleRun(draws=values["draws"], stored=stored, log_likelihood=file["log_likelihood"],
                                  **{**head, "warnings": tuple(head["warnings"])})
-        except (OSError, ValueError, KeyError, TypeError):  # none, or not whole: killed while it was written
+        except (OSError, ValueError, KeyError, TypeError):  # missing, or truncated by a kill during writing
             return None
 
     def save(self, stage: str, run: SampleRun) -> None:
-        """Keeps a run; it is whole or not there, whatever happens meanwhile. Raises OSError where the disk refuses."""
+        """Stores a run atomically. Raises OSError where it cannot be written."""
         head = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in (*_ARRAYS, "log_likelihood")}
         head |= {"key": self._key, "dimensions": {name: dimensions for name, (dimensions, _) in run.stored.items()}}
         arrays: dict[str, Any] = {f"draws/{name}": values for name, values in run.draws.items()}

@@ -1,7 +1,8 @@
-"""Disagreement of model and data: errors that are no white noise, intervals that are too narrow, stages and recordings that contradict.
+"""Disagreement of model and data: errors that are not white, intervals that are too narrow, stages and recordings that contradict each
+other.
 
-The white-noise likelihood takes n samples for n independent ones. Where errors are correlated there are fewer, n_eff, and the intervals of
-what a channel informs should be sqrt(n / n_eff) times as wide: for autoregressive errors of correlation rho, sqrt((1 + rho) / (1 - rho)).
+The white-noise likelihood takes n samples for n independent ones. With correlated errors only n_eff are, and intervals informed by the
+channel should be sqrt(n / n_eff) times as wide: for autoregressive errors of correlation rho, sqrt((1 + rho) / (1 - rho)).
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from lfdm_ros.vehicles import Vehicle
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
-LAGS = 10  # of the test for whiteness, less where there are few samples
-TOO_SURE = 1.25  # how much too narrow the intervals have to be before it is worth a word
+LAGS = 10  # of the whiteness test; fewer with few samples
+MIN_WIDENING = 1.25  # factor by which intervals are too narrow, from which it is reported
 LEVEL = 0.01  # of the test for whiteness
-WORSE = 1.2  # RMSE with the final vehicle over the stage's own, or after a fit over that before, from which data contradict each other
-APART = 4.0  # standard deviations between two recordings' estimates, from which they contradict each other
-KNOWS = 0.3  # of the prior's width: a recording that leaves more says nothing of the unknown
-RECORDINGS = 6  # that are compared, evenly
-ITERATIONS = 12  # of Gauss and Newton, for one recording
-SHORTER = (1.0, 0.5, 0.2, 0.05)  # of a step that makes the fit worse
+WORSE = 1.2  # ratio of RMSEs (final vehicle to the stage's, or after to before a fit) from which data contradict each other
+APART = 4.0  # standard deviations between the estimates of two recordings, from which they contradict each other
+MAX_REMAINING_WIDTH = 0.3  # of the prior's width; a recording that leaves more does not inform the unknown
+RECORDINGS = 6  # evenly chosen for the comparison
+ITERATIONS = 12  # of Gauss-Newton, for one recording
+STEP_FACTORS = (1.0, 0.5, 0.2, 0.05)  # of a step that makes the fit worse
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Whiteness:
     @property
     def white(self) -> bool:
         """True if there is neither proof nor effect of a correlation."""
-        return self.p > LEVEL or self.widening < TOO_SURE
+        return self.p > LEVEL or self.widening < MIN_WIDENING
 
     @property
     def widening(self) -> float:
@@ -55,7 +56,7 @@ class Whiteness:
 
 
 def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
-    """Tests the errors of data sets (K,) each, NaN where nothing was measured; with `rho`, the innovations that this correlation leaves."""
+    """Tests the errors of data sets (K,) each, NaN without a measurement; with `rho`, of their innovations at this correlation."""
     runs = []
     for errors in series:
         finite = errors[np.isfinite(errors)]
@@ -68,7 +69,7 @@ def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
     longest = max(lags, count // 4)
     correlations = np.zeros(longest)
     for run in filter(len, runs):
-        # Padded, so that the end does not meet the beginning.
+        # Zero-padded against circular correlation.
         products = np.fft.irfft(np.abs(np.fft.rfft(run, 2 * len(run))) ** 2, 2 * len(run))[1:min(len(run), longest + 1)]
         correlations[:len(products)] += products / squares
     tested = correlations[:lags]
@@ -84,9 +85,9 @@ def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
 def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
     """Checks a stage's errors by label, for summary.json.
 
-    assumed: white, ar1 or inflated; needed: which would be right; sigma, rho: posterior means; lag_1, ljung_box_p of the residuals, freed
-    of rho; samples, effective_samples; coverage_50, coverage_90; widening: of intervals, against those of white noise: that which the stage
-    lacks, or has taken into account; text.
+    assumed: white, ar1 or inflated; needed: the adequate one; sigma, rho: posterior means; lag_1, ljung_box_p of the residuals without rho;
+    samples, effective_samples; coverage_50, coverage_90; widening: of intervals relative to white noise, missing in the stage or already
+    included; text.
     """
     out = {}
     weights = result.likelihood.weights
@@ -167,11 +168,11 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
     final = whole[-1].after
     out = {}
     for result in whole:
-        own = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
+        separate = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
         back = [p.value_in(final.parameters) for p in result.stage.parameters]
         back += [result.run.point[name] for name in result.unknowns[len(back):]]
         for label, value in _rmse(result, recipe, final, back).items():
-            out[f"{result.stage.name}/{label}"] = {"own": own[label], "together": value}
+            out[f"{result.stage.name}/{label}"] = {"own": separate[label], "together": value}
     return out
 
 
@@ -179,7 +180,7 @@ def _rmse(result: StageResult, recipe: Recipe, vehicle: Vehicle, q: Sequence[flo
     likelihood = stage_model(result.stage, result.data, recipe, vehicle, result.likelihood.weights).likelihood
     with np.errstate(all="ignore"):
         errors = likelihood.errors(np.array(q)[None])
-    return {group.label: float(np.sqrt((own[0] ** 2).mean())) for group, own in zip(likelihood.groups, errors)}
+    return {group.label: float(np.sqrt((error[0] ** 2).mean())) for group, error in zip(likelihood.groups, errors)}
 
 
 def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
@@ -198,8 +199,8 @@ def alone(recipe: Recipe, results: Sequence[StageResult],
           report: Callable[[str], None] = lambda message: None) -> dict[str, dict[str, dict[str, float]]]:
     """Estimates from each recording alone the physical unknowns that it informs: unknown -> STAGE/RECORDING -> estimate, sd.
 
-    All physical unknowns of the recipe are free, from the final vehicle, which also pulls on what a recording does not know; widths are
-    Laplace's. Only unknowns that two recordings know are listed. `report` is called with what is being done.
+    All physical unknowns of the recipe are free and start at the final vehicle, which also regularises uninformed ones; widths are
+    Laplace's. Only unknowns informed by two recordings are listed. `report` receives progress messages.
     """
     whole = [result for result in results if result.run.temperature == 1.0]
     pairs = [(result, recording.sha256, recording.name) for result in whole
@@ -223,15 +224,15 @@ def alone(recipe: Recipe, results: Sequence[StageResult],
         q, width = found
         scale = units(list(single.unknowns.values()), q)
         for i, parameter in enumerate(parameters):
-            if width[i] < KNOWS:
+            if width[i] < MAX_REMAINING_WIDTH:
                 out.setdefault(parameter.name, {})[f"{result.stage.name}/{name}"] = {
                     "estimate": float(q[i]), "sd": float(width[i] * scale[i])}
     return {name: rows for name, rows in out.items() if len(rows) > 1}
 
 
 def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Estimates q (Q,) of unknowns that are known about as well as `start` says, prior standard deviations, and widths (Q,) in units of
-    the prior; the noise is what the errors show. None where `start` cannot be simulated."""
+    """Estimates q (Q,) from `start`, in prior standard deviations, and widths (Q,) in units of the prior; the noise is estimated from the
+    errors. None where `start` cannot be simulated."""
     priors, likelihood = list(single.unknowns.values()), single.likelihood
     spread = np.array([prior.spread() for prior in priors])
     lower, upper = np.array([prior.bounds() for prior in priors]).T
@@ -261,7 +262,7 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
             residual = whiten(likelihood, errors, noise)
             curvature = np.eye(len(x)) + root.T @ root
             step = np.linalg.solve(curvature, -root.T @ residual - (x - centre))
-            for shorter in SHORTER:
+            for shorter in STEP_FACTORS:
                 trial = x + shorter * step
                 tried = [error[0] for error in likelihood.errors(values(trial)[None])]
                 cost = (whiten(likelihood, tried, noise) ** 2).sum() + ((trial - centre) ** 2).sum()

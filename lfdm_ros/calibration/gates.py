@@ -1,4 +1,4 @@
-"""The conditions that a posterior must meet before a vehicle drives by it. Pure functions of what summary.json says."""
+"""Acceptance conditions of a posterior before a vehicle uses it. Pure functions of the contents of summary.json."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ class GateLimits:
 
 @dataclass(frozen=True)
 class GateResult:
-    """One gate's word: `reason` has the numbers, passed or not."""
+    """Verdict of one gate; `reason` has the numbers, passed or not."""
 
     name: str
     passed: bool
@@ -50,8 +50,8 @@ def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: 
 
     Args:
         summary: of the posterior to be applied, as in summary.json.
-        last: of the posterior in force; None: there is none, the vehicle file is.
-        speed: of the vehicle [m/s]; None: not known.
+        last: of the posterior in force; None: the vehicle file is in force.
+        speed: of the vehicle [m/s]; None: unknown.
     """
     return [finished(summary), r_hat(summary, limits.r_hat), ess(summary, limits.ess), coverage(summary, *limits.coverage),
             bounds(summary), change_sd(summary, last, limits.change_sd), change_relative(summary, last, limits.change_relative),
@@ -72,7 +72,7 @@ def finished(summary: Mapping[str, Any]) -> GateResult:
 
 
 def finished_stages(summary: Mapping[str, Any]) -> list[str]:
-    """Names of the stages that came to their end; one that was stopped on its way is in the summary as well."""
+    """Names of the completed stages; the summary also lists an interrupted one."""
     return [stage["name"] for stage in summary["stages"] if stage.get("temperature", 1.0) == 1.0]
 
 
@@ -89,8 +89,8 @@ def ess(summary: Mapping[str, Any], least: float) -> GateResult:
 
 
 def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> GateResult:
-    """Checks the coverage of the predictive intervals of parameters and noise on data that were not fitted: held out, or left out in turn;
-    on the fit's own data only where nothing else is known."""
+    """Checks the coverage of the predictive intervals of parameters and noise on data that were not fitted: held out or cross-validated; on
+    the fitted data only where there is nothing else."""
     held_out, unseen = summary.get("held_out"), summary.get("out_of_sample")
     held = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
     left = {name: row.get("coverage_90") for name, row in unseen.items()} if isinstance(unseen, Mapping) else {}
@@ -143,7 +143,7 @@ def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns:
     return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
 
 
-# ---- what summary.json says ------------------------------------------------------------------------------------------------
+# ---- contents of summary.json ------------------------------------------------------------------------------------------------
 
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
     """Lists (label, vehicle parameter, value) of all stages."""
@@ -151,7 +151,7 @@ def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]
 
 
 def _pairs(summary: Mapping[str, Any], last: Mapping[str, Any] | None) -> list[tuple[str, float, float]]:
-    """Lists (vehicle parameter, value in force, new value) of those that both set."""
+    """Lists (vehicle parameter, value in force, new value) of parameters set by both."""
     before = {name: value for _, name, value in _passed_on(last)} if last else {}
     return [(name, float(old), float(new)) for _, name, new in _passed_on(summary)
             if (old := before.get(name)) is not None and new is not None]

@@ -1,19 +1,19 @@
-"""Model error, learned from pieces that the model was not fitted to, and put into its predictions.
+"""Model error, learned from pieces to which the model was not fitted, as part of its predictions.
 
-A prediction errs by more than its parameters and its noise allow, where the model lacks something (Kennedy and O'Hagan 2001): the error of
-one channel in one piece is response error + model error + noise of the sensor. The noise of a likelihood is all of it; the sensor's own is
-estimated from second differences of its measurements. The model error is a Gaussian process of mean 0 that grows with the time since the
+A prediction errs by more than parameter uncertainty and noise where the model is incomplete (Kennedy and O'Hagan 2001): the error of one
+channel in one piece is response error + model error + noise of the sensor. The noise of a likelihood includes both; the sensor noise alone
+is estimated from second differences of the measurements. The model error is a Gaussian process of mean 0 that grows with the time since the
 piece began and with the level of the response,
 
     var(t) = constant + drift t + ramp t^2 + share m(t)^2,
 
-so that it follows the model to harder driving and longer runs, where the one number sigma does not. A lack of force that comes and goes
-adds up to the drift of a random walk, one that stays to a ramp; share is Kennedy and O'Hagan's scale of the response, the effect of a wrong
-gain: m is the response, for a position, a heading or a speed its change in the piece. Neighbours are correlated over `memory`.
+so that, unlike the single sigma, it extends to harder driving and longer runs. A fluctuating force error integrates to the drift of a
+random walk, a constant one to a ramp; share is Kennedy and O'Hagan's scale of the response, the effect of a wrong gain: m is the response,
+for a position, a heading or a speed its change in the piece. Neighbours are correlated over `memory`.
 
 The four are found by maximum likelihood on errors out of sample, given the variance of parameters and sensor; one scale then
-widens or narrows all so that 90 % of these errors lie in their 90 % intervals, with the allowance of split conformal prediction for how few
-they are (Vovk et al. 2005; Romano et al. 2019 for widths that differ): errors of pieces have heavier tails than a Gaussian.
+widens or narrows all so that 90 % of these errors lie in their 90 % intervals, with the finite-sample correction of split conformal
+prediction (Vovk et al. 2005; Romano et al. 2019 for widths that differ): errors of pieces have heavier tails than a Gaussian.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ROUNDS = 15  # of the search for the variance
 MAX_SAMPLES = 2000  # samples that are looked at
 MIN_PIECES = 3  # that teach anything
 LARGEST_SCALE = 20.0
-MAX_COVERAGE = 0.95  # that is asked for where few errors are independent
-MIN_DIFFERENCES, WHITE = 50, 0.1  # second differences that say something of a sensor's noise, and how far their correlation may be off
-FOLDS = 8  # in which what was learned is tried on pieces that it was not learned from
-RELATIVE = ("x", "y", "z", "yaw", "vx", "omega", "engine_speed")  # states whose value at the start says nothing of what happens
+MAX_COVERAGE = 0.95  # required with few independent errors
+MIN_DIFFERENCES, WHITE = 50, 0.1  # second differences needed to estimate a sensor's noise, and the tolerance of their correlation
+FOLDS = 8  # of the cross-validation over pieces
+RELATIVE = ("x", "y", "z", "yaw", "vx", "omega", "engine_speed")  # states of which only the change since the start matters
 
 
 def sensor_noise(observed: Sequence[np.ndarray]) -> float:
     """Returns the standard deviation of the white noise of a sensor, from second differences of its data sets (R,): a smooth motion
-    has next to none, and white noise has them with a correlation of -2/3 between neighbours. NaN where they are not like that.
+    has next to none, and white noise has them with a correlation of -2/3 between neighbours. NaN where they are not.
     """
     squares = products = 0.0
     count = pairs = 0
@@ -56,8 +56,8 @@ def sensor_noise(observed: Sequence[np.ndarray]) -> float:
 @dataclass(frozen=True)
 class PieceErrors:
     """One channel in one piece that was not fitted: elapsed [s] since the run began, error measured - response, spread: the variance of
-    the parameters, level: what the response does (`level_of`); all (n,). sigma: what the likelihood calls noise; sensor: the noise of the
-    sensor, 0 where it cannot be told."""
+    the parameters, level: what the response does (`level_of`); all (n,). sigma: noise of the likelihood; sensor: noise of the sensor, 0
+    where it cannot be estimated."""
 
     elapsed: np.ndarray
     error: np.ndarray
@@ -84,8 +84,8 @@ def level_of(channel: str, response: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ModelError:
-    """The model error of one channel; SI units. noise: of the sensor there, 0 where it could not be told; pieces: those it was learned
-    from; source: held_out or cross_validation."""
+    """The model error of one channel; SI units. noise: of that sensor, 0 where it could not be estimated; pieces: number used for learning;
+    source: held_out or cross_validation."""
 
     noise: float
     constant: float
@@ -116,19 +116,19 @@ class ModelError:
 
 
 def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
-    """Learns the model error from pieces; None where there are too few of them."""
+    """Learns the model error from pieces; None if they are too few."""
     if len(pieces) < MIN_PIECES:
         return None
     every = max(1, sum(len(piece.error) for piece in pieces) // MAX_SAMPLES)
     elapsed, error, level = (np.concatenate([getattr(piece, name)[::every] for piece in pieces]) for name in ("elapsed", "error", "level"))
     spread = np.concatenate([piece.spread[::every] + piece.sensor**2 for piece in pieces])
-    # A piece counts as one, however long it is.
+    # Each piece has the same weight, whatever its length.
     weight = np.concatenate([np.full(len(piece.error[::every]), 1.0 / len(piece.error[::every])) for piece in pieces])
     terms = _terms(elapsed, level)
     coefficients = _likeliest(terms, error, spread, weight)
     variance = terms @ coefficients
     deviations = [np.sqrt(piece.spread + piece.sensor**2 + _terms(piece.elapsed, piece.level) @ coefficients) for piece in pieces]
-    # Where neither parameters nor sensor nor model err, as at the beginning of a run, an error says nothing of the memory.
+    # Without variance, as at the beginning of a run, an error does not inform the memory.
     memory = _memory([np.divide(piece.error, sd, out=np.zeros_like(sd), where=sd > 0.0) for piece, sd in zip(pieces, deviations)],
                      [piece.elapsed for piece in pieces])
     independent = sum(max(1.0, np.ptp(piece.elapsed) / (2.0 * memory)) for piece in pieces)

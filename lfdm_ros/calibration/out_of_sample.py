@@ -1,14 +1,14 @@
 """Interval coverage of a stage on data that it was not fitted to, and the widening that its predictions need.
 
-Data are the pieces that the split held out or, without any, blocks of the fitted data left out in turn: blocked cross-validation, at the
-price of two simulations. A block is a whole data set where several belong to a group, otherwise a stretch in time of one, whose run still
-begins where it began (Bergmeir and Benitez 2012: neighbours in time must not stand for each other). The optimum without a block is found by
-one Newton step from the optimum of all,
+Data are the held-out pieces or, without any, blocks of the fitted data left out in turn: blocked cross-validation, at the cost of two
+simulations. A block is a whole data set where several belong to a group, otherwise a stretch in time of one, whose run keeps its initial
+state (Bergmeir and Benitez 2012: neighbours in time are not independent). The optimum without a block is found by one Newton step from the
+optimum of all,
 
     q_k = q + H_k^-1 J_b' e_b,
 
-e_b being the errors of the block in independent standard deviations, J_b their slopes and H_k the curvature that prior and the other blocks
-leave (Rad and Maleki 2020; Giordano et al. 2019), shortened where it raises the others' cost; the block is then simulated there.
+e_b being the errors of the block in independent standard deviations, J_b their slopes and H_k the curvature of the prior and the other
+blocks (Rad and Maleki 2020; Giordano et al. 2019), shortened where it raises their cost; the block is then simulated at q_k.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ NEARLY = 0.75  # below which intervals are wrong
 def out_of_sample(result: StageResult) -> dict[str, dict[str, Any]]:
     """Computes the out-of-sample statistics by label of errors, for summary.json.
 
-    source: held_out or cross_validation; pieces that it says it of; rmse; lost: samples of which the model has no response, since it
-    diverges, which count as outside; coverage_90 of the intervals as parameters and noise make them;
-    widening: how many times as wide they should be; coverage_90_widened: of those that the model error widens, each piece tried with what
-    the others show; model_error: what was learned from all, None where it is too little; text.
+    source: held_out or cross_validation; pieces; rmse; lost: samples at which the model diverges, counted as outside; coverage_90 of
+    intervals from parameters and noise; widening: factor by which they should be wider; coverage_90_widened: with the model error, each
+    piece tested with that of the others; model_error: learned from all pieces, None if they are too few; text.
     """
     out = {}
     held_errors, lost = _held_out(result)
-    left = _left_out(result) if any(label not in held_errors for label in result.stage.channels) else {}
+    cross_validated = _cross_validation(result) if any(label not in held_errors for label in result.stage.channels) else {}
     for label in result.stage.channels:
-        source, pieces = (HELD_OUT, held_errors[label]) if label in held_errors else (CROSS_VALIDATION, left.get(label, []))
+        source, pieces = (HELD_OUT, held_errors[label]) if label in held_errors else (CROSS_VALIDATION, cross_validated.get(label, []))
         if pieces:
             out[label] = _row(label, pieces, source, lost.get(label, 0) if source == HELD_OUT else 0)
     return out
@@ -96,9 +95,9 @@ def _held_out(result: StageResult) -> tuple[dict[str, list[PieceErrors]], dict[s
             members.setdefault(measured.label, []).append((predictive, data.channels[c], c))
     found: dict[str, list[PieceErrors]] = {}
     lost: dict[str, int] = {}
-    for label, own in members.items():
-        sensor, sigma = sensor_noise([one.observed[:, c] for one, _, c in own]), float(result.run.draws[SIGMA + label].mean())
-        for one, channel, c in own:
+    for label, entries in members.items():
+        sensor, sigma = sensor_noise([one.observed[:, c] for one, _, c in entries]), float(result.run.draws[SIGMA + label].mean())
+        for one, channel, c in entries:
             finite = np.isfinite(one.residuals[:, c]) & np.isfinite(one.spread[:, c])
             lost[label] = lost.get(label, 0) + int((np.isfinite(one.observed[:, c]) & ~finite).sum())
             if finite.any():
@@ -108,7 +107,7 @@ def _held_out(result: StageResult) -> tuple[dict[str, list[PieceErrors]], dict[s
     return found, lost
 
 
-def _left_out(result: StageResult) -> dict[str, list[PieceErrors]]:
+def _cross_validation(result: StageResult) -> dict[str, list[PieceErrors]]:
     draws, names = result.run.draws, result.unknowns
     noise = [(float(draws[SIGMA + group.label].mean()), float(draws[RHO + group.label].mean()) if RHO + group.label in draws else 0.0)
              for group in result.likelihood.groups]
@@ -117,7 +116,7 @@ def _left_out(result: StageResult) -> dict[str, list[PieceErrors]]:
 
 
 FOLDS = 5
-SHORTER = (1.0, 0.5, 0.2)  # of a step that the other blocks do not like
+STEP_FACTORS = (1.0, 0.5, 0.2)  # of a step that raises the cost of the other blocks
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class _Rows:
 
 
 def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> dict[str, list[PieceErrors]]:
-    """Returns the errors of each group in the blocks left out in turn; without those that are not finite.
+    """Returns the finite errors of each group in the blocks left out in turn.
 
     Args:
         priors: of the unknowns, in the order of q.
@@ -154,15 +153,15 @@ def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np
         whole = np.eye(len(q)) + sum(root.T @ root for root in roots)
         inverses, trials = [], []
         for fold in range(FOLDS):
-            own = [part.fold == fold for part in rows]
-            block = np.concatenate([root[mask] for root, mask in zip(roots, own)])
+            in_fold = [part.fold == fold for part in rows]
+            block = np.concatenate([root[mask] for root, mask in zip(roots, in_fold)])
             inverse = np.linalg.inv(whole - block.T @ block)
-            step = inverse @ block.T @ np.concatenate([residual[mask] for residual, mask in zip(residuals, own)])
+            step = inverse @ block.T @ np.concatenate([residual[mask] for residual, mask in zip(residuals, in_fold)])
             inverses.append(inverse)
-            trials += [_moved(priors, q, shorter * step * unit) for shorter in SHORTER]
+            trials += [_moved(priors, q, shorter * step * unit) for shorter in STEP_FACTORS]
         tried = likelihood.errors(np.array(trials))
-        chosen = [_best([[part[len(SHORTER) * fold + i] for part in tried] for i in range(len(SHORTER))], whiten,
-                        [part.fold != fold for part in rows]) + len(SHORTER) * fold for fold in range(FOLDS)]
+        chosen = [_best([[part[len(STEP_FACTORS) * fold + i] for part in tried] for i in range(len(STEP_FACTORS))], whiten,
+                        [part.fold != fold for part in rows]) + len(STEP_FACTORS) * fold for fold in range(FOLDS)]
     out: dict[str, list[PieceErrors]] = {}
     sensors = [_sensor(likelihood, part) for part in rows]
     for g, (group, part, (sigma, _)) in enumerate(zip(likelihood.groups, rows, noise)):
@@ -182,8 +181,8 @@ def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np
 def _folds(likelihood: RolloutLikelihood) -> list[_Rows]:
     places = [likelihood.places(g) for g in range(len(likelihood.groups))]
     sets = [np.unique(data) for data, _, _ in places]
-    # Data sets of which too few say the same are cut in time.
-    cut = {int(i) for own in sets if len(own) < FOLDS for i in own}
+    # Groups of too few data sets are cut in time.
+    cut = {int(i) for members in sets if len(members) < FOLDS for i in members}
     order = {i: place % FOLDS for place, i in enumerate(i for i in range(len(likelihood.datasets)) if i not in cut)}
     out = []
     for data, channel, row in places:
@@ -195,7 +194,7 @@ def _folds(likelihood: RolloutLikelihood) -> list[_Rows]:
 
 
 def _sensor(likelihood: RolloutLikelihood, rows: _Rows) -> float:
-    # Noise of the sensor of a group; 0 where it cannot be told.
+    # Noise of the sensor of a group; 0 where it cannot be estimated.
     found = sensor_noise([likelihood.datasets[i].observed[rows.row[(rows.data == i) & (rows.channel == c)], c]
                           for i, c in sorted(set(zip(rows.data.tolist(), rows.channel.tolist())))])
     return found if np.isfinite(found) else 0.0

@@ -1,4 +1,4 @@
-"""The pieces of a prediction one by one: a table, their trajectories, and which are worst."""
+"""Pieces of a prediction: table, trajectories, and the worst ones."""
 
 import csv
 import io
@@ -11,14 +11,14 @@ from lfdm_ros.calibration.predictive import Predictive
 from lfdm_ros.inference.dataset import Dataset
 
 PLACE = ("x", "y")
-FAR = 8.0  # times the median of the pieces' RMSE, from which one is told
-SHOWN = 4  # of these
+FAR = 8.0  # times the median RMSE of the pieces, from which one is reported as outlying
+SHOWN = 4  # of the outlying pieces
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One data set that was predicted; speed and lateral acceleration of the model's run (K, 2); rmse and coverage by channel, the latter
-    without those of which no noise is known."""
+    """One predicted data set; speed and lateral acceleration of the model's run (K, 2); rmse and coverage by channel, the latter where the
+    noise is known."""
 
     name: str
     start: float
@@ -28,13 +28,13 @@ class Piece:
     coverage: Mapping[str, float]
 
 
-def piece_of(data: Dataset, predictive: Predictive, motion: np.ndarray, known: Sequence[int]) -> Piece:
-    """Summarises one piece; `known`: places of the channels whose noise is known."""
+def piece_of(data: Dataset, predictive: Predictive, motion: np.ndarray, noisy_channels: Sequence[int]) -> Piece:
+    """Summarises one piece; `noisy_channels`: indices of the channels with known noise."""
     names = data.channels
     with np.errstate(over="ignore", invalid="ignore"):
         rmse = {name: _rms(predictive.residuals[:, c]) for c, name in enumerate(names)}
     inside = (predictive.widened or predictive.ranks).inside(0.9)
-    coverage = {names[c]: float(inside[np.isfinite(predictive.observed[:, c]), c].mean()) for c in known
+    coverage = {names[c]: float(inside[np.isfinite(predictive.observed[:, c]), c].mean()) for c in noisy_channels
                 if np.isfinite(predictive.observed[:, c]).any()}
     if set(PLACE) <= set(names):
         rmse["position"] = float(np.hypot(rmse["x"], rmse["y"]))
@@ -52,11 +52,10 @@ def worst(pieces: Sequence[Piece], count: int) -> list[int]:
 
 
 def outlying(labels: Sequence[Sequence[str]], datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> list[str]:
-    """Writes a line for each label of which a few pieces have errors far from the others', as where the model spins: which, and what is
-    left without them."""
+    """Writes a line for each label with outlying pieces, such as those where the model spins: their names, and the RMSE without them."""
     found: dict[str, list[tuple[Dataset, float, int]]] = {}
-    for own, data, predictive in zip(labels, datasets, predictives):
-        for c, label in enumerate(own):
+    for channel_labels, data, predictive in zip(labels, datasets, predictives):
+        for c, label in enumerate(channel_labels):
             count = int(np.isfinite(predictive.observed[:, c]).sum())
             if count:
                 with np.errstate(over="ignore"):
@@ -90,8 +89,8 @@ def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
 
 
 def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predictive], before: Sequence[np.ndarray]) -> str:
-    """Writes measurement, response, the 90 % interval of draws with their noise, and the response of the vehicle as it was, at every sample
-    of every piece. before: responses (K, C) by data set; empty: there are none."""
+    """Writes measurement, response, the 90 % interval of draws with their noise, and the response before the calibration, at every sample
+    of every piece. before: responses (K, C) by data set, or empty."""
     names, kinds = datasets[0].channels, ("_measured", "", "_5%", "_95%", *(["_before"] if before else []))
     rows = [["piece", "time", *(f"{name}{what}" for name in names for what in kinds)]]
     for number, (data, found) in enumerate(zip(datasets, predictives)):
@@ -106,8 +105,8 @@ def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predicti
 
 
 def _rms(errors: np.ndarray) -> float:
-    known = errors[~np.isnan(errors)]
-    return float(np.sqrt((known**2).mean())) if len(known) else float("nan")
+    measured = errors[~np.isnan(errors)]
+    return float(np.sqrt((measured**2).mean())) if len(measured) else float("nan")
 
 
 def _number(value: float | None) -> str:

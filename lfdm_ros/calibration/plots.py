@@ -90,7 +90,7 @@ def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, poster
         _band(axis, times, noisy[:, :, column], POSTERIOR, 0.22, "posterior with noise")
         _band(axis, times, posterior[:, :, column], POSTERIOR, 0.9, "posterior")
         axis.plot(times, observed[:, column], ".", color=DATA, ms=1.6, label="measured")
-        # Priors can reach far; what matters is where the data are.
+        # Priors may be wide; show the range of the data.
         finite = observed[np.isfinite(observed[:, column]), column]
         margin = 0.6 * (np.ptp(finite) or 1.0)
         axis.set_ylim(finite.min() - margin, finite.max() + margin)

@@ -1,8 +1,8 @@
-"""Responses of the model to draws of its unknowns, and how they compare with the data.
+"""Responses of the model to draws of its unknowns, compared with the data.
 
-Draws are simulated, compared and forgotten a few at a time: what is in flight is at most IN_FLIGHT bytes, what is kept of all data sets
-together at most MAX_MEMORY, or MIN_DRAWS draws where these take more. Only the rows of a data set are kept at which something was
-measured: a grid finer than its samples has ten times as many.
+Draws are simulated, compared and discarded in batches of at most IN_FLIGHT bytes; at most MAX_MEMORY bytes of all data sets together are
+stored, or MIN_DRAWS draws where these take more. Only rows with a measurement are stored: a grid finer than the samples has ten times as
+many.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,17 +17,17 @@ from lfdm_ros.inference.likelihood import RolloutLikelihood
 
 RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles
-IN_FLIGHT = 64 * 2**20  # bytes of the responses that are looked at together
-MAX_MEMORY = 64 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
-RUNS_AWAY = 1.2  # mean RMSE of draws over their median, from which a few of them decide
-MIN_DRAWS = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
+IN_FLIGHT = 64 * 2**20  # bytes of responses in one batch
+MAX_MEMORY = 64 * 2**20  # bytes of responses stored for posterior.nc and its figures
+RUNS_AWAY = 1.2  # mean RMSE of draws over their median, from which a few draws dominate
+MIN_DRAWS = 160  # draws, whatever their size: a quarter of them makes the 90 % bands of the figures
 
 
 class Ranks:
-    """Ranks of measured values (R, C) among draws that come a few at a time.
+    """Ranks of measured values (R, C) among draws that arrive in batches.
 
-    Which values lie inside a central interval of all draws is exactly what np.quantile would say of them together: it needs no more of the
-    draws than how many are less, how many the same, and the nearest on either side.
+    Membership in a central interval agrees exactly with np.quantile of all draws: it needs only the numbers of smaller and equal draws and
+    the nearest one on either side.
     """
 
     def __init__(self, observed: np.ndarray):
@@ -47,8 +47,7 @@ class Ranks:
         self._over = np.minimum(self._over, np.min(draws, axis=0, where=more, initial=np.inf))
 
     def inside(self, level: float) -> np.ndarray:
-        """Returns the mask (R, C) of values in the central `level` interval of the draws; False where a draw is NaN, or nothing was
-        measured."""
+        """Returns the mask (R, C) of values in the central `level` interval of the draws; False where a draw or the measurement is NaN."""
         whole = self._less + self._same + self._more == self._count
         mask: np.ndarray = whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
         return mask
@@ -56,7 +55,7 @@ class Ranks:
     def _reaches(self, p: float) -> np.ndarray:
         # The p-quantile lies between the draws of ranks i and i + 1 in ascending order.
         i, share = self._place(p)
-        last = self._less + self._same - 1  # rank of the last draw that is not greater
+        last = self._less + self._same - 1  # rank of the largest draw not above the value
         between = self._observed >= _between(np.where(self._same > 0, self._observed, self._under), self._over, share)
         reached: np.ndarray = (last > i) | ((last == i) & between)
         return reached
@@ -85,13 +84,12 @@ def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
 class Predictive:
     """Responses to draws of the unknowns for one data set, at its R rows where anything was measured.
 
-    times (R,) [s]; observed (R, C), NaN where this channel was not measured; response (R, C) to the one point that stands for the draws,
-    and mean (R, C) over the draws, spread (R, C) the variance of theirs about the point's; ranks of what was measured among the responses
-    with noise; widened: ranks among those with model error, where that was asked for; squares (S, C): sums of the squared errors
-    of RMSE_DRAWS responses, evenly over chains and draws, which are drawn (S, 2) with their chain and place in it, and whether each is
-    finite, alive (S, C). As float32, since nothing but files and figures takes them: of these responses some, sample (s, R, C); and of
-    the responses with noise, and with model error, those of some draws of each chain, noisy (chains, D, R, C), whose places are
-    draw_index (D,).
+    times (R,) [s]; observed (R, C), NaN where this channel was not measured; response (R, C) to the representative point, mean (R, C) over
+    the draws, spread (R, C): their variance about the point's; ranks of measurements among the responses with noise; widened: ranks among
+    those with model error, if requested; squares (S, C): sums of the squared errors of RMSE_DRAWS responses, evenly over chains and draws,
+    which are drawn (S, 2) with their chain and place in it, and whether each is finite, alive (S, C). As float32, since nothing but files
+    and figures takes them: of these responses some, sample (s, R, C); and of the responses with noise, and with model error, those of some
+    draws of each chain, noisy (chains, D, R, C), whose places are draw_index (D,).
     """
 
     times: np.ndarray
@@ -110,7 +108,7 @@ class Predictive:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Measured minus the response to the point (R, C), NaN where nothing was measured, infinite where the model has no response."""
+        """Measured minus the response to the point (R, C), NaN without a measurement, infinite where the model has no response."""
         return np.where(np.isnan(self.response) & np.isfinite(self.observed), np.inf, self.observed - self.response)
 
 
@@ -132,9 +130,9 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
         stored: about the number of draws to keep, of `storable_draws`, in `noisy`; a quarter as many in `sample`.
         noise: fills `noisy`; otherwise it has no draws.
         report: called with the number of data sets that are done.
-        point: (Q,) what stands for the draws; their mean if there is none.
-        errors: of the model, by the place of the channel; and noise of its sensors, if it is not what it was when that was learned. Both
-            stand in the place of sigma in `widened` and `noisy`.
+        point: (Q,) representing the draws; by default their mean.
+        errors: of the model, by index of the channel. Errors and sensors replace sigma in `widened` and `noisy`.
+        sensors: noise of sensors, where it differs from that at learning.
     """
     point = q.mean(axis=(0, 1)) if point is None else point
     chains, draws, width = q.shape
@@ -146,8 +144,8 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
         if report is not None:
             report(number)
         channels = deviation.shape[-1]
-        own_sigma, own_rho = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
-        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), stored // 4, point,
+        sigma_of_draw, rho_of_draw = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
+        out.append(_predict(likelihood, number, flat, sigma_of_draw, rho_of_draw, rng, (chains, index, chosen), stored // 4, point,
                             errors or {}, sensors or {}))
     return out
 
@@ -167,10 +165,10 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     squares, alive = np.empty((len(of_rmse), observed.shape[1])), np.empty((len(of_rmse), observed.shape[1]), bool)
     sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
-        alone = np.concatenate([own for _, own in likelihood.response_parts(number, point[None], IN_FLIGHT)])[0]
+        response = np.concatenate([responses for _, responses in likelihood.response_parts(number, point[None], IN_FLIGHT)])[0]
         # Standard deviation (K,) and correlation of a channel's model error.
-        missed = {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], alone[:, c]))),
-                      own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
+        model_errors = {c: (np.sqrt(error.variance(data.times - data.times[0], level_of(data.channels[c], response[:, c]))),
+                            error.correlation(float(data.times[1] - data.times[0]))) for c, error in errors.items()}
         for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):
             noise = _noise(rng, data, rows, sigma[part], rho[part])
             finite = np.isfinite(responses).all(axis=1)
@@ -187,9 +185,9 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
             sample[here] = responses[taken]
             noise += responses
             ranks.add(noise)
-            spread += ((responses - alone[rows]) ** 2).sum(axis=0)
+            spread += ((responses - response[rows]) ** 2).sum(axis=0)
             if widened is not None:
-                for c, (deviation, correlation) in missed.items():
+                for c, (deviation, correlation) in model_errors.items():
                     paths = correlated_noise(rng, (len(noise), len(data.times)), 1.0, correlation)
                     sensor = sensors.get(c, errors[c].noise) * rng.standard_normal((len(noise), len(rows)))
                     noise[:, :, c] = responses[:, :, c] + (paths * deviation)[:, rows] + sensor
@@ -197,8 +195,8 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
             here, taken = places_of(of_noisy)
             noisy[here] = noise[taken]
     drawn = np.column_stack([of_rmse // len(index), index[of_rmse % len(index)]])
-    return Predictive(data.times[rows], observed, alone[rows], total / count, ranks, widened, spread / count, squares, alive, drawn, sample,
-                      noisy.reshape(chains, len(chosen), *observed.shape), index[chosen])
+    return Predictive(data.times[rows], observed, response[rows], total / count, ranks, widened, spread / count, squares, alive, drawn,
+                      sample, noisy.reshape(chains, len(chosen), *observed.shape), index[chosen])
 
 
 def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -233,9 +231,9 @@ def lag_one(residuals: Sequence[np.ndarray]) -> float:
 class Compared:
     """Predictions of the errors of one label against what was measured, over all its data sets.
 
-    response: RMSE of the response to the point that stands for the draws; rmse: mean over draws of theirs, without those that diverged;
-    median, low and high: of the draws' too, 5 and 95 %, infinite where that share diverged; worst: chain and place of the draw that has
-    most, and its RMSE. coverage of the 90 % intervals, widened with the model error, NaN where there is none.
+    response: RMSE of the response to the representative point; rmse: mean over the draws that did not diverge; median, low and high: of the
+    draws, 5 and 95 %, infinite where that share diverged; worst: chain, index and RMSE of the worst draw. coverage of the 90 % intervals,
+    widened with the model error, NaN where there is none.
     """
 
     response: float
@@ -254,7 +252,7 @@ class Compared:
         return not self.rmse <= RUNS_AWAY * self.median
 
 
-# The channel of one data set that a label stands for.
+# One channel of one data set, with a label.
 Member = tuple[Predictive, int]
 
 
@@ -276,7 +274,7 @@ def compared(members: Sequence[Member]) -> Compared:
     residuals = [one.residuals[:, c] for one, c in members]
     chain, draw = members[0][0].drawn[int(each.argmax())]
     with np.errstate(over="ignore", invalid="ignore"):
-        response = float(np.sqrt(sum(np.nansum(own**2) for own in residuals) / _measured(members)))
+        response = float(np.sqrt(sum(np.nansum(residual**2) for residual in residuals) / _measured(members)))
     return Compared(response, float(each[alive].mean()) if alive.any() else float("nan"), median, low, high,
                     (int(chain), int(draw), float(each.max())), coverage(members),
                     coverage(members, widened=True) if all(one.widened is not None for one, _ in members) else float("nan"),
@@ -287,7 +285,7 @@ def coverage(members: Sequence[Member], level: float = 0.9, widened: bool = Fals
     """Returns the share of the samples of one label inside the central `level` interval of the responses with noise, `widened` by the model
     error."""
     ranks = [(one.widened if widened and one.widened is not None else one.ranks, c) for one, c in members]
-    return sum(int(own.inside(level)[:, c].sum()) for own, c in ranks) / _measured(members)
+    return sum(int(rank.inside(level)[:, c].sum()) for rank, c in ranks) / _measured(members)
 
 
 def _measured(members: Sequence[Member]) -> int:

@@ -26,7 +26,7 @@ class Progress:
 
     @classmethod
     def of(cls, state: SamplerProgress, stage: str, index: int = 0, count: int = 1) -> Progress:
-        """Returns the progress of a calibration whose stage `index` of `count` is as far as `state` says."""
+        """Returns the progress of a calibration at `state` of stage `index` of `count`."""
         return cls(stage, index, count, state.temperature, state.progress, state.time_left, state.message, state.ess)
 
     @property
@@ -37,7 +37,7 @@ class Progress:
 
     @classmethod
     def parse(cls, line: str) -> Progress | None:
-        """Reads such a line; None for one that is no report."""
+        """Reads such a line; None for any other line."""
         try:
             data = json.loads(line)
             return cls(

@@ -1,4 +1,4 @@
-"""A recipe to begin with, from what recordings hold; a person then edits it. Each choice says why."""
+"""Proposes an initial recipe from the content of recordings, for editing. Each choice has its reason."""
 
 import math
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ from lfdm_ros.vehicles import Vehicle
 
 PIECE, LENGTHS = 5.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # [s] of a vehicle of 2.7 m; those to choose from
 LINEAR = 0.4  # share of the grip up to which tyres are linear
-GENTLE = 0.1  # share of the grip below which little is learned of tyres
-SLIDING = 0.6  # share of the grip from which friction can be learned
+GENTLE = 0.1  # share of the grip below which tyres are hardly identifiable
+SLIDING = 0.6  # share of the grip from which friction is identifiable
 HOLD_OUT = 6  # pieces from which every other one is held out
-MANY = 20  # pieces above which least squares are proposed instead of a sampler
-STRETCHES = 4  # of a recording that are used
-NOISE = 0.1  # of a channel's standard deviation, where the prior of its errors has its median
+MAX_SAMPLER_PIECES = 20  # pieces above which least squares are proposed instead of a sampler
+STRETCHES = 4  # used of each recording
+NOISE = 0.1  # median of the prior of a channel's errors, as a share of its standard deviation
 STIFFNESS_SPREAD, ROLL_SPREAD, FRICTION_SPREAD = 0.4, 0.7, 0.2  # of the logarithm, where priors have their middle at the file's values
 # Dampers of both axles act together (paper 000, section 4.2).
 ROLL = {"roll_stiffness_front": ["roll_stiffness_front"], "roll_stiffness_rear": ["roll_stiffness_rear"],
         "roll_damping": ["roll_damping_front", "roll_damping_rear"]}
-# What limits the force of a tyre: of the first that a model has.
+# Friction parameters in order of preference; the first that the model has is used.
 GRIP = (("friction_max", "friction_min"), ("friction_max",), ("friction_front", "friction_rear"), ("friction_scale",))
 RESPONSE, MAX_RESPONSE = 0.1, 0.5  # [s] from the steering to the yaw rate, typically and with slow actuators; of a vehicle of 2.7 m
-OFF = 0.3  # of the wheelbase by which a velocity may be measured beside the centre of mass
+OFF = 0.3  # of the wheelbase: allowed distance of a measured velocity from the centre of mass
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The text of a recipe, and what was decided, one line each, in the order of the text."""
+    """The text of a recipe, and its decisions, one line each, in the order of the text."""
 
     text: str
     reasons: tuple[str, ...]
@@ -85,7 +85,7 @@ class _Writer:
 
     def __init__(self, surveys: Sequence[RecordingSurvey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
                  before: Sequence[str], model: str, sampler: str, exact_steering: bool) -> None:
-        self.asked_model, self.asked_sampler, self.exact_steering = model, sampler, exact_steering
+        self.requested_model, self.requested_sampler, self.exact_steering = model, sampler, exact_steering
         self.bags, self.before = " ".join(f"--bag {name}" for name in called), before
         self.surveys, self.vehicle, self.name = surveys, vehicle, vehicle_name
         self.p = vehicle.parameters
@@ -98,17 +98,17 @@ class _Writer:
                 *(f"#   {line}" for line in self.before),
                 f"#   lfdm calibrate THIS --check {self.bags}", f"#   lfdm calibrate THIS {self.bags} --out result"]
         for one in self.surveys:
-            self._say(f"{one.recording.name}: moves for {one.moving:.0f} s at {one.speeds[0]:.3g} to {one.speeds[1]:.3g} m/s, up to "
+            self._log(f"{one.recording.name}: moves for {one.moving:.0f} s at {one.speeds[0]:.3g} to {one.speeds[1]:.3g} m/s, up to "
                       f"{one.lateral:.2g} m/s^2 across; measured: {', '.join(one.measured)}")
             if one.beyond:
                 lock = self.p["max_road_wheel_angle"]
-                self._say(f"WARNING: {one.recording.name}: {len(one.beyond)} samples of the steering lie beyond the full lock of "
+                self._log(f"WARNING: {one.recording.name}: {len(one.beyond)} samples of the steering lie beyond the full lock of "
                           f"{lock:.3g} rad, the first at {one.beyond[0]:.2f} s, and nothing can be driven with them: leave spikes out in "
                           "the mapping (range: [LEAST, MOST] at their column), else correct unit, ratio or max_road_wheel_angle")
         body = [*self._model(), *self._windows(), *self._stage()]
         return Proposal("\n".join([*head, *body]) + "\n", tuple(self.reasons))
 
-    def _say(self, text: str) -> str:
+    def _log(self, text: str) -> str:
         self.reasons.append(text)
         return text
 
@@ -122,8 +122,8 @@ class _Writer:
                f"up to {self.share:.0%} of the grip is used, so tyres bend")
         if self.share >= LINEAR and {"roll", "roll_rate"} <= self.measured:
             preferred, why = ["eight_dof", *preferred], f"{why}, and roll was measured"
-        if self.asked_model:
-            preferred, why = [self.asked_model], f"as asked for; up to {self.share:.0%} of the grip is used"
+        if self.requested_model:
+            preferred, why = [self.requested_model], f"as asked for; up to {self.share:.0%} of the grip is used"
         self.model = next((name for name in preferred if self._can_be(name)), "")
         if not self.model:
             raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(preferred)}; lfdm vehicle show says what it lacks, "
@@ -134,18 +134,18 @@ class _Writer:
         self.declared = {field.name: field for field in get_model(self.spec).parameters}
         step = float(f"{(2.0 if self.model == 'eight_dof' else 10.0) * min(1.0, self.size):.1g}")
         pieces = self._pieces()
-        self.many = pieces > MANY
-        sampler = self.asked_sampler or ("least_squares" if self.many else "smc")
-        self._say(f"model {self.model}: {why}")
+        self.use_least_squares = pieces > MAX_SAMPLER_PIECES
+        sampler = self.requested_sampler or ("least_squares" if self.use_least_squares else "smc")
+        self._log(f"model {self.model}: {why}")
         if self.share < GENTLE:
-            self._say(f"{self.share:.0%} of the grip tells little of tyres: expect widths near the priors'; drive a ramp or a slalom "
+            self._log(f"{self.share:.0%} of the grip tells little of tyres: expect widths near the priors'; drive a ramp or a slalom "
                       "(--check says which)")
-        self._say(f"{pieces} pieces of {self.piece:g} s: " + (
-            f"sampler {sampler}, as asked for" if self.asked_sampler else
-            "the optimum with Gaussian intervals, in minutes; Pareto k says whether to believe it" if self.many else
+        self._log(f"{pieces} pieces of {self.piece:g} s: " + (
+            f"sampler {sampler}, as asked for" if self.requested_sampler else
+            "the optimum with Gaussian intervals, in minutes; Pareto k says whether to believe it" if self.use_least_squares else
             "few enough to sample"))
         return [f"model: {self.model}  # {why}", f"vehicle: {self.name}", f"step: {{value: {step:g}, unit: ms}}", "seed: 1",
-                f"draws: {500 if self.many else 1000}", "chains: 4", f"sampler: {sampler}", "stages:", "  - name: lateral"]
+                f"draws: {500 if self.use_least_squares else 1000}", "chains: 4", f"sampler: {sampler}", "stages:", "  - name: lateral"]
 
     def _can_be(self, model: str) -> bool:
         try:
@@ -161,20 +161,20 @@ class _Writer:
     def _windows(self) -> list[str]:
         fitted = self._pieces()
         held_out = fitted >= HOLD_OUT
-        self._say(f"pieces of {self.piece:g} s with a start of their own, since errors of the model add up over time; " + (
+        self._log(f"pieces of {self.piece:g} s with a start of their own, since errors of the model add up over time; " + (
             "every other one is held out to say how far the result can be trusted" if held_out else
             f"{fitted} are too few to hold any out: record more"))
         segments = [(one, i, window) for one in self.surveys for i, window in enumerate(sorted(one.stretches[:STRETCHES]))
                     if window[1] - window[0] >= self.piece]
         dropped = [one for one in self.surveys if len(one.stretches) > STRETCHES]
         for one in dropped:
-            self._say(f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used")
+            self._log(f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used")
         if not segments:
             raise InputError(f"{self.surveys[0].recording.path}: no stretch is as long as a piece of {self.piece:g} s")
         out = ["    segments:"]
         for one, i, (start, end) in segments:
-            own = f"{one.recording.name}_{i}" if sum(other is one for other, _, _ in segments) > 1 else one.recording.name
-            name = "".join(c if c.isalnum() or c in "_-" else "_" for c in own)
+            label = f"{one.recording.name}_{i}" if sum(other is one for other, _, _ in segments) > 1 else one.recording.name
+            name = "".join(c if c.isalnum() or c in "_-" else "_" for c in label)
             out.append(f"      - {{name: {name}, recording: \"{one.recording.name}\", window: [{math.ceil(10 * start) / 10:g}, "
                        f"{math.floor(10 * end) / 10:g}]}}")
         return [*out, f"    split: {{length: {{value: {self.piece:g}, unit: s}}, take: {'even' if held_out else 'all'}}}"]
@@ -183,20 +183,20 @@ class _Writer:
         return [*self._inputs(), *self._errors(), *self._nuisances(), *self._parameters(), *self._channels()]
 
     def _inputs(self) -> list[str]:
-        self._say("the speed follows the recording: drive and brakes need not be right to learn the tyres")
+        self._log("the speed follows the recording: drive and brakes need not be right to learn the tyres")
         out = [f"    prescribed: {{vx: {{topic: {DEFAULT_STATE}}}}}  # drive and brakes need not be right",
                f"    initial_state: {{topic: {DEFAULT_STATE}}}"]
         if "road_wheel_angle" in self.measured:
             commanded = all(one.commanded for one in self.surveys)
-            self._say("steering: the measured angle of the road wheels" + (
+            self._log("steering: the measured angle of the road wheels" + (
                 ", not the command: what acted, not what was asked for" if commanded else ""))
             source = f"{{topic: {DEFAULT_STATE}, field: road_wheel_angle, per: max_road_wheel_angle}}"
             return [*out, f"    inputs: {{topic: {NO_TOPIC}, steering: {source}}}"]
-        self._say("steering: the command, since no angle of the road wheels was measured; its scale stands for the vehicle's full lock")
+        self._log("steering: the command, since no angle of the road wheels was measured; its scale stands for the vehicle's full lock")
         return [*out, f"    inputs: {{topic: {DEFAULT_INPUTS}}}"]
 
     def _errors(self) -> list[str]:
-        self._say("errors inflated: those of a model stay for seconds, and white noise would promise too much")
+        self._log("errors inflated: those of a model stay for seconds, and white noise would promise too much")
         return ["    errors: inflated  # they stay for seconds"]
 
     def _nuisances(self) -> list[str]:
@@ -206,9 +206,9 @@ class _Writer:
         lines = ["    nuisance:", "      steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: \"1\"}  # trim"]
         gain = f"in gentle driving the yaw rate is {np.median(gains):.2f} of what the angle asks for" if gains else "its gain is not known"
         if self.exact_steering:
-            self._say(f"no steering.scale, as the angle is exact: {gain}")
+            self._log(f"no steering.scale, as the angle is exact: {gain}")
         else:
-            self._say(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
+            self._log(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
             prior = f'{{prior: log_normal, median: 1, log_sd: {spread:g}, unit: "1"}}'
             lines.append(f"      steering.scale: {prior}  # or tyres make up for it")
         lag = max(0.05 * self.size, behind)
@@ -220,18 +220,18 @@ class _Writer:
                 f"WARNING: the yaw rate is {abs(behind):.2g} s {'ahead of' if behind < 0.0 else 'behind'} the steering, and a vehicle "
                 f"answers about {response:.1g} s after it is steered: their clocks differ. Shift the steering's source in the mapping, "
                 f"time: {{..., offset: {behind - response:.2g} s}}, import again and propose again")
-        self._say(f"steering.lag: {finding}")
+        self._log(f"steering.lag: {finding}")
         where = f"yaw rate is {abs(behind):.2g} s {'ahead' if behind < 0.0 else 'behind'}"
         lines.append(f"      steering.lag: {{prior: half_normal, sigma: {_written(lag, 2)}, unit: s}}  # {where}")
         if "yaw_rate" in self.measured:
             lines.append("      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.01, unit: rad/s}")
         if self._side_velocity():
-            self._say("heading.misalignment: a sensor turned by 0.01 rad reads 0.2 m/s across at 20 m/s")
+            self._log("heading.misalignment: a sensor turned by 0.01 rad reads 0.2 m/s across at 20 m/s")
             lines.append("      heading.misalignment: {prior: normal, mean: 0, sd: 0.02, unit: rad}")
         return lines
 
     def _parameters(self) -> list[str]:
-        self._say(f"{self._stiffness_text()}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
+        self._log(f"{self._stiffness_text()}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
         lines = ["    parameters:"]
         for name, targets in self._stiffnesses().items():
             source = self.vehicle.sources.get(targets[0], "").partition(":")[0] or "of the file"
@@ -240,21 +240,21 @@ class _Writer:
         if grip and self.share >= SLIDING:
             name = "friction" if len(grip) > 1 else grip[0]
             lines.append(f"      {name}: {self._prior(name, grip, FRICTION_SPREAD)}")
-            self._say(f"{name}: {self.share:.0%} of it is used")
+            self._log(f"{name}: {self.share:.0%} of it is used")
         elif grip:
-            self._say(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
+            self._log(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
         if "yaw_inertia" in self.declared:
             source = self.vehicle.sources.get("yaw_inertia", "").partition(":")[0] or "the file"
-            self._say(f"yaw_inertia held at {self.p['yaw_inertia']:.4g} kg*m^2 ({source}), the shape of the tyres' curve at the model's: "
+            self._log(f"yaw_inertia held at {self.p['yaw_inertia']:.4g} kg*m^2 ({source}), the shape of the tyres' curve at the model's: "
                       "where they are wrong, lag and stiffnesses make up for it, by more than their intervals say")
         if "eight_dof" in self.model:
-            self._say(f"{', '.join(ROLL)}: roll is measured, and a wrong one would pass for stiff or soft tyres; within a factor of "
+            self._log(f"{', '.join(ROLL)}: roll is measured, and a wrong one would pass for stiff or soft tyres; within a factor of "
                       f"{math.exp(ROLL_SPREAD):.2g}")
             lines += [f"      {name}: {self._prior(name, targets, ROLL_SPREAD)}" for name, targets in ROLL.items()]
         return lines
 
     def _stiffnesses(self) -> dict[str, list[str]]:
-        """Unknowns that say how tyres answer to small slip, each with its parameters: where no name is known, all of the tyre's own."""
+        """Unknowns of the tyres' response to small slip, each with its parameters; for other tyres all parameters of the tyre."""
         if "cornering_stiffness_front" in self.declared:
             return {name: [name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear")}
         if "tmeasy_lateral_slope_nominal" in self.declared:
@@ -302,7 +302,7 @@ class _Writer:
         states = {field.name: field.unit for field in get_model(self.spec).states}
         chosen = ["yaw_rate"] if "yaw_rate" in self.measured else ["yaw"] if "yaw" in self.measured else ["x", "y"]
         if chosen != ["yaw_rate"]:
-            self._say(f"channels {', '.join(chosen)}: no yaw rate was measured, which would say more")
+            self._log(f"channels {', '.join(chosen)}: no yaw rate was measured, which would say more")
         if not set(chosen) <= self.measured:
             raise InputError(f"{self.surveys[0].recording.path}: neither yaw_rate, yaw nor x and y of {DEFAULT_STATE} were measured in all "
                              "bags; a mapping must fill one of them")
@@ -314,7 +314,7 @@ class _Writer:
             wheelbase = self.p["cg_to_front_axle"] + centre
             remedy = (f"take it there in the mapping, vy + {centre - arm:.2f} m * yaw_rate" if -0.5 * wheelbase < arm < 1.5 * wheelbase
                       else "look at how it was measured")
-            self._say(f"vy is left out: it moves as of a place {arm:.2f} m ahead of the rear axle, and the vehicle's centre of mass is "
+            self._log(f"vy is left out: it moves as of a place {arm:.2f} m ahead of the rear axle, and the vehicle's centre of mass is "
                       f"{centre:.2f} m ahead; {remedy}")
         if "eight_dof" in self.model:
             chosen += ["roll", "roll_rate"]
@@ -325,5 +325,5 @@ class _Writer:
             noise = max(NOISE * spread, *(one.scatter[name] for one in self.surveys))
             lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {_written(noise, 2)}, log_sd: 1.0, "
                          f"unit: {states[name]}}}}}")
-        self._say(f"channels: {', '.join(chosen)}")
+        self._log(f"channels: {', '.join(chosen)}")
         return lines

@@ -23,7 +23,7 @@ from lfdm_ros.vehicles.vehicle import check
 
 
 def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground: str | None = None) -> plan.Recipe:
-    """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them, `ground` instead of its own.
+    """Reads a recipe by name (config/calibration) or path; `errors` replaces those of its stages, `ground` its ground.
     Raises InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key."""
     path = find_config("calibration", name)
     where = str(path)
@@ -34,7 +34,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
                   ("step", "seed", "draws", "chains", "sampler", "note", "parameters", "ground"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))
     model_name = text(top["model"], f"{where}: model")
-    model = get_model(vehicle.spec(model_name))  # what the vehicle lacks, the recipe may hold
+    model = get_model(vehicle.spec(model_name))  # the recipe may fix parameters that the vehicle lacks
     declared = {field.name: field for field in model.parameters}
     fixed = {}
     for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
@@ -51,7 +51,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     content += _content_of(ground, where)
     if errors is not None:
         _choice(errors, plan.ERRORS, "errors")
-        content += f"\n# errors: {errors}\n"  # part of what the recipe asks for
+        content += f"\n# errors: {errors}\n"  # part of the recipe
     stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
                           here, states, declared) for here, entry in listed)
     _check_stages(stages, where)
@@ -66,7 +66,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
 
 
 def _content_of(ground: str, where: str) -> str:
-    """Returns the content of a ground's file as part of the recipe's text, since the file may change. Raises InputError: there is none."""
+    """Returns the content of a ground's file as part of the recipe's text, since the file may change. Raises InputError: no such file."""
     if ground in ("", RECORDED):
         return ""
     with prefixing(f"{where}: ground"):
@@ -74,9 +74,9 @@ def _content_of(ground: str, where: str) -> str:
 
 
 def sampled_by(recipe: plan.Recipe, name: str | None, options: Mapping[str, Any] | None) -> plan.Recipe:
-    """Returns the recipe with a sampler and options of its choice or, where none is given, its own."""
-    own = recipe.options if name in (None, recipe.sampler) else {}
-    return replace(recipe, sampler=name or recipe.sampler, options={**own, **(options or {})})
+    """Returns the recipe with another sampler and options, by default those of the recipe."""
+    chosen = recipe.options if name in (None, recipe.sampler) else {}
+    return replace(recipe, sampler=name or recipe.sampler, options={**chosen, **(options or {})})
 
 
 def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
@@ -113,7 +113,7 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
         segments = (_segment({}, where, shared, correlation, states, declared),)
     nuisance = tuple(_nuisance(key, spec, f"{where}.nuisance", states, segments) for key, spec in
                      mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
-    # A stage may be there for the measurement alone.
+    # A stage may infer measurement parameters alone.
     parameters = _nonempty(stage.get("parameters"), f"{where}.parameters") if "parameters" in stage or not nuisance else {}
     return plan.Stage(
         name=name, segments=segments, nuisance=nuisance, errors=errors,
@@ -121,14 +121,14 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
         objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
 
 
-# What a segment may say itself; otherwise the stage says it for all.
+# Keys of a segment; those of the stage are the defaults.
 _SEGMENT_KEYS = ("recording", "window", "split", "initial_state", "inputs", "prescribed", "channels")
 
 
 def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Prior | None, states: Mapping[str, Field],
              declared: Mapping[str, Field]) -> plan.Segment:
-    own = mapping(entry, where, (), ("name", *_SEGMENT_KEYS))
-    spec = {**shared, **own}
+    overrides = mapping(entry, where, (), ("name", *_SEGMENT_KEYS))
+    spec = {**shared, **overrides}
     for key in ("recording", "window", "channels"):
         if spec.get(key) is None:
             raise InputError(f"{where}: missing key '{key}'")
@@ -136,7 +136,7 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
     recordings = [text(item, f"{where}.recording") for item in recordings]
     if not recordings:
         raise InputError(f"{where}.recording: expected a name, a pattern or a list of them")
-    name = _name(own.get("name", re.sub(r"[^\w-]", "", recordings[0])), f"{where}.name") if own else ""
+    name = _name(overrides.get("name", re.sub(r"[^\w-]", "", recordings[0])), f"{where}.name") if overrides else ""
     window = spec["window"]
     if not isinstance(window, list) or len(window) != 2:
         raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording (end null: to its end), "
@@ -154,7 +154,7 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
             raise InputError(f"{where}.prescribed.{state}: only a continuous state that is not estimated can follow a recording")
     channels = []
     for key, node in _nonempty(spec["channels"], f"{where}.channels").items():
-        label = f"{name}.{key}" if "channels" in own else key
+        label = f"{name}.{key}" if "channels" in overrides else key
         channels.append(_channel(key, node, f"{where}.channels", states, label, correlation))
         if key in prescribed:
             raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
@@ -299,7 +299,7 @@ def _check_stages(stages: Iterable[plan.Stage], where: str) -> None:
 
 
 def _check_ranges(stages: Iterable[plan.Stage], declared: Mapping[str, Field], where: str) -> None:
-    """Priors that reach outside what their parameters may be, all in one message."""
+    """Reports priors that extend beyond the range of their parameters, all in one message."""
     outside = [f"stages ({stage.name}).parameters.{parameter.name}: the prior reaches outside the range of {target}: {beyond}"
                for stage in stages for parameter in stage.parameters for target, factor in parameter.targets
                if (beyond := parameter.prior.oversteps(declared[target].lower / factor, declared[target].upper / factor))]

@@ -17,12 +17,12 @@ STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", 
 def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[str, np.ndarray], inputs: np.ndarray,
                 wheels: Sequence[str], topics: Iterable[str] = (), noise: Mapping[str, float] | None = None, seed: int = 0,
                 linear: bool = False) -> Path:
-    """Writes a bag, which is there when it is whole.
+    """Writes a bag atomically.
 
     Args:
         times: (K,) [s]; columns: states (K,) by name; inputs (K, 3) steering, throttle, brake; wheels: of the model.
-        topics: besides that of the state, with the same and noise of these standard deviations, by name, from a seed.
-        linear: inputs were linear between samples, rather than held from each to the next.
+        topics: further topics with the state plus noise of these standard deviations, by name, from a seed.
+        linear: inputs are linear between samples instead of held.
     """
     rng = np.random.default_rng(seed)
     spins = {wheel: f"omega_{AXLES.get(wheel, (wheel,))[0]}" for wheel in (*WHEELS, *wheels)}
@@ -35,12 +35,12 @@ def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[
         for k, (t, u) in enumerate(zip(times, inputs)):
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
-            for topic, own in published.items():
+            for topic, columns_of_topic in published.items():
                 bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
                     "header": header, "child_frame_id": "base_link", **dict.fromkeys(STATE, float("nan")),
-                    **{name: float(own[name][k]) for name in STATE if name in own},
-                    "wheel_speeds": [float(own[spins[wheel]][k]) for wheel in WHEELS], "wheel_names": list(wheels),
-                    "speed_by_wheel": [float(own[spins[wheel]][k]) for wheel in wheels], **unknown, "gear": 1})
+                    **{name: float(columns_of_topic[name][k]) for name in STATE if name in columns_of_topic},
+                    "wheel_speeds": [float(columns_of_topic[spins[wheel]][k]) for wheel in WHEELS], "wheel_names": list(wheels),
+                    "speed_by_wheel": [float(columns_of_topic[spins[wheel]][k]) for wheel in wheels], **unknown, "gear": 1})
             bag.write(DEFAULT_INPUTS, "lfdm_ros/msg/DriverCommand", stamp,
                       {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
     partial.rename(path)

@@ -1,4 +1,4 @@
-"""report.html: one file, figures inside, for whoever has to decide whether to trust a calibrated vehicle."""
+"""report.html: one file with its figures, for the decision whether to trust a calibrated vehicle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FIGURES = 4  # data sets that are shown
 
-MAX_TRACES = 24  # unknowns whose traces are shown
+MAX_TRACES = 24  # unknowns with traces
 GOOD, FAIR, BAD = "good", "fair", "bad"
 KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # posterior over prior standard deviation, below which
 
@@ -44,7 +44,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     parts += _continued(summary)
     if recipe.note:
         parts.append(f"<p class=note>{_e(recipe.note)}</p>")
-    parts += ["<h2>What was learned</h2>", _learned(results, summary), "<h2>How sure this is</h2>", *_sure(summary),
+    parts += ["<h2>What was learned</h2>", _learned(results, summary), "<h2>How sure this is</h2>", *_confidence(summary),
               "<h2>What could not be learned, and what to drive next</h2>", *_unidentified(summary),
               "<h2>Does the model fit?</h2><p>RMSE of the response to the values that are passed on, and beside it the middle 90 % of the "
               "RMSEs of single draws; of the prior, that of its medians. Out of sample: of pieces that were held out, or left out in turn; "
@@ -77,15 +77,15 @@ def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
             if name not in physical:
                 continue
             share = row["sd_over_prior_sd"]
-            known = next((word for limit, word in KNOWLEDGE if share < limit), "not learned")
+            word = next((text for limit, text in KNOWLEDGE if share < limit), "not learned")
             if doubt and share < KNOWLEDGE[-1][0]:
-                known = f"in doubt: {doubt}"
+                word = f"in doubt: {doubt}"
             rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
-                         f"{1.0 / share:.0f} times narrower" if 0.0 < share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
+                         f"{1.0 / share:.0f} times narrower" if 0.0 < share < 0.5 else f"{share:.2f} times as wide", word, stage["name"]))
     return html_table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
 
 
-def _sure(summary: Mapping[str, Any]) -> Iterable[str]:
+def _confidence(summary: Mapping[str, Any]) -> Iterable[str]:
     for stage in summary["stages"]:
         items = [f"<li><span class={light}>{word}</span> {_e(text)}</li>" for light, word, text in _lights(stage, summary)]
         yield f"<h3>Stage {_e(stage['name'])}</h3><ul class=lights>{''.join(items)}</ul>"
@@ -119,7 +119,7 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
     for label, row in stage["errors"].items():
         slow = row["widening"] if row["assumed"] == "white" and not row["white"] else 1.0
         text = row["text"] + (f"; intervals of what it informs may be {slow:.1f} times too narrow" if slow > 1.0 else "")
-        # What was fitted cannot say that intervals are right, only that they are wrong.
+        # Fitted data can refute intervals but not confirm them.
         wrong = not 0.75 <= row["coverage_90"] <= 0.99
         yield light(BAD if wrong or slow >= 3.0 else FAIR if slow > 1.0 or label not in unseen else GOOD, text)
     for row in unseen.values():
@@ -129,10 +129,10 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
 def _unidentified(summary: Mapping[str, Any]) -> Iterable[str]:
     found = []
     for stage in summary["stages"]:
-        known = stage["identifiability"]
-        names = [group for part in (known, known.get("at_posterior", {}), known.get("posterior", {})) for group in part.get("untold", ())]
+        data = stage["identifiability"]
+        names = [group for part in (data, data.get("at_posterior", {}), data.get("posterior", {})) for group in part.get("untold", ())]
         listed: list[set[str]] = []
-        # Noise and initial states have no say in what to drive.
+        # Noise and initial states do not affect the choice of manoeuvres.
         relevant = {name for name in stage["parameters"] if not name.startswith(("sigma/", "rho/", "initial/"))}
         for group in names:
             members = {summary_name(member) for member in group["members"]}
@@ -141,12 +141,12 @@ def _unidentified(summary: Mapping[str, Any]) -> Iterable[str]:
                 found.append(f"<li>Stage {_e(stage['name'])}: {_e(group['text'])}.</li>")
     yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters, and tell them apart.</p>"
     for stage in summary["stages"]:
-        known = stage["identifiability"]
-        if "expected" in known:
-            shares = ", ".join(f"{_e(name)} {share:.2g}" for name, share in known["expected"].items() if name in stage["parameters"]
+        data = stage["identifiability"]
+        if "expected" in data:
+            shares = ", ".join(f"{_e(name)} {share:.2g}" for name, share in data["expected"].items() if name in stage["parameters"]
                                and "targets" in stage["parameters"][name])
             yield (f"<p class=small>Stage {_e(stage['name'])}: width expected before sampling, as a share of the prior's: {shares}; "
-                   f"{known['informed_directions']} of {known['unknowns']} directions are told.</p>")
+                   f"{data['informed_directions']} of {data['unknowns']} directions are told.</p>")
 
 
 def _errors(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -308,17 +308,17 @@ def _spread(row: Mapping[str, Any]) -> str:
 
 
 def _prediction_table(summary: Mapping[str, Any]) -> str:
-    many = summary["draws"] > 1
+    has_draws = summary["draws"] > 1
     rows = []
     for channel, row in summary["rmse"].items():
         rows.append((f"{channel} (fitted)" if channel in summary["fitted"] else channel, _number(row["response"], 4),
-                     *((_spread(row),) if many else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
+                     *((_spread(row),) if has_draws else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
                      _number(summary["coverage_90"][channel], 3), _number(summary["coverage_90_without_model_error"][channel], 3)))
     if summary["position"]:
-        own = summary["position"]
-        rows.append(("position", _number(own.get("response"), 4), *(("",) if many else ()), _number(own.get("before"), 4),
-                     _number(own.get("kinematic"), 4), "–", "–"))
-    return html_table(("channel", "RMSE", *(("of single draws, 5 to 95 %",) if many else ()), "RMSE, the vehicle as it was",
+        position = summary["position"]
+        rows.append(("position", _number(position.get("response"), 4), *(("",) if has_draws else ()), _number(position.get("before"), 4),
+                     _number(position.get("kinematic"), 4), "–", "–"))
+    return html_table(("channel", "RMSE", *(("of single draws, 5 to 95 %",) if has_draws else ()), "RMSE, the vehicle as it was",
                        "RMSE, kinematic bicycle", "coverage of 90 %", "without model error"), rows)
 
 

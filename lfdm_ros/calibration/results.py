@@ -1,4 +1,4 @@
-"""The files of a calibration: posterior.nc out, and what others need of it back in."""
+"""Files of a calibration: writes posterior.nc, and reads what other modules need of it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 THINNED_DRAWS = 200
-BEFORE = "vehicle_before.yaml"  # the vehicle as it was, with what the recipe holds
-_PACKED = {"zlib": True, "complevel": 1}  # noise does not get smaller by more
-UNFINISHED = ".stages"  # folder of the stages that are kept until all are done
+BEFORE = "vehicle_before.yaml"  # the vehicle before the calibration, with the recipe's fixed values
+_PACKED = {"zlib": True, "complevel": 1}  # a higher level does not compress noise further
+UNFINISHED = ".stages"  # folder of the checkpoints until all stages are done
 
 
 def stored_name(stage: str, variable: str) -> str:
@@ -38,7 +38,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.LABEL, STAGE.initial.STATE and the like;
     `prior_predictive`, `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s], when anything was
     measured, STAGE.PIECE.CHANNEL over STAGE.PIECE.time where a stage has several data sets; `log_likelihood` one value for each stage;
-    `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
+    `sample_stats` the sampler's statistics. Stages are independent given the means passed on.
     """
     az = arviz()
     import xarray as xr
@@ -65,8 +65,8 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
                     groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column])
         groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
         for name, (dimensions, values) in run.stored.items():
-            own = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
-            groups["sample_stats"][f"{stage}.{name}"] = (own, values)
+            stored_dimensions = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
+            groups["sample_stats"][f"{stage}.{name}"] = (stored_dimensions, values)
     attributes = {
         "inference_library": "pymc", "inference_library_version": version("pymc"), "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
@@ -78,8 +78,8 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
         if chains:
             dataset = dataset.assign_coords(chain=np.arange(chains))
         if draws:
-            kept = {"prior_predictive": results[0].prior_predictive, "posterior_predictive": results[0].posterior_predictive}.get(group)
-            dataset = dataset.assign_coords(draw=kept[0].draw_index if kept else np.arange(draws))
+            stored = {"prior_predictive": results[0].prior_predictive, "posterior_predictive": results[0].posterior_predictive}.get(group)
+            dataset = dataset.assign_coords(draw=stored[0].draw_index if stored else np.arange(draws))
         dataset = dataset.assign_coords({dim: ((dim,), coords[dim], {"units": "s"}) for dim in dataset.dims if dim in coords})
         for name in dataset.data_vars:
             if name in units:
@@ -106,8 +106,8 @@ def write_inference_data(path: Path, data: Any) -> None:
 
 
 def load_posterior(directory: str | os.PathLike[str]) -> Any:
-    """Reads the group `posterior` of posterior.nc as an xarray Dataset; `arviz.from_netcdf` reads all of it. Raises InputError: there is
-    none, or it cannot be read."""
+    """Reads the group `posterior` of posterior.nc as an xarray Dataset; `arviz.from_netcdf` reads all of it. Raises InputError: it is
+    missing or cannot be read."""
     import xarray as xr
 
     path = Path(directory) / "posterior.nc"
@@ -120,8 +120,8 @@ def load_posterior(directory: str | os.PathLike[str]) -> Any:
 
 
 def check_finished(directory: str | os.PathLike[str]) -> str:
-    """Returns the message about a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone. Raises
-    InputError: no stage of it is finished, or there is no calibration."""
+    """Returns the message about a calibration that was stopped before its last stage; empty: it is complete. Reads only summary.json.
+    Raises InputError: no stage is finished, or there is no calibration."""
     summary = load_summary(directory)
     if not summary.get("interrupted"):
         return ""

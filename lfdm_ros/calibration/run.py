@@ -1,4 +1,4 @@
-"""A whole calibration, or an earlier one that is continued: stages in order, each passing its posterior mean on, and its files."""
+"""A whole calibration, new or continued: stages in order, each passing on its posterior mean, and the files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Continuation:
-    """A finished calibration of the same recipe; `recordings` are those it has seen."""
+    """A finished calibration of the same recipe; `recordings` are those it used."""
 
     directory: Path
     summary: Mapping[str, Any]
@@ -47,30 +47,29 @@ class Continuation:
     recordings: tuple[Recording, ...]
 
     def stage(self, name: str, data: StageData, vehicle: Vehicle) -> Earlier:
-        """Returns the posterior that a stage continues; `vehicle` is the one that this calibration begins the stage with. Raises
-        InputError: the earlier calibration lacks the stage."""
+        """Returns the posterior that a stage continues; `vehicle` is the vehicle at the start of the stage. Raises InputError: the earlier
+        calibration lacks the stage."""
         stages = [stage["name"] for stage in self.summary["stages"]]
         if name not in stages:
             raise InputError(f"{self.directory}: has no stage '{name}'; it was interrupted and cannot be continued")
         summary = self.summary["stages"][stages.index(name)]
-        held = {target: value for stage in self.summary["stages"][:stages.index(name)] for target, value in stage["passed_on"].items()}
+        passed_on = {target: value for stage in self.summary["stages"][:stages.index(name)] for target, value in stage["passed_on"].items()}
         hashes = frozenset(recording.sha256 for recording in self.recordings)
         population: dict[str, np.ndarray] = {}
         for variable in summary["parameters"]:
-            own = variable.replace("/", ".", 1)
-            population[own] = self.posterior[stored_name(name, own)].values
-        # A data set that was alone has no name in those of its initial states.
+            local = variable.replace("/", ".", 1)
+            population[local] = self.posterior[stored_name(name, local)].values
+        # Initial states of a single data set do not have its name.
         alone = [dataset for _, dataset in data.fitted if dataset.recording.sha256 in hashes]
         if len(alone) == 1 and alone[0].name:
-            population = {f"{INITIAL}{alone[0].name}.{own.removeprefix(INITIAL)}" if own.startswith(INITIAL) else own: values
-                          for own, values in population.items()}
-        return Earlier(hashes, population, vehicle.replace(source=f"passed on in {self.directory}", **held) if held else vehicle,
+            population = {f"{INITIAL}{alone[0].name}.{local.removeprefix(INITIAL)}" if local.startswith(INITIAL) else local: values
+                          for local, values in population.items()}
+        return Earlier(hashes, population, vehicle.replace(source=f"passed on in {self.directory}", **passed_on) if passed_on else vehicle,
                        float(summary.get("log_evidence") or 0.0), summary["weights"])
 
 
 def check_continues_from(directory: str | os.PathLike[str]) -> None:
-    """Looks at summary.json alone, so that what cannot be continued is refused at once. Raises InputError: there is no calibration, or it
-    was interrupted or approximate."""
+    """Checks summary.json alone, to fail early. Raises InputError: there is no calibration, or it was interrupted or approximate."""
     summary = load_summary(directory)
     if summary.get("interrupted"):
         raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
@@ -81,8 +80,8 @@ def check_continues_from(directory: str | os.PathLike[str]) -> None:
 
 
 def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> Continuation:
-    """Opens the calibration to continue and finds its recordings, where they were or among `bags`. Raises InputError: it is of another
-    recipe, was interrupted or approximate, or one of its recordings is not there any more."""
+    """Opens the calibration to continue and finds its recordings, at their old paths or among `bags`. Raises InputError: it is of another
+    recipe, was interrupted or approximate, or one of its recordings is missing."""
     directory = Path(directory)
     check_continues_from(directory)
     summary, posterior = load_summary(directory), load_posterior(directory)
@@ -111,9 +110,9 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     Args:
         bags: recordings that the stages name.
         draws, chains, seed, sampler: instead of the recipe's.
-        options: of the sampler; where it is the recipe's, the recipe's options that are not given stay.
-        continued: directory of an earlier calibration with the same recipe: its posterior is updated with those of the `bags` that it
-            has not seen, exactly, since its recordings stay in the likelihood.
+        options: of the sampler; added to the recipe's options if the sampler is the recipe's.
+        continued: directory of an earlier calibration with the same recipe: its posterior is updated with the new ones among `bags`,
+            exactly, since its recordings stay in the likelihood.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
 
     Returns:
@@ -121,7 +120,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
 
     Raises:
         InputError: recordings do not fit the recipe, no such sampler or option, or `out` cannot be written.
-        KeyboardInterrupt: stopped; what was finished is written, with the stage that was stopped as far as it got, and the summary says so.
+        KeyboardInterrupt: stopped; finished stages and the partial one are written, and the summary says so.
     """
     draws, chains, seed = draws or recipe.draws, chains or recipe.chains, recipe.seed if seed is None else seed
     recipe = sampled_by(recipe, sampler, options)
@@ -138,10 +137,9 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         before = load_continuation(continued, recipe, bags)
         earlier_hashes = {recording.sha256 for recording in before.recordings}
         recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in earlier_hashes)]
-    # All stages are read before the first is run: a mistake in the last one should not cost minutes.
+    # Read all stages before running the first, to report mistakes early.
     datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
-    # From here on SciPy, ArviZ and perhaps PyMC are needed, which take seconds to import; what is wrong with arguments and recordings has
-    # been told.
+    # Import SciPy, ArviZ and perhaps PyMC, which takes seconds, only after arguments and recordings are checked.
     from lfdm_ros.calibration import scoring, summary
     from lfdm_ros.calibration.predictive import storable_draws
     from lfdm_ros.calibration.stage import run_stage, stage_model
@@ -172,14 +170,14 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
                 forward(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
             run = checkpoints.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=forward,
-                               earlier=earlier, model=model, finished=run, keep=partial(_keep, checkpoints, stage.name, forward),
+                               earlier=earlier, model=model, finished=run, keep=partial(_save_checkpoint, checkpoints, stage.name, forward),
                                stored=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt
             vehicle = result.after
             ending = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
-            # What comes after the last stage belongs to it.
+            # Progress after the last stage counts as part of it.
             if index < len(recipe.stages) - 1:
                 forward(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, ending))
     except KeyboardInterrupt:
@@ -189,7 +187,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     last = finished[-1].run
 
     def finishing(message: str) -> None:
-        # Who has stopped the sampler still gets what it found.
+        # Write the result even if the sampler was stopped.
         with suppress(KeyboardInterrupt) if interrupted else nullcontext():
             forward(SamplerProgress(last.temperature, 0.99, float("nan"), last.evaluations, message))
 
@@ -204,8 +202,8 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     return outcome
 
 
-def _keep(checkpoints: Checkpoints, stage: str, report: Report, run: SampleRun) -> None:
-    """Keeps a run where the disk lets it; it is in memory, and there may be room again at the end."""
+def _save_checkpoint(checkpoints: Checkpoints, stage: str, report: Report, run: SampleRun) -> None:
+    """Stores a checkpoint if the disk has room; the run is in memory, and there may be room at the end."""
     try:
         checkpoints.save(stage, run)
     except OSError as error:

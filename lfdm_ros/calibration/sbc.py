@@ -1,8 +1,8 @@
-"""Simulation-based calibration: is the posterior as wide as it says? Talts et al. 2018, arXiv:1804.06788.
+"""Simulation-based calibration of the posterior's width. Talts et al. 2018, arXiv:1804.06788.
 
-Truths are drawn from the priors of a stage, data are simulated with them on the stage's own windows, inputs and initial states, and
-inferred as recordings would be. If likelihood and sampler are right, the rank of a truth among its posterior draws is uniform. Truths come
-from the priors as SciPy has them, inference from `Prior.log_density`, which is written apart from them: they check each other.
+Truths are drawn from the priors of a stage, data are simulated with them on the stage's windows, inputs and initial states, and inferred
+like recordings. If likelihood and sampler are right, the rank of a truth among its posterior draws is uniform. Truths are drawn by SciPy's
+distributions, inference uses `Prior.log_density`, which is implemented independently: they check each other.
 
 The band around the ECDF of the ranks holds the whole curve with a given probability (Säilynoja, Bürkner and Vehtari 2022, "Graphical test
 for discrete uniformity", Statistics and Computing 32:32): the least of the pointwise binomial probabilities, whose distribution is
@@ -42,10 +42,10 @@ from lfdm_ros.samplers.sampler import DEFAULT, SMC, Evaluation, Problem, Sampler
 from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
-LEVEL = 0.05  # probability that a stage that is right fails
-FAR = 5.0  # |z| that a posterior does not reach by chance
+LEVEL = 0.05  # probability that a correct stage fails
+FAR = 5.0  # |z| that does not occur by chance
 BINS = 20
-TOGETHER, ALONE = 25, 5  # replications of a block: in lock step, or one by one
+TOGETHER, ALONE = 25, 5  # replications of a block: in lockstep, or one by one
 REDRAWS = 1000  # of one truth that cannot be simulated
 SIMULATED = 20_000  # samples behind a band
 
@@ -73,7 +73,7 @@ class Design:
         return get_sampler(self.sampler, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A sampler is looked up anew where the design goes: its functions may not be importable by name.
+        # Workers look the sampler up by name: its functions may not be picklable.
         return {name: value for name, value in self.__dict__.items() if name != "method"}
 
     @property
@@ -146,7 +146,7 @@ def _seeds(design: StudyDesign, replications: range) -> list[list[np.random.Seed
 
 
 def _prior_populations(design: StudyDesign, density: PopulationDensity, replications: range) -> np.ndarray:
-    """Draws particles (R, N, D) from the prior: for a whole block at once, so that a replication has the same ones in any part of it."""
+    """Draws particles (R, N, D) from the prior for a whole block, so that those of a replication do not depend on the others."""
     block, first = divmod(replications.start, design.size)
     rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
     return density.draw_prior(design.size * design.draws, rng).reshape(design.size, design.draws, -1)[first:first + len(replications)]
@@ -169,7 +169,7 @@ def _scored(priors: Mapping[str, Prior], posteriors: Sequence[Mapping[str, np.nd
 class SimulatedLikelihood:
     """Likelihoods of one design with different data as one, for one compiled density.
 
-    `present` are asked next, each for as many rows in turn as `shares` says; None: the first for all.
+    `present` are evaluated next, each for its number of rows in `shares`; None: the first for all.
     """
 
     def __init__(self, first: Likelihood):
@@ -181,10 +181,10 @@ class SimulatedLikelihood:
     def moments(self, q: np.ndarray) -> np.ndarray:
         """Computes A, B, D of each group (N, G, 3) for q (N, Q)."""
         parts = [q] if self.shares is None else np.split(q, np.cumsum(self.shares)[:-1])
-        self.latest = [own.moments(part) if len(part) else np.empty((0, len(self.groups), 3)) for own, part in zip(self.present, parts)]
+        self.latest = [one.moments(part) if len(part) else np.empty((0, len(self.groups), 3)) for one, part in zip(self.present, parts)]
         return np.concatenate(self.latest)
 
-    # What a sampler asks that works on one data set at a time.
+    # Interface for samplers that work on one data set at a time.
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.present[0].moments_and_slopes(q)
@@ -235,21 +235,21 @@ def run_block(design: Design, replications: range) -> Replications:
     began = time.perf_counter()
     bench = _bench(design)
     seeds = _seeds(design, replications)
-    truths, redrawn = draw_truths(design, bench, [np.random.default_rng(own[0]) for own in seeds])
-    data_rngs = [np.random.default_rng(own[1]) for own in seeds]
+    truths, redrawn = draw_truths(design, bench, [np.random.default_rng(child[0]) for child in seeds])
+    data_rngs = [np.random.default_rng(child[1]) for child in seeds]
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
               for data in simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
     if design.method.together:
-        draws, evaluations = _infer_together(design, bench, models, replications, [own[2] for own in seeds])
+        draws, evaluations = _infer_together(design, bench, models, replications, [child[2] for child in seeds])
     else:
-        draws, evaluations = _infer_alone(design, bench, models, [own[2] for own in seeds])
+        draws, evaluations = _infer_alone(design, bench, models, [child[2] for child in seeds])
     evaluations += bench.density.evaluations - before
     return _scored(bench.priors, draws, truths, data_rngs, redrawn, evaluations, began)
 
 
 def draw_truths(design: Design, bench: Bench, rngs: Sequence[np.random.Generator]) -> tuple[dict[str, np.ndarray], int]:
-    # The likelihood is zero where a run diverges, so the posterior belongs to the prior restricted to runs that do not: so do the truths.
+    # The likelihood is zero where a run diverges, which restricts the prior to finite runs; truths must be drawn from the same prior.
     values = {name: np.empty(len(rngs)) for name in bench.priors}
     open_, redrawn = np.arange(len(rngs)), 0
     for _ in range(REDRAWS):
@@ -266,7 +266,7 @@ def draw_truths(design: Design, bench: Bench, rngs: Sequence[np.random.Generator
 
 
 def simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray], rngs: Sequence[np.random.Generator]) -> list[StageData]:
-    """Simulates the data sets of each truth: the model's responses where something was measured, with noise of its own."""
+    """Simulates the data sets of each truth: the model's responses at the measured samples, with independent noise."""
     responses = model.likelihood.responses(np.column_stack([truths[name] for name in model.unknowns]))
     out = []
     for i, rng in enumerate(rngs):
@@ -292,7 +292,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
     published = [PublishedLikelihood(likelihood) for likelihood in likelihoods] if design.likelihood == PUBLISHED else []
 
     def evaluate(particles: np.ndarray, chains: Sequence[int]) -> Evaluation:
-        # Beyond the priors the density asks no likelihood.
+        # Outside the priors the likelihood is not evaluated.
         inside = density.log_prior(particles) > -np.inf
         bench.likelihood.present = [likelihoods[chain] for chain in chains]
         bench.likelihood.shares = inside.reshape(len(chains), -1).sum(axis=1).tolist()
@@ -301,7 +301,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
             values = density.constrain(particles[inside])
             sigma = np.column_stack([values[SIGMA + group.label] for group in bench.likelihood.groups])
             shares = np.split(sigma, np.cumsum(bench.likelihood.shares)[:-1])
-            likelihood[inside] = np.concatenate([published[chain](moments, own) for chain, moments, own in
+            likelihood[inside] = np.concatenate([published[chain](moments, share) for chain, moments, share in
                                                  zip(chains, bench.likelihood.latest, shares)])
         return prior, likelihood
 
@@ -309,7 +309,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
         draws = together(density, evaluate, populations, seeds, **design.method.settings)
     finally:
         bench.likelihood.shares = None
-    return [density.constrain(own) for own in draws], 0
+    return [density.constrain(population) for population in draws], 0
 
 
 def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
@@ -385,19 +385,19 @@ class FieldDesign:
 
         began, recipe = time.perf_counter(), self.recipe
         seeds = _seeds(self, replications)
-        truths = {name: np.array([prior.frozen().rvs(random_state=np.random.default_rng([*own[0].generate_state(4), k]))
-                                  for own in seeds]) for k, (name, prior) in enumerate(recipe.unknowns.items())}
-        rngs = [np.random.default_rng(own[1]) for own in seeds]
-        latent = np.array([self._survey({name: float(own[i]) for name, own in truths.items()}, rng) for i, rng in enumerate(rngs)])
+        truths = {name: np.array([prior.frozen().rvs(random_state=np.random.default_rng([*child[0].generate_state(4), k]))
+                                  for child in seeds]) for k, (name, prior) in enumerate(recipe.unknowns.items())}
+        rngs = [np.random.default_rng(child[1]) for child in seeds]
+        latent = np.array([self._survey({name: float(values[i]) for name, values in truths.items()}, rng) for i, rng in enumerate(rngs)])
         first = Observations(self.places, latent[0], np.full(len(self.places), recipe.held.sigma_n))
         density = FieldPriorDensity(first, recipe.unknowns, recipe.held)
 
         def evaluate(particles: np.ndarray, chains: Sequence[int]) -> Evaluation:
             return density.of(particles, np.repeat(latent[list(chains)], len(particles) // len(chains), axis=0))
 
-        found = smc.together(density, evaluate, _prior_populations(self, density, replications), [own[2] for own in seeds],
+        found = smc.together(density, evaluate, _prior_populations(self, density, replications), [child[2] for child in seeds],
                              steps=int(self.settings["steps"]), final_steps=int(self.settings["final_steps"]))
-        return _scored(recipe.unknowns, [density.constrain(own) for own in found], truths, rngs, 0, density.evaluations, began)
+        return _scored(recipe.unknowns, [density.constrain(q) for q in found], truths, rngs, 0, density.evaluations, began)
 
     def _survey(self, truth: Mapping[str, float], rng: np.random.Generator) -> np.ndarray:
         """Draws the latent values (n,) that a survey of one field measures."""
@@ -426,13 +426,13 @@ class PublishedLikelihood:
         return np.asarray(each.sum(axis=1))
 
 
-# -- What the ranks say -------------------------------------------------------------------------------------------
+# -- Test of the ranks -------------------------------------------------------------------------------------------
 
 
 class Band:
     """Simultaneous band of the ECDF of `count` uniform values, see the module.
 
-    ArviZ has the same band (the tests compare), but no p, and a verdict must not contradict its figure: here one simulation gives both.
+    ArviZ has the same band (the tests compare), but no p; here one simulation gives both, so that verdict and figure agree.
     """
 
     def __init__(self, count: int):
@@ -451,7 +451,7 @@ class Band:
         return float(self._pointwise[self._below(u), np.arange(len(self.places))].min())
 
     def p_value(self, u: np.ndarray) -> float:
-        """Returns the probability that uniform values leave the diagonal as far as u (count,) does."""
+        """Returns the probability that uniform values deviate from the diagonal as far as u (count,)."""
         return float((1 + np.searchsorted(self._minima, self._smallest(u), side="right")) / (1 + SIMULATED))
 
     def difference(self, u: np.ndarray) -> np.ndarray:
@@ -539,8 +539,8 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
         What results.json says.
 
     Raises:
-        InputError: settings that do not go together, or `out` cannot be written.
-        KeyboardInterrupt: stopped; results.json has what is done.
+        InputError: inconsistent settings, or `out` cannot be written.
+        KeyboardInterrupt: stopped; results.json has the finished blocks.
     """
     from lfdm_ros.reports import save_pictures
 
@@ -610,5 +610,5 @@ def _load(file: Path, key: str) -> Replications | None:
             if head.pop("key") != key:
                 return None
             return Replications(tuple(head.pop("names")), u=stored["u"], z=stored["z"], truths=stored["truths"], **head)
-    except (OSError, ValueError, KeyError, TypeError):  # none, or not whole
+    except (OSError, ValueError, KeyError, TypeError):  # missing or truncated
         return None

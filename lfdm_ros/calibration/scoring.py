@@ -1,4 +1,4 @@
-"""Information of recordings about the unknowns of a recipe, before anything is sampled, and the manoeuvre that is missing."""
+"""Information of recordings about the unknowns of a recipe, before sampling, and the manoeuvre that is missing."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import InputProfile, Scenario, load_scenario
 from lfdm_ros.vehicles import Vehicle
 
-POINTS = 8  # at which the information is evaluated: the vehicle's own values and draws from the priors
-TRIES = 4  # draws for each point that cannot be simulated
+POINTS = 8  # at which the information is evaluated: the vehicle's values and draws from the priors
+TRIES = 4  # redraws of a point that cannot be simulated
 WORK = 4_000_000  # samples times unknowns, over all points: about a second
-HELPS = 0.5  # a manoeuvre is worth driving if it narrows an untold direction to less than this share
+HELPS = 0.5  # a manoeuvre is recommended if it narrows an unidentified direction below this share
 # The vehicle that the shipped manoeuvres were written for. At sqrt(length) times the speed the same wheel angle gives the same
-# lateral acceleration, so that they can be asked of a vehicle of another size.
+# lateral acceleration, which scales them to a vehicle of another size.
 WRITTEN_FOR = {"wheelbase": 3.3, "max_road_wheel_angle": 0.6525}
 
 
@@ -46,22 +46,22 @@ class Missing:
 
 
 def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
-    """Scores the information in bags for each stage of a recipe: `score_stage` by stage, nothing is sampled. Raises InputError: the
-    recordings do not fit the recipe."""
+    """Scores the information in bags for each stage of a recipe by `score_stage`, without sampling. Raises InputError: the recordings do
+    not fit the recipe."""
     recordings = find_recordings(bags)
     vehicle = recipe.start_vehicle
     return {stage.name: score_stage(stage, load_stage(stage, recordings, recipe, vehicle), recipe, vehicle) for stage in recipe.stages}
 
 
 def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, model: StageModel | None = None) -> dict[str, Any]:
-    """Scores the information in the data of a stage; for summary.json. `model`: of the stage, where it is built already: inflated errors
-    take a fit.
+    """Scores the information in the data of a stage; for summary.json. `model`: of the stage, if already built: inflated errors require a
+    fit.
 
     Returns:
-        `points` where the information was evaluated, `counted`: as how many its samples count where errors are inflated, number of
-        `unknowns`, `informed_directions`, `expected`: posterior over prior standard deviation by unknown, `untold`: the groups that the
-        data do not tell, each with what to drive, `text` in one or two lines. `error` alone, if the stage cannot be scored: that must not
-        stop a calibration.
+        `points` where the information was evaluated, `counted`: effective number of samples with inflated errors, number of
+        `unknowns`, `informed_directions`, `expected`: posterior over prior standard deviation by unknown, `untold`: unidentified groups,
+        each with a manoeuvre to drive, `text` in one or two lines. Only `error` if the stage cannot be scored, which must not stop a
+        calibration.
     """
     try:
         return _score(stage, data, recipe, vehicle, model or stage_model(stage, data, recipe, vehicle))
@@ -105,7 +105,7 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
     medians = np.array([float(prior.frozen().median()) for prior in priors])
     bounds = np.array([prior.bounds() for prior in priors])
     inside = (model.start > bounds[:, 0]) & (model.start < bounds[:, 1])
-    # What only the measurement does not know is small: drawn from its prior it would hide what the vehicle's parameters do.
+    # Measurement parameters are small: drawn from their priors they would hide the effect of the vehicle's parameters.
     candidates = [np.where(inside, model.start, medians), medians]
     candidates += [np.array([float(prior.frozen().rvs(random_state=rng)) for prior in priors]) for _ in range(TRIES * target)]
     points, informations = [], []
@@ -119,12 +119,12 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
     return points, informations
 
 
-# -- What to drive ----------------------------------------------------------------------------------------------------------
+# -- Manoeuvres ----------------------------------------------------------------------------------------------------------
 
 
 def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
-    """Lists the manoeuvres that ship with the package, with the driver's inputs; scenarios that are a task have no inputs. Raises
-    InputError: one cannot be read."""
+    """Lists the shipped manoeuvres with their driver inputs; scenarios without inputs are left out. Raises InputError: one cannot be
+    read."""
     scenarios = [load_scenario(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
     return [(scenario, scenario.profile) for scenario in scenarios if scenario.profile is not None]
 
@@ -139,7 +139,7 @@ def _missing(group: Unidentified, knowledge: Knowledge, stage: Stage, data: Stag
     channels = _channels(stage, data, recipe)
     for manoeuvre, profile in manoeuvres():
         driven = _drive(manoeuvre, profile, stage, data, recipe, vehicle, channels)
-        # Errors that stay there stay here: n samples of variance s^2 / w tell as much as w n of s^2.
+        # Correlated errors stay correlated: n samples of variance s^2 / w inform as much as w n of s^2.
         noise = [(float(c.noise.frozen().median()) * weights.get(c.label, min(weights.values())) ** -0.5,
                   float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
         more = fisher(driven, priors[:len(physical_names)], q[:len(physical_names)], noise)
@@ -159,7 +159,7 @@ def _missing(group: Unidentified, knowledge: Knowledge, stage: Stage, data: Stag
 
 
 def _channels(stage: Stage, data: StageData, recipe: Recipe) -> list[Channel]:
-    # One recording has all that any stage compares; where two stages say how well, the one that asks.
+    # One recording has the channels of all stages; where two stages define the noise, the requesting one counts.
     found: dict[str, Channel] = {}
     for one in (stage, *recipe.stages):
         for channel in one.channels.values():
@@ -180,7 +180,7 @@ def _drive(manoeuvre: Scenario, profile: InputProfile, stage: Stage, data: Stage
     inputs = profile.sample(times)
     inputs[:, 0] = np.clip(inputs[:, 0] * WRITTEN_FOR["max_road_wheel_angle"] / p.get("max_road_wheel_angle", 0.6525), -1.0, 1.0)
     following = tuple(state for state, _, _ in segment.prescribed)
-    # A state that follows the recording, and so none that the model can foresee: speed stays, the rest is 0.
+    # Prescribed states are not predicted by the model: speed stays constant, the rest is 0.
     prescribed = np.tile([speed if state == "vx" else 0.0 for state in following], (len(times), 1)) if following else np.empty((0, 0))
     driven = Dataset(recording=like.recording, times=times, inputs=inputs, hold=False, observed=np.zeros((len(times), len(channels))),
                      channels=tuple(c.name for c in channels), initial={"vx": speed}, following=following, prescribed=prescribed)

@@ -1,4 +1,4 @@
-"""Sources of predictions: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and driving."""
+"""Sources of predictions: a vehicle and, if it is calibrated, draws, noise, model error, nuisances and driving."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ Pieces = Sequence[tuple[float, float, str]]
 
 @dataclass(frozen=True)
 class ChannelNoise:
-    """Noise of one channel: the stage that inferred it, the topic that it was inferred from, standard deviation and correlation (C, N), the
-    error of the model beside it, where there is one, and the size of the errors out of sample."""
+    """Noise of one channel: the stage that inferred it, the topic that it was inferred from, standard deviation and correlation (C, N),
+    model error, if any, and RMSE out of sample."""
 
     stage: str
     topic: str
@@ -37,21 +37,20 @@ class ChannelNoise:
 
 @dataclass(frozen=True)
 class PredictionSource:
-    """Vehicle, and where it comes from a calibration, the posterior, that a prediction is made by.
+    """Vehicle and, if it is calibrated, posterior of a prediction.
 
     Attributes:
-        unknowns: what each of them sets in the vehicle. nuisances: of the measurement.
-        draws: (C, N) by variable of both; point: the values that stand for them, and what these are.
+        unknowns: vehicle parameters that each of them sets. nuisances: of the measurement.
+        draws: (C, N) by variable of both; point: their representative values.
         noise: by channel.
         topic: that was fitted.
-        before: the vehicle as it was, where it is known.
-        ground: that the recording was made on.
-        kinematic: nuisances of a kinematic bicycle that was fitted beside it; kinematic_fits: of all that were, to the yaw rate and to
-            positions.
-        fitted, held_out: pieces (start, end, name) s of the recordings that were calibrated with, by their hashes.
-        fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had; by_speed: least and largest
-            speed [m/s], and the largest lateral acceleration between them [m/s^2].
-        notes: for whoever reads the prediction.
+        before: the vehicle before the calibration, if stored.
+        ground: of the recording.
+        kinematic: nuisances of the fitted kinematic bicycle; kinematic_fits: of all such fits, to the yaw rate and to positions.
+        fitted, held_out: pieces (start, end, name) s of the calibration's recordings, by their hashes.
+        fitted_range: of speed [m/s] and of lateral acceleration [m/s^2] in the fitted runs; by_speed: least and largest speed [m/s], and
+            the largest lateral acceleration between them [m/s^2].
+        notes: for the reader of the prediction.
     """
 
     model: str
@@ -85,22 +84,22 @@ class PredictionSource:
 
 def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> PredictionSource:
     """Takes a vehicle as it is."""
-    known = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
-    return PredictionSource(model=known.model(model or "eight_dof").name, vehicle=known, step=DEFAULT_STEP)
+    loaded = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
+    return PredictionSource(model=loaded.model(model or "eight_dof").name, vehicle=loaded, step=DEFAULT_STEP)
 
 
 def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str | None) -> PredictionSource:
     """Takes a vehicle driven, measured and cut into pieces as a calibration was, with its nuisances, and without its noise and
     intervals."""
-    known, result = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle), from_posterior(directory)
-    spec = known.spec(model or result.model)
-    own = {name: result.draws[name] for name in result.nuisances}
-    return replace(result, model=known.model(spec).name, vehicle=known, unknowns={}, draws=own, noise={}, before=None,
+    loaded, result = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle), from_posterior(directory)
+    spec = loaded.spec(model or result.model)
+    nuisance_draws = {name: result.draws[name] for name in result.nuisances}
+    return replace(result, model=loaded.model(spec).name, vehicle=loaded, unknowns={}, draws=nuisance_draws, noise={}, before=None,
                    point={name: result.point[name] for name in result.nuisances})
 
 
 def from_posterior(directory: Path) -> PredictionSource:
-    """Reads the result of a calibration. Raises InputError: it is none."""
+    """Reads the result of a calibration. Raises InputError: there is none."""
     summary = load_summary(directory)
     posterior = load_posterior(directory)
     stages = [stage for stage in summary["stages"] if stage["temperature"] == 1.0]
@@ -122,11 +121,11 @@ def from_posterior(directory: Path) -> PredictionSource:
                 nuisances.append(name)
         for segment in stage["segments"]:
             for channel, place in segment["channels"].items():
-                own = _noise(stage, place, posterior)
-                # Of a channel that several say something of, the one that was worst foreseen: nobody knows which the next will be like.
-                if channel not in noise or own.size > noise[channel].size:
-                    noise[channel] = own
-    # The last segment that took the steering from a measured angle inferred what the tyres do with that angle.
+                found = _noise(stage, place, posterior)
+                # Of several noise estimates of a channel use the largest, since the next recording may resemble any of them.
+                if channel not in noise or found.size > noise[channel].size:
+                    noise[channel] = found
+    # The last segment with a measured steering angle inferred the tyres' response to that angle.
     stage, segment = sorted(((stage, segment) for stage in stages for segment in stage["segments"]),
                             key=lambda pair: pair[1]["inputs"]["steering"] is not None)[-1]
     inputs = segment["inputs"]
@@ -147,12 +146,12 @@ def from_posterior(directory: Path) -> PredictionSource:
 
 
 def _pieces(rows: Iterable[Mapping[str, Any]]) -> dict[str, Pieces]:
-    """Returns the pieces by the hash of their recordings; none of results that an earlier version wrote."""
+    """Returns the pieces by the hash of their recordings; results of earlier versions have none."""
     out: dict[str, list[tuple[float, float, str]]] = {}
     for row in rows:
         if "sha256" in row:
             out.setdefault(row["sha256"], []).append((row["start"], row["end"] + row["interval"], row["name"]))
-    return {key: sorted(set(own)) for key, own in out.items()}
+    return {key: sorted(set(windows)) for key, windows in out.items()}
 
 
 def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> ChannelNoise:
@@ -165,15 +164,15 @@ def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -
 
 
 def _range(stages: list[dict[str, Any]]) -> dict[str, Sequence[Any]] | None:
-    known = [stage["range"] for stage in stages if stage.get("range")]
-    if not known:
+    ranges = [stage["range"] for stage in stages if stage.get("range")]
+    if not ranges:
         return None
-    whole = {name: (min(row[name][0] for row in known), max(row[name][1] for row in known)) for name in ("speed", "lateral_acceleration")}
-    return {**whole, "by_speed": [part for row in known for part in row.get("by_speed", ())]}  # results of former versions lack it
+    whole = {name: (min(row[name][0] for row in ranges), max(row[name][1] for row in ranges)) for name in ("speed", "lateral_acceleration")}
+    return {**whole, "by_speed": [part for row in ranges for part in row.get("by_speed", ())]}  # results of former versions lack it
 
 
 def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, Targets]) -> tuple[Vehicle | None, tuple[str, ...]]:
-    # The vehicle as it was, with what the recipe holds; of results that do not have it, by its name.
+    # The vehicle before the calibration, with the recipe's fixed values; in results without it, by name.
     try:
         vehicle = load_vehicle(directory / BEFORE) if (directory / BEFORE).is_file() else \
             load_vehicle(summary["vehicle"]).replace(**summary["held"])
@@ -186,13 +185,13 @@ def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, 
 
 
 def posterior_parameters(vehicle_file: Path, known: Collection[str], model: str, where: str) -> dict[str, np.ndarray]:
-    """Reads the draws of the posterior that a vehicle file lies beside, as parameters of a vehicle, (draws,) each.
+    """Reads the draws of the posterior beside a vehicle file, as parameters of a vehicle, (draws,) each.
 
     Args:
-        known: parameters that the model can be given; model: its name, for messages; where: leads them.
+        known: parameters of the model; model: its name, for messages; where: their prefix.
 
     Raises:
-        InputError: the file is no calibration's, or the model lacks a parameter that was calibrated.
+        InputError: the file is not from a calibration, or the model lacks a calibrated parameter.
     """
     if not (vehicle_file.parent / "summary.json").is_file():
         raise InputError(f"{where}: {vehicle_file} is not the result of a calibration (no summary.json beside it)")

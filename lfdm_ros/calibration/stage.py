@@ -1,4 +1,4 @@
-"""One stage: data, model, sampling and what the posterior predicts."""
+"""One stage: data, model, sampling and predictions of the posterior."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -20,7 +20,7 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Earlier:
-    """The posterior that a stage continues: hashes of the recordings it has seen, draws (C, N) by variable, the vehicle it began with."""
+    """The posterior that a stage continues: hashes of the recordings used, draws (C, N) by variable, the initial vehicle."""
 
     hashes: frozenset[str]
     population: Mapping[str, np.ndarray]
@@ -31,7 +31,7 @@ class Earlier:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A finished stage. `priors` has every unknown in order; `vehicle` is the one the stage began with, `after` has what is passed on.
+    """A finished stage. `priors` has every unknown in order; `vehicle` is the initial one, `after` has the values passed on.
 
     The predictives are by data set, as `data.fitted` and `data.held_out` have them.
     """
@@ -69,7 +69,7 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
     """Builds the likelihood of a stage and gathers its priors.
 
     Args:
-        weights: of inflated errors, where they are known already; otherwise they are found, which takes a least-squares fit.
+        weights: of inflated errors, by default they are found by a least-squares fit.
         report: of that fit.
 
     Raises:
@@ -109,10 +109,10 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
 
     Args:
         earlier: the posterior to continue.
-        model: of the stage, where it is built already.
-        finished: a run of the same problem that was kept; it is not run again.
-        keep: called with a run that is whole, before anything is predicted with it.
-        stored: draws of the predictives that are kept, of `storable_draws`.
+        model: of the stage, if already built.
+        finished: a stored run of the same problem, which replaces sampling.
+        keep: called with a complete run, before predictions.
+        stored: number of predictive draws to store, of `storable_draws`.
 
     Raises:
         InputError: no particle of the prior can be simulated.
@@ -143,7 +143,7 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
                    noise: bool = True) -> list[Predictive]:
         def forward(done: int) -> None:
             if report is not None:
-                # Who has stopped the sampler still gets what it found.
+                # Return the result even if the sampler was stopped.
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
@@ -174,7 +174,7 @@ def _likelihood(stage: Stage, data: Sequence[tuple[Segment, Dataset]], recipe: R
 
 def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, earlier: Earlier, model: StageModel,
             plain: BatchedDensity) -> UpdatedDensity:
-    # Without new data, or with other held parameters, the old data are weighed anew; else the new ones alone are tempered in.
+    # Without new data, or with other fixed parameters, reweight the old data; else temper in the new data alone.
     is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
     replaces = not any(is_new) or dict(earlier.vehicle.parameters) != dict(vehicle.parameters)
     earlier_model = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle, earlier.weights)
@@ -187,7 +187,7 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
                 draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, stored: int, noise: bool,
                 report: Callable[[int], None]) -> list[Predictive]:
-    """Responses to draws (C, N) by variable and to the point that stands for them, for each data set."""
+    """Responses to draws (C, N) by variable and to their representative point, for each data set."""
     none = np.zeros_like(next(iter(draws.values())))
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]

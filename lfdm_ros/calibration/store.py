@@ -1,11 +1,10 @@
-"""Posteriors as numbered versions in a folder, and the journal of which was in force when and why. Knows nothing of ROS.
+"""Posteriors as numbered versions in a folder, and the journal of which was in force when and why. Independent of ROS.
 
     STORE/versions/0001/     the files of a calibration, posterior.json (what is published of it) and manifest.json
     STORE/journal.json       what was put in force, in order; the last entry counts
 
-A version appears by one rename of a folder whose content is on the disk already, the journal is replaced by one rename: whoever is
-killed at whatever moment leaves the store as it was before or as it was to be. Files are never changed afterwards; the manifest has
-their SHA-256, so that damage shows.
+A version appears by one rename of a folder whose content is on the disk already, the journal is replaced by one rename: a process killed at
+any moment leaves either the old or the new store. Files are never changed; the manifest has their SHA-256, to detect damage.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ class Entry:
 
 
 class PosteriorStore:
-    """A folder of posteriors. Any number may read; `writer` makes sure that one writes."""
+    """A folder of posteriors. Any number of readers; `writer` ensures a single writer."""
 
     def __init__(self, path: str | os.PathLike[str], report: Callable[[str], None] = lambda text: None) -> None:
         """Opens a store, which need not exist yet.
 
         Args:
-            report: told of each damaged version, once.
+            report: called once for each damaged version.
         """
         self.path = Path(path)
         self._folder = self.path / "versions"
@@ -79,13 +78,13 @@ class PosteriorStore:
     # ---- one writer ----------------------------------------------------------------------------------------------------
 
     def writer(self) -> PosteriorStore:
-        """Takes the store for writing until `close`; what a killed writer left unfinished is removed. Raises InputError: another process
-        has it, or the folder cannot be made."""
+        """Locks the store for writing until `close`; removes the remains of a killed writer. Raises InputError: another process writes, or
+        the folder cannot be created."""
         with prefixing(f"cannot write to the store {self.path}", OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when we are killed
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it when the process is killed
         except OSError:
             self.close()
             raise InputError(f"the store {self.path} is used by another calibrator; give this one a store of its own") from None
@@ -94,7 +93,7 @@ class PosteriorStore:
         return self
 
     def close(self) -> None:
-        """Lets others write."""
+        """Releases the lock for writing."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -107,16 +106,16 @@ class PosteriorStore:
 
         Args:
             gates: verdicts at this time, for the record.
-            run: what identifies this run; a run that is stored already is not stored again.
-            notes: recording's SHA-256 -> what is to be said of it, such as that it had to be recovered.
+            run: identifier of this run; a run already stored is not stored again.
+            notes: recording's SHA-256 -> remark, such as that it was recovered.
             continued_from: the version that this one continues; 0: none.
 
         Returns:
-            The version; its manifest has version, created (ISO 8601, UTC), run, model, vehicle, recipe, seed, draws, chains,
-            software, interrupted, continued_from, recordings (name, path, sha256, note), gates and files (name -> SHA-256).
+            The version; its manifest has version, created (ISO 8601, UTC), run, model, vehicle, recipe, seed, draws, chains, software,
+                interrupted, continued_from, recordings (name, path, sha256, note), gates and files (name -> SHA-256).
 
         Raises:
-            InputError: the folder is no finished calibration, or the disk refuses.
+            InputError: the folder is not a finished calibration, or cannot be stored.
         """
         same = next((version for version in reversed(self.versions()) if run and version.manifest["run"] == run), None)
         if same is not None:
@@ -166,7 +165,7 @@ class PosteriorStore:
         return next((version for number in reversed(self._numbers()) if (version := self._look(number)) is not None), None)
 
     def version(self, number: int) -> Version:
-        """Returns one version. Raises InputError: there is none of that number, or it is damaged."""
+        """Returns one version. Raises InputError: it does not exist or is damaged."""
         found = self._look(number)
         if found is None:
             available = ", ".join(str(n) for n in self._numbers()) or "none"
@@ -174,7 +173,7 @@ class PosteriorStore:
             raise InputError(f"{self.path}: version {number} {what}; choose one of: {available}")
         return found
 
-    # ---- what is in force ----------------------------------------------------------------------------------------------
+    # ---- version in force ----------------------------------------------------------------------------------------------
 
     def journal(self) -> list[Entry]:
         """Reads the entries of the journal, oldest first. Raises InputError: the journal cannot be read."""
@@ -187,8 +186,7 @@ class PosteriorStore:
             raise InputError(f"{path} is damaged ({error}); put a copy back, or move it away to begin with the vehicle file") from None
 
     def in_force(self) -> Version | None:
-        """Returns the version that was put in force last; None: the vehicle file. For a damaged one, the one that was in force before
-        it."""
+        """Returns the version put in force last, or its predecessor if it is damaged; None: the vehicle file."""
         for entry in reversed(self.journal()):
             if entry.number == 0:
                 return None
@@ -199,7 +197,7 @@ class PosteriorStore:
 
     def put_in_force(self, number: int, action: str, why: str) -> Entry:
         """Makes a version the one in force, or the vehicle file (0), by one atomic replacement of the journal. Raises InputError: no such
-        version, it is damaged, or the disk refuses."""
+        version, it is damaged, or the journal cannot be written."""
         if number:
             self.version(number)
         entry = Entry(number, action, now(), why)
@@ -240,7 +238,7 @@ def now() -> str:
 
 
 def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
-    """Replaces a file by JSON that is on the disk before it has the file's name. Raises InputError: the disk refuses."""
+    """Replaces a file by JSON atomically, synced to disk. Raises InputError: it cannot be written."""
     with prefixing(f"cannot write {path}", OSError):
         with replacing(path) as partial:
             partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -268,7 +266,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-if __name__ == "__main__":  # in a process of its own: what it imports would hold up whoever has deadlines
+if __name__ == "__main__":  # in a separate process: its imports would delay threads with deadlines
     try:
         describe(sys.argv[1])
     except InputError as problem:

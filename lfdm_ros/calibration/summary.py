@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 HDI = 0.94
 PRIOR_QUANTILES = (0.5 - 0.5 * HDI, 0.5, 0.5 + 0.5 * HDI)
 R_HAT_LIMIT = 1.01
-CONTRACTION_LIMIT = 0.9  # posterior over prior standard deviation: above it, the data said next to nothing
+CONTRACTION_LIMIT = 0.9  # posterior over prior standard deviation, above which the data hardly inform
 CORRELATION_LIMIT = 0.95
-SPEEDS = 12  # parts of the range of speeds, of each of which the largest lateral acceleration is noted
-FAR_OUT = 3.0  # standard deviations of its prior, from which a value is in doubt, and what was learned together with it
+SPEEDS = 12  # parts of the range of speeds, each with its largest lateral acceleration
+FAR_OUT = 3.0  # standard deviations of its prior, from which a value and those learned with it are in doubt
 BOUND_SHARE = 0.05  # of the posterior within 1 % of the prior's range from its bound
 
 ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail")
@@ -50,12 +50,12 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
               report: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
     """Computes the contents of summary.json.
 
-    A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
+    The first measurement of a channel has the channel's name, later ones STAGE/CHANNEL or SEGMENT/CHANNEL.
 
     Args:
         continued: hashes of the recordings of the calibration that this one continues.
-        scores: by stage, what `scoring.score_stage` said before it was run.
-        report: called with what is being done.
+        scores: by stage, from `scoring.score_stage` before the run.
+        report: called with progress messages.
     """
     report("comparing with what was measured")
     settings = SAMPLERS.find(recipe.sampler).having(recipe.options).settings
@@ -64,8 +64,8 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, report))
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
-    held_rmse: dict[str, Any] = {}
-    held_covered: dict[str, Any] = {}
+    unseen_rmse: dict[str, Any] = {}
+    unseen_coverage: dict[str, Any] = {}
     unseen: dict[str, Any] = {}
     for stage in stages:
         for label in stage["rmse"]:
@@ -75,7 +75,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
             if label in stage["out_of_sample"]:
                 unseen[key] = {name: value for name, value in stage["out_of_sample"][label].items() if name not in ("text", "model_error")}
             if label in stage["held_out"]["rmse"]:
-                held_rmse[key], held_covered[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
+                unseen_rmse[key], unseen_coverage[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
     warnings = list(dict.fromkeys(text for result, stage in zip(results, stages) for text in _warnings(result, stage)))
     shown = {name: row["unit"] for stage in stages for name, row in stage["parameters"].items()}
     warnings += [*discrepancy.together_warnings(consistency), *discrepancy.alone_warnings(alone, shown)]
@@ -93,14 +93,14 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "note": recipe.note,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
-        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "out_of_sample": unseen, "consistency": consistency,
+        "held_out": {"rmse": unseen_rmse, "coverage_90": unseen_coverage}, "out_of_sample": unseen, "consistency": consistency,
         "recordings_alone": alone,
         "baseline": _baseline([stage["baseline"] for stage in stages if stage["temperature"] == 1.0]),
         "warnings": warnings}
 
 
 def _baseline(verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    # What is passed on is what the last stage made of it.
+    # Values of the last stage are passed on.
     return next((found for found in reversed(verdicts) if found["recommended"]),
                 verdicts[-1] if verdicts else baselines.not_compared("no stage was finished"))
 
@@ -115,11 +115,11 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run, sampler = result.stage, result.run, recipe.sampler
-    bicycle = _extra(lambda: fit_kinematic([own for _, own in result.data.fitted], result.after, result.likelihood.model) or {})
+    bicycle = _extra(lambda: fit_kinematic([data for _, data in result.data.fitted], result.after, result.likelihood.model) or {})
     bicycles = [found for found in (bicycle, _extra(lambda: baselines.fit_to_positions(result, recipe))) if found]
-    fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
-    prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
-    held_out = compare(list(zip(held, result.held_out_predictive)))
+    fitted, unseen = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
+    prior, posterior = (compare(list(zip(fitted, predictives))) for predictives in (result.prior_predictive, result.posterior_predictive))
+    held_out = compare(list(zip(unseen, result.held_out_predictive)))
     return {
         "name": stage.name, "sampler": sampler, "options": settings, "seconds": run.seconds, "evaluations": run.evaluations,
         "temperature": run.temperature,
@@ -134,8 +134,8 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
         "parameters": _parameters(result),
         "passed_on": {target: result.after.parameters[target] for target in stage.targets},
         "point": {name: run.point[name] for name in result.unknowns}, "point_is": run.point_is,
-        "rmse": {label: {"prior": prior[label].rmse, "posterior": own.rmse, "prior_response": prior[label].response,
-                         **of_draws(own)} for label, own in posterior.items()},
+        "rmse": {label: {"prior": prior[label].rmse, "posterior": compared.rmse, "prior_response": prior[label].response,
+                         **of_draws(compared)} for label, compared in posterior.items()},
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
         "errors": discrepancy.errors_of(result),
         "weights": result.likelihood.weights,
@@ -146,8 +146,8 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
         "baseline": _extra(lambda: baselines.judge_stage(result, recipe, bicycles)) or baselines.not_compared("the comparison failed"),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
         "held_out": {"pieces": len(result.data.held_out), "data": [_piece(data) for _, data in result.data.held_out],
-                     "outlying": outlying(held, [data for _, data in result.data.held_out], result.held_out_predictive),
-                     "rmse": {label: {"posterior": own.rmse, **of_draws(own)} for label, own in held_out.items()},
+                     "outlying": outlying(unseen, [data for _, data in result.data.held_out], result.held_out_predictive),
+                     "rmse": {label: {"posterior": row.rmse, **of_draws(row)} for label, row in held_out.items()},
                      "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
 
 
@@ -167,7 +167,7 @@ def _range(result: StageResult) -> dict[str, list[Any]]:
 
 
 def of_draws(compared: Compared) -> dict[str, float]:
-    """Returns the RMSE of the response to the point that stands for the draws, and of the draws' own: median, 5 and 95 %."""
+    """Returns the RMSE of the response to the representative point, and of the draws: median, 5 and 95 %."""
     return {"response": compared.response, "median": compared.median, "low": compared.low, "high": compared.high}
 
 
@@ -175,23 +175,23 @@ def runs_away(compared: Mapping[str, Compared], draws: Mapping[str, np.ndarray],
     """Describes labels where a few draws decide over a mean over draws: the worst draw, and the unknown in which it differs from the
     others."""
     out = []
-    for label, own in compared.items():
-        if not own.runs_away:
+    for label, row in compared.items():
+        if not row.runs_away:
             continue
-        chain, draw, rmse = own.worst
+        chain, draw, rmse = row.worst
         sentence = f"draw {draw} of chain {chain} has {rmse:.3g}" if math.isfinite(rmse) else f"draw {draw} of chain {chain} diverges"
         far = {name: (values[chain, draw] - values.mean()) / values.std() for name, values in draws.items()
                if values.shape[0] > chain and np.ptp(values) > 0.0 and not name.startswith((SIGMA, RHO))}
         if far:
             name = max(far, key=lambda key: abs(far[key]))
             sentence += f", with {summary_name(name)} {draws[name][chain, draw]:.4g}, {abs(far[name]):.1f} standard deviations off the mean"
-        out.append(f"{label}: the mean RMSE over draws{where}, {own.rmse:.3g}, is not that of most of them (median {own.median:.3g}): "
+        out.append(f"{label}: the mean RMSE over draws{where}, {row.rmse:.3g}, is not that of most of them (median {row.median:.3g}): "
                    + sentence)
     return out
 
 
 def _identified(result: StageResult) -> dict[str, Any]:
-    # What the data tell where the posterior is, and what the draws say of it.
+    # Information of the data at the posterior, and of the draws.
     priors = {name: result.priors[name] for name in result.unknowns}
     draws = result.run.draws
     q = np.array([draws[name].mean() for name in priors])
@@ -213,20 +213,20 @@ def unidentified_groups(knowledge: Knowledge) -> list[dict[str, Any]]:
     return [group.as_dict() for group in knowledge.unidentified()]
 
 
-def _unidentified(known: Mapping[str, Any], relevant: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the groups of unknowns, with one of `relevant` among them, unidentified at the posterior; with what to drive,
-    if the score said so. The information is asked first: a sampler may take a ridge for narrower than it is."""
+def _unidentified(learned: Mapping[str, Any], relevant: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the groups of unknowns, with one of `relevant` among them, unidentified at the posterior, with the manoeuvre proposed by the
+    score. The information comes first: a sampler may underestimate the length of a ridge."""
     found: dict[frozenset[str], dict[str, Any]] = {}
     for part in ("at_posterior", "posterior"):
-        for group in known.get(part, {}).get("untold", ()):
+        for group in learned.get(part, {}).get("untold", ()):
             key = frozenset(group["members"])
             if key & set(relevant) and not any(key & other for other in found):
                 found[key] = dict(group)
-    for group in known.get("untold", ()):
-        for key, own in found.items():
+    for group in learned.get("untold", ()):
+        for key, row in found.items():
             if key == frozenset(group["members"]) and group.get("drive"):
                 effect = ", ".join(f"{name} from {a:.2f} to {b:.2f}" for name, (a, b) in group["narrows"].items())
-                own |= {"drive": group["drive"], "text": f"{own['text']}, or drive {group['drive']}: it would narrow {effect} of the prior"}
+                row |= {"drive": group["drive"], "text": f"{row['text']}, or drive {group['drive']}: it would narrow {effect} of the prior"}
     return list(found.values())
 
 
@@ -235,8 +235,8 @@ def parameter_rows(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray],
     """Returns the statistics of each unknown from its draws (C, N).
 
     Args:
-        point: values that are passed on, where they are not the means.
-        error_of_mean: Monte Carlo errors that the sampler knows better than ArviZ does.
+        point: values that are passed on, if not the means.
+        error_of_mean: Monte Carlo errors reported by the sampler, more accurate than ArviZ's.
     """
     az = arviz()
 
@@ -244,13 +244,13 @@ def parameter_rows(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray],
         table = az.summary(az.from_dict(dict(draws)), hdi_prob=HDI, round_to="none")
     out = {}
     for name, prior in priors.items():
-        own = draws[name]
+        values = draws[name]
         row: dict[str, Any] = {column: float(table.loc[name, column]) for column in ARVIZ_COLUMNS}
         # Particles share ancestors, which mcse_mean and the ESS cannot see; independent chains can.
         if name in (error_of_mean or {}):
             row["mcse_genealogy"] = (error_of_mean or {})[name]
-        row["mcse_between_chains"] = float(own.mean(axis=1).std(ddof=1) / math.sqrt(len(own))) if len(own) > 1 else math.nan
-        row["sd_over_prior_sd"] = float(prior.relative(own).std(ddof=1))
+        row["mcse_between_chains"] = float(values.mean(axis=1).std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+        row["sd_over_prior_sd"] = float(prior.relative(values).std(ddof=1))
         row["prior_deviations"] = prior.distance((point or {}).get(name, row["mean"]))
         quantiles = [float(value) for value in prior.frozen().ppf(PRIOR_QUANTILES)]
         out[name] = {**row, "unit": prior.unit, "prior": str(prior), "prior_quantiles": quantiles}
@@ -326,7 +326,7 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
 
 
 def write_json(path: Path, summary: Mapping[str, Any]) -> None:
-    """Writes JSON that every parser takes: what is not finite becomes null."""
+    """Writes standard JSON: values that are not finite become null."""
     write_text(path, json.dumps(_finite(summary), indent=2) + "\n")
 
 

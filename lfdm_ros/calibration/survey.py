@@ -12,30 +12,30 @@ from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE
 from lfdm_ros.vehicles import Vehicle
 
 FIELDS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "road_wheel_angle")
-MIN_SPEED = 2.0  # [m/s] of a vehicle of 2.7 m: below, slip angles are large for other reasons
-WHEELBASE = 2.7  # [m] for which these figures are written; others go with the root of theirs, at the same lateral acceleration
-MAX_SHIFT = 2.0  # [s] by which the yaw rate is looked for behind the steering and ahead of it
-DRIFT = 6.0  # [s] over which means are taken off, so that a long bend does not hide when it was steered
-ALIAS = 0.02  # by which a shift farther away must agree better: in a slalom all that are half a period apart nearly agree
-APART = 0.15  # [s] between samples of the steering of which one stands for another: longer than the noise stays
-GENTLE = 0.3  # share of what was asked for, below which driving is gentle; or MIN_GENTLE
+MIN_SPEED = 2.0  # [m/s] for a wheelbase of 2.7 m; slip angles are unreliable below it
+WHEELBASE = 2.7  # [m] of these figures; speeds scale with the root of the wheelbase, at the same lateral acceleration
+MAX_SHIFT = 2.0  # [s] range of the search for the delay of the yaw rate, both signs
+DRIFT = 6.0  # [s] window of the moving mean that is removed, so that long bends do not mask the delay
+ALIAS = 0.02  # required gain in correlation of a larger shift: in a slalom, shifts by half a period correlate nearly as well
+APART = 0.15  # [s] between a sample of the steering and its instrument: longer than the noise is correlated
+GENTLE = 0.3  # share of the largest expected response, below which driving is gentle; at least MIN_GENTLE
 MIN_GENTLE = 0.5  # [m/s^2]
-CORRELATED = 50.0  # samples that tell as much as one independent one, errors of vehicles being slow
-UNSURE = 0.3  # [m] of a place that is then not known
+CORRELATED = 50.0  # samples per independent sample, since vehicle errors are slow
+MAX_PLACE_ERROR = 0.3  # [m] above which an estimated position is rejected
 FEW = 0.5  # share of the samples in which a field must be measured
 
 
 @dataclass(frozen=True)
 class RecordingSurvey:
-    """A recording, as far as it is of use.
+    """Properties of a recording.
 
     Attributes:
-        measured: fields of the state that were measured and move, with their standard deviation; scatter: that of neighbouring samples.
-        commanded: whether a steering command moves. interval: of the state's samples [s].
+        measured: measured fields of the state that vary, with their standard deviation; scatter: that of neighbouring samples.
+        commanded: True if a steering command varies. interval: of the state's samples [s].
         stretches: (start, end) s in which the vehicle moves, longest first. speeds: 5 and 95 % [m/s] of them. lateral: 99 % of |v r|
-            [m/s^2]. behind: by how much the yaw rate is behind what the steering asks for [s], below 0: ahead. gain: yaw rate over
-            v delta / L, of gentle driving, without the bias of noise in the steering. arm: where vy was measured, ahead of the
-            rear axle [m]. beyond: times at which the steering lies beyond the full lock [s]. NaN: not known.
+            [m/s^2]. behind: delay of the yaw rate behind the steering [s], negative: ahead. gain: yaw rate over v delta / L, of gentle
+            driving, without the bias of noise in the steering. arm: where vy was measured, ahead of the rear axle [m]. beyond: times at
+            which the steering lies beyond the full lock [s]. NaN: unknown.
     """
 
     recording: Recording
@@ -58,15 +58,15 @@ class RecordingSurvey:
 
 
 def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
-    """Looks at `vehicle/state` and `control/command` of a recording. Raises InputError: there is no state, no speed or no steering in it,
-    or it hardly moves."""
+    """Surveys `vehicle/state` and `control/command` of a recording. Raises InputError: it has no state, speed or steering, or hardly
+    moves."""
     where = f"{recording.path} ({recording.name})"
     try:
-        known = existing_fields(recording.path, DEFAULT_STATE, FIELDS)
+        present = existing_fields(recording.path, DEFAULT_STATE, FIELDS)
     except InputError as error:
         raise InputError(f"{error}; a recipe is proposed from {DEFAULT_STATE}: import the recording with a mapping that fills it "
                          "(docs/tutorials/own_vehicle.md)") from None
-    names = [name for name, has in zip(FIELDS, known) if has]
+    names = [name for name, has in zip(FIELDS, present) if has]
     series = read_series(recording.path, DEFAULT_STATE, names)
     order = np.argsort(series.time, kind="stable")
     time, columns = series.time[order], dict(zip(names, series.values[order].T))
@@ -138,10 +138,10 @@ def _steering(recording: Recording, columns: dict[str, np.ndarray], measured: di
 def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
     """Resamples columns every `step`; NaN where no good sample is near."""
     grid = np.arange(time[0], time[-1], step)
-    known = time[good]
-    place = np.clip(np.searchsorted(known, grid), 1, len(known) - 1)
-    near = np.minimum(np.abs(grid - known[place - 1]), np.abs(grid - known[place])) <= 2.0 * step
-    return [np.where(near, np.interp(grid, known, column[good]), np.nan) for column in columns]
+    measured_times = time[good]
+    place = np.clip(np.searchsorted(measured_times, grid), 1, len(measured_times) - 1)
+    near = np.minimum(np.abs(grid - measured_times[place - 1]), np.abs(grid - measured_times[place])) <= 2.0 * step
+    return [np.where(near, np.interp(grid, measured_times, column[good]), np.nan) for column in columns]
 
 
 def _shifted(values: np.ndarray, places: float) -> np.ndarray:
@@ -151,10 +151,10 @@ def _shifted(values: np.ndarray, places: float) -> np.ndarray:
 
 
 def _without_drift(values: np.ndarray, places: int) -> np.ndarray:
-    known = np.isfinite(values)
+    finite = np.isfinite(values)
     ones = np.ones(places)
-    count = np.convolve(known, ones, "same")
-    return values - np.convolve(np.where(known, values, 0.0), ones, "same") / np.maximum(count, 1.0)
+    count = np.convolve(finite, ones, "same")
+    return values - np.convolve(np.where(finite, values, 0.0), ones, "same") / np.maximum(count, 1.0)
 
 
 def _behind(expected: np.ndarray, actual: np.ndarray, step: float) -> float:
@@ -184,18 +184,18 @@ def _behind(expected: np.ndarray, actual: np.ndarray, step: float) -> float:
 def _gain(expected: np.ndarray, actual: np.ndarray, vx: np.ndarray, apart: int) -> float:
     """Estimates the slope of `actual` over `expected` in gentle driving.
 
-    Noise in `expected` draws a regression to 0, and so does choosing samples by `actual`. Here the mean of the values some time before and
-    after stands for it, whose noise is another: it chooses the samples and is the instrument (Wald 1940; Durbin 1954).
+    Noise in `expected` biases a regression towards 0, and so does selecting samples by `actual`. The mean of values some time before and
+    after has independent noise: it selects the samples and is the instrument (Wald 1940; Durbin 1954).
     """
     instrument = 0.5 * (_shifted(expected, apart) + _shifted(expected, -apart))
     sideways = np.abs(vx * instrument)
-    known = np.isfinite(sideways) & np.isfinite(expected) & np.isfinite(actual)
-    if not known.any():
+    usable = np.isfinite(sideways) & np.isfinite(expected) & np.isfinite(actual)
+    if not usable.any():
         return float("nan")
-    known &= sideways < max(GENTLE * float(np.quantile(sideways[known], 0.99)), MIN_GENTLE)
-    if known.sum() <= 50:
+    usable &= sideways < max(GENTLE * float(np.quantile(sideways[usable], 0.99)), MIN_GENTLE)
+    if usable.sum() <= 50:
         return float("nan")
-    z, a, b = instrument[known], expected[known], actual[known]
+    z, a, b = instrument[usable], expected[usable], actual[usable]
     z = z - z.mean()
     if not z @ a > 0.0:
         return float("nan")
@@ -213,4 +213,4 @@ def _arm(vx: np.ndarray, vy: np.ndarray, yaw_rate: np.ndarray) -> float:
     if rank < parts.shape[1]:
         return float("nan")
     error = np.sqrt(CORRELATED * squares[0] / len(parts) * np.linalg.inv(parts.T @ parts)[0, 0])
-    return float(found[0]) if error < UNSURE else float("nan")
+    return float(found[0]) if error < MAX_PLACE_ERROR else float("nan")

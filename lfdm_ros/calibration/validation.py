@@ -1,4 +1,4 @@
-"""The posterior predictive on a recording that was never fitted, and what it is worth beside simpler things."""
+"""The posterior predictive on a recording that was not fitted, compared with simpler predictions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from lfdm_ros.vehicles import Vehicle
 
 # RMSE above this multiple of the calibrated noise is worth a warning.
 NOISE_MULTIPLE = 1.5
-LOUDER = 1.2  # noise of a recording's sensor over that of the calibrated ones, from which it is told
+LOUDER = 1.2  # sensor noise of a recording over that of the calibration, from which it is reported
 BEYOND, SOME = 0.05, 0.01  # of a range, and of the samples, that may lie outside what was fitted without a word
-EDGE = 1e-3  # [s] by which a piece may stand out of a window
-SHORT = 0.1  # of a piece; more than that which is left over is told
+EDGE = 1e-3  # [s] by which a piece may exceed a window
+SHORT = 0.1  # of a piece; longer remainders are reported
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
@@ -42,24 +42,24 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
             seed: int = 1, model_error: bool = True, figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
     """Compares a calibration, or a vehicle, with a recording; writes summary.json, report.html, pieces.csv and trajectories.csv to `out`.
 
-    The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
-    else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and
-    nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out. Beside it stand
-    the vehicle as it was (`before`) and a kinematic bicycle (`kinematic`), under the same conditions.
+    The start state is that of `vehicle/state` at the beginning of the window; the channels are those recorded on the fitted topic, else on
+    `measured/state`, else on `vehicle/state`. A posterior is simulated as in its calibration: with its inputs, prescribed states and
+    nuisances, and in pieces where the recipe splits; of a fitted recording, only the held-out pieces. It is compared with the vehicle
+    before the calibration (`before`) and a kinematic bicycle (`kinematic`), under the same conditions.
 
     Args:
         posterior: directory that `lfdm calibrate` wrote; or
         vehicle: a vehicle, its name or file, with `model` (eight_dof, or that of `like_result`).
-        like_result: with `vehicle`: a calibration in whose way the vehicle is driven, measured and cut into pieces.
-        window: start and end [s]; by default all that was measured.
-        topic: to compare with, instead of the one named above; `rmse_by_topic` has vehicle/state beside it in any case.
-        model_error: whether intervals are of the model error that the calibration learned out of sample and of the sensor's noise here,
-            instead of what the calibration called noise.
+        like_result: with `vehicle`: a calibration that defines inputs, measurement and pieces.
+        window: start and end [s]; by default the whole recording.
+        topic: to compare with, instead of the default; `rmse_by_topic` always includes vehicle/state.
+        model_error: True for intervals from the calibration's model error and the noise of this recording's sensors, instead of the
+            calibration's noise.
         figure: image file for the responses of the channels that were fitted, or all, over the whole window.
-        ground: that the recording was made on, as `on_ground` takes it.
+        ground: of the recording, as for `on_ground`.
 
     Returns:
-        What summary.json says.
+        Contents of summary.json.
 
     Raises:
         InputError: not exactly one of posterior and vehicle, the recording lacks what is needed; or as `save_figure`.
@@ -81,12 +81,12 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     if source.inputs.topic != NO_TOPIC or source.inputs.steering:
         dataset.check_inputs(recording, source.inputs, source.vehicle, *(window or ()))
     topics = _topics(recording)
-    shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
+    shown = topic or next((candidate for candidate in (source.topic, MEASURED) if candidate in topics), DEFAULT_STATE)
     found = _compare(recording, source, shown, window, seed, model_error)
     others = {other: _compare(recording, source, other, window, seed, model_error) for other in (DEFAULT_STATE,)
               if other in topics and other != shown}
     names, scale, compared = list(found.channels), found.sigma, found.compared
-    told = {name: compared[name] for name in names if source.draws}
+    sampled = {name: compared[name] for name in names if source.draws}
     summary = {
         "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
         "like": str(like_result) if like_result else None,
@@ -100,16 +100,16 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "position": {what: float(np.hypot(row["x"], row["y"])) for what, row in (
             ("response", {name: compared[name].response for name in names}), ("before", found.before), ("kinematic", found.kinematic))
             if set(PLACE) <= set(row)},
-        "coverage_90": {name: None if i not in scale else own.widened if np.isfinite(own.widened) else own.coverage
-                        for i, (name, own) in enumerate((name, compared[name]) for name in names)},
+        "coverage_90": {name: None if i not in scale else comparison.widened if np.isfinite(comparison.widened) else comparison.coverage
+                        for i, (name, comparison) in enumerate((name, compared[name]) for name in names)},
         "coverage_90_without_model_error": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
         "rmse_by_topic": {other: {name: value.response for name, value in one.compared.items()}
                           for other, one in {shown: found, **others}.items()},
         "noise_from": {name: source.noise[name].stage for i, name in enumerate(names) if i in scale},
         "kinematic": source.kinematic,
-        # By the topic that has positions, where one has.
-        "baseline": max((one.baseline for one in (found, *others.values())), key=lambda own: "position" in own.get("compared", ())),
-        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying, *runs_away(told, source.draws),
+        # Prefer the topic with positions.
+        "baseline": max((one.baseline for one in (found, *others.values())), key=lambda verdict: "position" in verdict.get("compared", ())),
+        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying, *runs_away(sampled, source.draws),
                      *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / scale[i]:.1f} times the noise inferred "
                        f"in stage {source.noise[name].stage}" for i, name in enumerate(names)
                        if i in scale and compared[name].response > NOISE_MULTIPLE * scale[i]),
@@ -138,8 +138,8 @@ def _overview(found: _Found, model: str) -> Any:
 
 @dataclass(frozen=True)
 class _Found:
-    """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic; before, kinematic:
-    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration; baseline: as `baselines.judge`."""
+    """Predictions of what one topic measured; sigma: column -> noise, where inferred from that topic; before, kinematic: RMSE by channel;
+    split: its description; use: of the pieces in the calibration; baseline: as `baselines.judge`."""
 
     channels: Mapping[str, str]
     window: tuple[float, float]
@@ -162,18 +162,18 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
              widen: bool) -> _Found:
     channels, measured = _measured(recording, source, topic, window)
     start, end = window or measured
-    windows, told, use = _windows(recording, source, start, end)
+    windows, split, use = _windows(recording, source, start, end)
     datasets = [dataset.on_ground(dataset.load_window(
         recording, a, b, model=source.model, vehicle=source.vehicle, step=source.step,
         channels={name: (topic, field) for name, field in channels.items()}, state_topic=DEFAULT_STATE, inputs=source.inputs,
         prescribed=source.prescribed, name=name), source.ground, source.vehicle) for a, b, name in windows]
     names = tuple(channels)
-    # An offset of a channel that was not recorded here has nothing to act on.
+    # Drop offsets of channels that were not recorded here.
     nuisances = [name for name in source.nuisances if name.partition(".")[0] in (*INPUT_FIELDS, *names) or name == MISALIGNMENT]
     unknowns = [*source.unknowns, *nuisances]
 
-    def likelihood_of(vehicle: Vehicle, known: Mapping[str, Any]) -> RolloutLikelihood:
-        return RolloutLikelihood(datasets, model=source.model, vehicle=vehicle, step=source.step, unknowns=list(known.values()),
+    def likelihood_of(vehicle: Vehicle, unknowns: Mapping[str, Any]) -> RolloutLikelihood:
+        return RolloutLikelihood(datasets, model=source.model, vehicle=vehicle, step=source.step, unknowns=list(unknowns.values()),
                                  nuisances=nuisances)
 
     likelihood, shape = likelihood_of(source.vehicle, source.unknowns), source.shape
@@ -182,8 +182,8 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
                   for what, missing in (("sigma", np.nan), ("rho", 0.0)))
     q = np.stack([source.draws[name] for name in unknowns], axis=-1) if unknowns else np.zeros((*shape, 0))
     point = np.array([source.point[name] for name in unknowns])
-    errors = {i: own.model_error for i, own in noise.items() if own.model_error is not None} if widen else {}
-    # Where a sensor is quieter than it was, what it was stays: some of it may have been the model's.
+    errors = {i: one.model_error for i, one in noise.items() if one.model_error is not None} if widen else {}
+    # Where a sensor has less noise than before, keep the old value: part of it may have been model error.
     sensors = {i: here for i in errors if errors[i].noise < (here := sensor_noise(
         [data.observed[np.isfinite(data.observed).any(axis=1), i] for data in datasets]))}
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
@@ -193,11 +193,11 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
     pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
     before: list[np.ndarray] = []
     if source.before is not None:
-        # The vehicle as it was, measured and driven in the same way.
-        before = [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])]
+        # The vehicle before the calibration, under the same conditions.
+        before = [rows[0] for rows in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])]
     simple: dict[str, float] = {}
-    own_nuisances = {name: source.point[name] for name in nuisances}
-    bicycle, *bicycles = (baselines.baseline_nuisances(own_nuisances, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
+    nuisance_values = {name: source.point[name] for name in nuisances}
+    bicycle, *bicycles = (baselines.baseline_nuisances(nuisance_values, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
     if baselines.can_steer(source.model, source.vehicle):
         runs = [baselines.kinematic(data, source.vehicle, source.model, bicycle) for data in datasets]
         if all(run is not None for run in runs):
@@ -205,7 +205,7 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
                       if name in baselines.CHANNELS}
     return _Found(channels, (start, end), datasets, predictives, pieces, compare([(names, one) for one in predictives]), before,
                   _errors(datasets, before) if before else {}, simple,
-                  {i: float(own.sigma.mean()) for i, own in noise.items()}, told, use,
+                  {i: float(one.sigma.mean()) for i, one in noise.items()}, split, use,
                   [*dataset.start_notes((data, ()) for data in datasets),
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
                      "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
@@ -218,8 +218,8 @@ def _windows(recording: dataset.Recording, source: PredictionSource, start: floa
              end: float) -> tuple[list[tuple[float, float, str]], str, str]:
     """Returns start, end and name of each piece; a description of the split; and the use of its pieces in the calibration.
 
-    A recording of the calibration gives the very pieces that were held out or, where none were, fitted; others, and the rest of these, give
-    all pieces that they have room for.
+    A recording of the calibration gives its held-out or, without any, fitted pieces; other recordings, and the rest of these, are split
+    into as many pieces as fit.
     """
     split, key = source.split, recording.sha256
     if split is None:
@@ -247,8 +247,8 @@ def _errors(datasets: Sequence[dataset.Dataset], responses: Sequence[np.ndarray]
     out = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for c, name in enumerate(datasets[0].channels):
-            errors = np.concatenate([(data.observed[:, c] - own[:, c])[np.isfinite(data.observed[:, c])]
-                                     for data, own in zip(datasets, responses)])
+            errors = np.concatenate([(data.observed[:, c] - response[:, c])[np.isfinite(data.observed[:, c])]
+                                     for data, response in zip(datasets, responses)])
             if len(errors) and np.isfinite(errors).all():
                 out[name] = float(np.sqrt((errors**2).mean()))
     return out

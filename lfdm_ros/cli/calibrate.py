@@ -61,11 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
     from lfdm_ros.samplers.sampler import SAMPLERS
 
-    parser.add_argument("--sampler", metavar="NAME", help="; ".join(f"{name}: {own.description}" for name, own in SAMPLERS.items())
+    parser.add_argument("--sampler", metavar="NAME", help="; ".join(f"{name}: {sampler.description}" for name, sampler in SAMPLERS.items())
                         + " (default: the recipe's)")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat. " + "; ".join(
-        f"{name}: " + ", ".join(f"{option.name} ({option.value:g}: {option.description})" for option in own.options)
-        for name, own in SAMPLERS.items() if own.options))
+        f"{name}: " + ", ".join(f"{option.name} ({option.value:g}: {option.description})" for option in sampler.options)
+        for name, sampler in SAMPLERS.items() if sampler.options))
     parser.add_argument("--ground", metavar="NAME", help="the bags were recorded on this ground (config/grounds, a YAML file, a bag); "
                         "recorded: on the one that each of them holds (default: what the recipe says, else a level road)")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
@@ -222,8 +222,8 @@ class HumanLine:
 def _print_table(summary: dict[str, Any], out: str) -> None:
     width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
     for stage in summary["stages"]:
-        held = stage["held_out"]["pieces"]
-        cut = f"{len(stage['data'])} pieces fitted, {held} held out" if held or len(stage["data"]) > 1 else "one piece fitted"
+        held_out = stage["held_out"]["pieces"]
+        cut = f"{len(stage['data'])} pieces fitted, {held_out} held out" if held_out or len(stage["data"]) > 1 else "one piece fitted"
         print(f"{stage['name']}: {cut}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
         for line in stage["identifiability"].get("text", ()):
             print(f"  {line.removeprefix(stage['name'] + ': ')}")
@@ -237,11 +237,11 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
     print("RMSE: prior's medians -> what is passed on (single draws 5 to 95 %); out of sample, and share in 90 % intervals (widened)")
     for channel, row in summary["rmse"].items():
         unseen = summary["out_of_sample"].get(channel)
-        told = ""
+        more = ""
         if unseen:
             widened = unseen["coverage_90_widened"]
-            told = f"; {unseen['rmse']:.4g}, {unseen['coverage_90']:.0%}" + (f" ({widened:.0%})" if math.isfinite(widened) else "")
-        print(f"  {channel:{width}}  {row['prior_response']:10.4g} -> {row['response']:.4g} ({row['low']:.3g} to {row['high']:.3g}){told}")
+            more = f"; {unseen['rmse']:.4g}, {unseen['coverage_90']:.0%}" + (f" ({widened:.0%})" if math.isfinite(widened) else "")
+        print(f"  {channel:{width}}  {row['prior_response']:10.4g} -> {row['response']:.4g} ({row['low']:.3g} to {row['high']:.3g}){more}")
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
     print(summary["baseline"]["text"])

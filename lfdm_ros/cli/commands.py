@@ -22,8 +22,8 @@ class Command:
 class _Commands(Mapping[str, Command]):
     """Commands by name. Entry points are read for a name that is none of the package's own, and for a list."""
 
-    def __init__(self, own: Mapping[str, str]) -> None:
-        self._commands = {name: Command(name, summary, f"lfdm_ros.cli.{name}") for name, summary in own.items()}
+    def __init__(self, built_in: Mapping[str, str]) -> None:
+        self._commands = {name: Command(name, summary, f"lfdm_ros.cli.{name}") for name, summary in built_in.items()}
 
     def add(self, command: Command) -> None:
         """Raises InputError for a name that is taken."""

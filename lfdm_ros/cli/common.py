@@ -72,11 +72,11 @@ def show_progress(task: str, done: Callable[[], str] = str) -> Iterator[None]:
 
 def check_bounds(args: argparse.Namespace, bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raises InputError for an option beyond its least and largest value."""
-    for name, (least, most) in bounds.items():
+    for name, (lower, upper) in bounds.items():
         value = getattr(args, name)
-        if value is not None and not least <= value <= most:
-            bound = f"at most {most}" if value > most else f"at least {least}"
-            raise InputError(f"--{name.replace('_', '-')} {quote(value)}: {bound} are {'possible' if value > most else 'needed'}")
+        if value is not None and not lower <= value <= upper:
+            bound = f"at most {upper}" if value > upper else f"at least {lower}"
+            raise InputError(f"--{name.replace('_', '-')} {quote(value)}: {bound} are {'possible' if value > upper else 'needed'}")
 
 
 def check_out(out: Path, *suffixes: str) -> None:

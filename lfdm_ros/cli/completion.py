@@ -49,14 +49,14 @@ def run(args: argparse.Namespace) -> int:
     for command, found in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"lfdm {command}")
         importlib.import_module(found.module).add_arguments(parser)
-        for path, own in _parsers(command, parser):
+        for path, subparser in _parsers(command, parser):
             whole, words = path if " " in path else f"{path} *", list[str]()
-            for action in own._actions:  # argparse has no public name for them
+            for action in subparser._actions:  # argparse has no public name for them
                 if action.help == argparse.SUPPRESS:
                     continue
                 words += action.option_strings or _choices(action)
-                if action.option_strings and action.nargs != 0 and (known := _choices(action)):
-                    values += [f'      "{whole} {option}") names="{" ".join(known)}" ;;' for option in action.option_strings]
+                if action.option_strings and action.nargs != 0 and (choices := _choices(action)):
+                    values += [f'      "{whole} {option}") names="{" ".join(choices)}" ;;' for option in action.option_strings]
             options.append(f'        "{whole}") names="{" ".join(words)}" ;;')
     # A pattern with its own second word stands before the one that takes any.
     script = _BASH.format(commands=" ".join(COMMANDS), values=_cases(values), options=_cases(options))
@@ -68,8 +68,8 @@ def _parsers(path: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, 
     yield path, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, own in action.choices.items():
-                yield f"{path} {name}", own
+            for name, subparser in action.choices.items():
+                yield f"{path} {name}", subparser
 
 
 def _choices(action: argparse.Action) -> list[str]:

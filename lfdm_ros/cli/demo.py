@@ -259,38 +259,38 @@ def run(args: argparse.Namespace) -> int:
     _make_room(args.out)
     recipe = load_recipe("hmmwv_demo")
     scenarios = [name for stage in recipe.stages for name in stage.recordings]
-    _say(f"1/{steps}  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
+    _print_step(f"1/{steps}  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"
     save_vehicle(hidden, hidden_file)
 
-    _say(f"2/{steps}  driving on the ROS graph in lockstep, recording bags")
+    _print_step(f"2/{steps}  driving on the ROS graph in lockstep, recording bags")
     bags = {}
     for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
         folder = "recordings" if not args.record_only else "test" if scenario == TEST_SCENARIO else "training"
         bags[scenario] = args.out / folder / scenario
         summary = record_drive(scenario, hidden_file, bags[scenario], seed=1000 * args.seed + index)
-        _say(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
-             f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
+        _print_step(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
+                    f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
     if args.record_only:
-        _say(_next_steps(recipe.path.stem, args.out, hidden_file))
+        _print_step(_next_steps(recipe.path.stem, args.out, hidden_file))
         return 0
 
     store = args.out / "store"
-    _say("3/6  sharing the vehicle with an operator behind a link, by the vehicle file")
+    _print_step("3/6  sharing the vehicle with an operator behind a link, by the vehicle file")
     shares = [share(BEFORE, hidden_file, store, args.out / "recordings" / "shared_before", args.seed)]
-    _say("4/6  calibrating from the bags")
+    _print_step("4/6  calibrating from the bags")
     from lfdm_ros.calibration import calibrate, predict
 
     result = args.out / "calibration"
     with closing(HumanLine()) as show:
         outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed,
                             progress=show)
-    _say(f"5/6  predicting {TEST_SCENARIO}, which was not fitted")
+    _print_step(f"5/6  predicting {TEST_SCENARIO}, which was not fitted")
     after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
     before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=recipe.start_vehicle, model=recipe.model,
                      seed=args.seed)
-    _say(f"6/6  sharing the vehicle again, by the posterior: {apply(store, result)}")
+    _print_step(f"6/6  sharing the vehicle again, by the posterior: {apply(store, result)}")
     shares.append(share(AFTER, hidden_file, store, args.out / "recordings" / "shared_after", args.seed))
     print(_table(recipe, truth, outcome))
     print(_errors(before, after))
@@ -310,7 +310,7 @@ def _next_steps(recipe: str, out: Path, hidden: Path) -> str:
             f"  lfdm predict --posterior result --bag {out / 'test'} --out check")
 
 
-def _say(line: str) -> None:
+def _print_step(line: str) -> None:
     print(line, flush=True)
 
 

@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     operated = args.driver == "operator"
-    asked, further, tracker, lidar, radar = parse_changes(
+    overrides, further, tracker, lidar, radar = parse_changes(
         args.set, (*((OPERATOR, LINK) if operated else (SETTINGS, LATTICE)), TRACKER, LIDAR, RADAR))
-    settings = Settings() if operated else Settings(**{"time_budget": 0.0, **asked})
+    settings = Settings() if operated else Settings(**{"time_budget": 0.0, **overrides})
     if args.drop_out is not None:
         lidar["drop_out"] = args.drop_out
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
         if left := ground.left_at(scenario.path):
             print(f"warning: {left}", file=sys.stderr)
         # The maps live as long as these two.
-        on_ground, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
-        driven, predicted, tyre = on_ground.vehicle, known.vehicle, on_ground.tyre(args.model or "", args.tyre)
+        on_ground, estimated = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
+        driven, predicted, tyre = on_ground.vehicle, estimated.vehicle, on_ground.tyre(args.model or "", args.tyre)
     if args.plant:
         from lfdm_ros.plants.checks import warnings_of
 
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     if operated:
         link = NetworkLinkSettings(delay=0.5 * args.latency, **further)
         seed = plant.seed if args.driver_seed is None else args.driver_seed
-        driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
+        driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**overrides), seed), link, link, seed)
     else:
         with show_progress("compiling or loading the controller and what it knows of the vehicle"):
             # On soil the limits of wheel loads are those of the tyres on the road.
@@ -209,8 +209,8 @@ def _print(name: str, what: dict[str, Any]) -> None:
         print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
     shown = (("least_load", 100.0, "least wheel load {:.0f} % of the static one"),
              ("lateral_acceleration", 1.0, "at most {:.1f} m/s^2 to the side"))
-    if known := [text.format(scale * what[name]) for name, scale, text in shown if what[name] is not None]:
-        print(f"  {', '.join(known)}")
+    if shown_values := [text.format(scale * what[name]) for name, scale, text in shown if what[name] is not None]:
+        print(f"  {', '.join(shown_values)}")
     print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in what['outcomes'].items())}; "
           "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
     if what["violated"]:
@@ -223,16 +223,16 @@ def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list
     from lfdm_ros.vehicles.body import MOVED, moved
 
     changes: list[dict[str, Any]] = [{} for _ in records]
-    known = {p.name: (i, field, type(p.default)) for i, record in enumerate(records) for field, p in record.by_field.items()}
+    settings_by_name = {p.name: (i, field, type(p.default)) for i, record in enumerate(records) for field, p in record.by_field.items()}
     for text in texts:
         name, equals, value = text.partition("=")
         if name in MOVED:
             raise InputError(f"--set {text}: {moved(MOVED[name], 'lfdm drive --change {}=VALUE')}")
         if not equals:
             raise InputError(f"--set {text}: give NAME=VALUE")
-        if name not in known:
-            raise InputError(f"--set {text}: no setting '{name}'{suggest(name, known, 'choose one of: ')}")
-        record, field, kind = known[name]
+        if name not in settings_by_name:
+            raise InputError(f"--set {text}: no setting '{name}'{suggest(name, settings_by_name, 'choose one of: ')}")
+        record, field, kind = settings_by_name[name]
         try:
             changes[record][field] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
         except (ValueError, KeyError):

@@ -94,10 +94,10 @@ def _fmu(args: argparse.Namespace) -> None:
     platforms = platforms_named(args.platform) if args.platform else [own_platform()]
     export = exported(load_vehicle(args.vehicle), args.model, args.tyre, args.step)
     summary = Path(args.vehicle).parent / "summary.json"
-    known = summary if Path(args.vehicle).suffix in (".yaml", ".yml") and summary.is_file() else None
+    posterior_summary = summary if Path(args.vehicle).suffix in (".yaml", ".yml") and summary.is_file() else None
     draws = posterior_draws(Path(args.vehicle), [export], args.draws)[0] if args.draws else []
     with show_progress("compiling the equations and linking"):
-        write_fmu(export, args.out, args.fmi, platforms, draws, known)
+        write_fmu(export, args.out, args.fmi, platforms, draws, posterior_summary)
     kinds = "co-simulation and model exchange" if export.exchange else "co-simulation"
     drawn = f", {len(draws)} draws" if draws else ""
     print(f"{args.out}: {export.model.name} of {export.vehicle.name}, FMI {args.fmi}.0, {kinds}, for {', '.join(platforms)}; "
@@ -163,8 +163,8 @@ def _casadi(args: argparse.Namespace) -> None:
     from lfdm_ros.vehicles import load_vehicle
 
     export = exported(load_vehicle(args.vehicle), args.model, args.tyre)
-    made = write_casadi(export, args.out)
-    print(f"{args.out}: {export.model.name} of {export.vehicle.name}: {', '.join(path.name for path in made)}", file=sys.stderr)
+    written = write_casadi(export, args.out)
+    print(f"{args.out}: {export.model.name} of {export.vehicle.name}: {', '.join(path.name for path in written)}", file=sys.stderr)
 
 
 _FORMS = {"fmu": (_fmu, "an FMU (FMI 2.0 or 3.0), or an SSP with the draws of a posterior", EPILOG),

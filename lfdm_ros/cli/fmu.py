@@ -67,9 +67,9 @@ def _info_of_system(path: Path, as_json: bool) -> int:
 
     system = read_ssp(path)
     links = [(f"{a.part}.{a.name}", f"{b.part}.{b.name}") for a, b in ((link.source, link.target) for link in system.links)]
-    own = {name: f"{v.part}.{v.name}" for name, v in system.variables.items() if name != f"{v.part}.{v.name}"}
+    connectors = {name: f"{v.part}.{v.name}" for name, v in system.variables.items() if name != f"{v.part}.{v.name}"}
     if as_json:
-        print(json.dumps({"file": str(path), "links": links, "connectors": own, "parts": {
+        print(json.dumps({"file": str(path), "links": links, "connectors": connectors, "parts": {
             name: {"name": fmu.name, "fmi": fmu.version, "kinds": fmu.kinds} for name, fmu in system.parts.items()}}))
         return 0
     print(f"{path}: {len(system.parts)} FMUs")
@@ -77,7 +77,7 @@ def _info_of_system(path: Path, as_json: bool) -> int:
         print(f"  {name}: {fmu.name or 'no name'}, FMI {fmu.version}, {', '.join(fmu.kinds) or 'no kind'}")
     for source, target in links:
         print(f"  {source} to {target}")
-    for name, inside in own.items():
+    for name, inside in connectors.items():
         print(f"  {name}: {inside}")
     return 0
 

@@ -42,8 +42,8 @@ def describe(path: Path) -> str:
     """Returns a line on a file of config/: its description, or the first sentence of its leading comment, up to a semicolon. Raises
     InputError: it cannot be read."""
     document, text = read_yaml(path)
-    said = str((document or {}).get("description") or "")
-    if not said:
+    summary = str((document or {}).get("description") or "")
+    if not summary:
         comment = re.match(r"(#.*\n)+", text)
-        said = re.split(r"[.](?=\s|$)", re.sub(r"\s*\n?# ?", " ", comment[0]))[0] if comment else ""
-    return textwrap.shorten(said.split("; ")[0], _WIDTH, placeholder=" ...").rstrip(".:")
+        summary = re.split(r"[.](?=\s|$)", re.sub(r"\s*\n?# ?", " ", comment[0]))[0] if comment else ""
+    return textwrap.shorten(summary.split("; ")[0], _WIDTH, placeholder=" ...").rstrip(".:")

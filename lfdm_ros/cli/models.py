@@ -42,8 +42,8 @@ def _print_table(models: dict[str, Model], slots: dict[str, dict[str, list[str]]
     for name, m in models.items():
         print(f"{name:22}{len(m.states):7}{len(m.inputs):7}{len(m.outputs):8}{len(m.parameters):11}  {m.description.partition(';')[0]}")
     parts: dict[str, dict[str, None]] = {}
-    for own in slots.values():
-        for slot, names in own.items():
+    for by_slot in slots.values():
+        for slot, names in by_slot.items():
             parts.setdefault(slot, {}).update(dict.fromkeys(names))
     print("\nparts to choose, MODEL/PART/PART:")
     for slot, there in parts.items():

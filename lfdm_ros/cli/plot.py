@@ -63,13 +63,13 @@ def plot(sources: Sequence[Path], figure: Path, fields: Sequence[str] | None = N
     Raises:
         InputError: a source cannot be read, or the first one lacks a field.
     """
-    wanted = tuple(fields or (*DEFAULT, "x", "y"))
-    runs = {_name(path, sources): read(path, wanted, all_needed=bool(fields) and path is sources[0]) for path in sources}
-    found = [field for field in wanted if any(field in traces for traces in runs.values())]
+    requested = tuple(fields or (*DEFAULT, "x", "y"))
+    runs = {_name(path, sources): read(path, requested, all_needed=bool(fields) and path is sources[0]) for path in sources}
+    found = [field for field in requested if any(field in traces for traces in runs.values())]
     if not found or (all(field in ("x", "y") for field in found) and not fields):
         raise InputError(f"{sources[0]}: has none of {', '.join(DEFAULT)}; name what it has with --fields")
     for name, traces in runs.items():
-        if missing := [field for field in wanted if field not in traces and fields]:
+        if missing := [field for field in requested if field not in traces and fields]:
             print(f"{name} has no {', '.join(missing)}")
     save_figure(draw(runs, found, way=not fields), figure)
 
@@ -116,7 +116,7 @@ def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
         if not all_needed:
             if topic.lstrip("/") not in topics:
                 continue
-            leaves = [leaf for leaf, known in zip(leaves, existing_fields(path, topic, leaves)) if known]
+            leaves = [leaf for leaf, present in zip(leaves, existing_fields(path, topic, leaves)) if present]
         if leaves:
             series = read_series(path, topic, leaves)
             for column, leaf in enumerate(leaves):

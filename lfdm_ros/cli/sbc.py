@@ -106,8 +106,8 @@ def _designs(args: argparse.Namespace) -> list[Any]:
     get_sampler(recipe.sampler, recipe.options)
     recordings = find_recordings(args.bag)
     if not recordings:
-        wanted = dict.fromkeys(name for stage in stages for name in stage.recordings)
-        recordings = find_recordings([_driven(recipe, name, args.out / "recordings" / name) for name in wanted])
+        names = dict.fromkeys(name for stage in stages for name in stage.recordings)
+        recordings = find_recordings([_driven(recipe, name, args.out / "recordings" / name) for name in names])
     return [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=recipe.sampler,
                        options=recipe.options, draws=args.draws, seed=args.seed, likelihood=args.likelihood) for stage in stages]
 
@@ -126,10 +126,10 @@ def _field_design(args: argparse.Namespace) -> Any:
 
 
 def chosen_stages(recipe: Recipe, names: list[str]) -> list[Any]:
-    known = [stage.name for stage in recipe.stages]
+    stage_names = [stage.name for stage in recipe.stages]
     for name in names:
-        if name not in known:
-            raise InputError(f"{recipe.path}: no stage '{name}'{suggest(name, known, 'choose from: ')}")
+        if name not in stage_names:
+            raise InputError(f"{recipe.path}: no stage '{name}'{suggest(name, stage_names, 'choose from: ')}")
     return [stage for stage in recipe.stages if not names or stage.name in names]
 
 

@@ -67,12 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check_work(until: float, dt: float, output_step: float) -> None:
     """Raises InputError for runs that would take hours or exhaust the memory."""
-    for name, step, most, what in (("--dt", dt, MAX_STEPS, "steps"), ("--output-step", output_step, MAX_ROWS, "rows")):
+    for name, step, limit, what in (("--dt", dt, MAX_STEPS, "steps"), ("--output-step", output_step, MAX_ROWS, "rows")):
         if not 0.0 < step < math.inf:
             raise InputError(f"{name} {step:g}: give more than 0")
-        if until > most * step:
-            raise InputError(f"{name} {step:g}: {until:g} s would be {until / step:.3g} {what}; {most:.0e} are the most, "
-                             f"give {name} {until / most:.1e} or more, or a smaller --until")
+        if until > limit * step:
+            raise InputError(f"{name} {step:g}: {until:g} s would be {until / step:.3g} {what}; {limit:.0e} are the most, "
+                             f"give {name} {until / limit:.1e} or more, or a smaller --until")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -188,6 +188,6 @@ def _drawn(args: argparse.Namespace, model: Model) -> tuple[np.ndarray, list[str
                                   f"--draws {args.draws}")
     table = np.column_stack(list(values.values()))
     rng = np.random.default_rng(args.seed)
-    most = len(table)
-    rows = rng.permutation(most)[:args.draws] if args.draws <= most else rng.integers(0, most, args.draws)
+    count = len(table)
+    rows = rng.permutation(count)[:args.draws] if args.draws <= count else rng.integers(0, count, args.draws)
     return table[rows], list(values)

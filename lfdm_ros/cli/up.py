@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 def _report(summary: Mapping[str, Any]) -> str:
     parts = [f"{summary['reason']} after {summary['wall_seconds']:.1f} s"]
     vehicles = summary.get("namespaces") or {"": summary}
-    for namespace, own in vehicles.items():
-        parts += [f"{namespace}: {part}" if len(vehicles) > 1 else part for part in _parts(own)]
+    for namespace, vehicle in vehicles.items():
+        parts += [f"{namespace}: {part}" if len(vehicles) > 1 else part for part in _parts(vehicle)]
     parts += [f"{name} started again {count} x" for name, count in summary.get("restarts", {}).items()]
     return "; ".join(parts)
 

@@ -178,12 +178,12 @@ def ground(message: Any, kind: int = GROUND) -> bytes:
         sd = 0.5 * (link.friction(mean + latent_sd) - link.friction(mean - latent_sd))
     head, codes = [grid.x, grid.y, every * grid.spacing, zero.shape[1], zero.shape[0]], []
     for layer in (height, friction, sd):
-        known = np.isfinite(layer)
-        least, largest = (float(layer[known].min()), float(layer[known].max())) if known.any() else (0.0, 0.0)
-        step = (largest - least) / _STEPS or float(not known.all())
-        head += [least, step]
+        finite = np.isfinite(layer)
+        lowest, largest = (float(layer[finite].min()), float(layer[finite].max())) if finite.any() else (0.0, 0.0)
+        step = (largest - lowest) / _STEPS or float(not finite.all())
+        head += [lowest, step]
         if step:
-            coded = np.where(known, 1 + np.round((np.where(known, layer, least) - least) / step), 0).astype("<u2").tobytes()
+            coded = np.where(finite, 1 + np.round((np.where(finite, layer, lowest) - lowest) / step), 0).astype("<u2").tobytes()
             codes.append(coded + bytes(-len(coded) % 4))
     return pack(kind, stamp_of(message), head) + b"".join(codes)
 

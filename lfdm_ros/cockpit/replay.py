@@ -125,9 +125,9 @@ class ReplayTracks:
                     if expected == page_messages.TYPES["vehicle/state"]:
                         raise InputError(f"{self.path}: {connection.topic} is a {connection.msgtype}, not a {expected}")
                     del names[connection.id]
-            wanted = [connection for connection in bag.connections if connection.id in names]
-            total, begin = sum(connection.msgcount for connection in wanted) or 1, None
-            for number, (connection, stamp, data) in enumerate(bag.raw(wanted)):
+            selected = [connection for connection in bag.connections if connection.id in names]
+            total, begin = sum(connection.msgcount for connection in selected) or 1, None
+            for number, (connection, stamp, data) in enumerate(bag.raw(selected)):
                 begin = stamp if begin is None else begin
                 self.duration = 1e-9 * (stamp - begin)
                 if self._is_due(names[connection.id], self.duration):
@@ -227,8 +227,8 @@ class Player:
         number = type(value) in (int, float) and abs(value) < 1e12  # false for NaN
         if name == "seek" and number:
             # Beyond what is read so far: `advance` waits for it.
-            most = self.duration if self.loaded == 1.0 else math.inf
-            self.time, self._sought = min(max(float(value), 0.0), most), True
+            limit = self.duration if self.loaded == 1.0 else math.inf
+            self.time, self._sought = min(max(float(value), 0.0), limit), True
         elif name == "play" and isinstance(value, bool):
             if value and self.time >= self.duration and self.loaded == 1.0:
                 self.time, self._sought = 0.0, True
@@ -251,8 +251,8 @@ class Player:
             count = track.count(self.time)
             if self._sought or track.count(before) != count:
                 # Before the first of its kind the page forgets what it has.
-                nothing = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
-                publish(kind, convert(track.messages[count - 1]) if count else nothing, keep=True)
+                empty = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
+                publish(kind, convert(track.messages[count - 1]) if count else empty, keep=True)
         self._sought = self.loaded < 1.0 and self.time > self.duration
 
     def _tracks(self) -> Iterator[tuple[int | str, Track, Callable[[Any], bytes | str]]]:
@@ -296,8 +296,8 @@ def serve(player: Player, server_of: Callable[[OnRequest], CockpitServer], *, an
             before, now = now, time.monotonic()
             player.advance(now - before, server.publish)
             server.publish("replay", pack_json("replay", player.status), keep=True)
-            if (known := len(player.events)) != events:
-                events = known
+            if (count := len(player.events)) != events:
+                events = count
                 server.publish("events", pack_json("events", {"events": player.events}), keep=True)
     finally:
         server.stop()

@@ -156,39 +156,39 @@ class Seat:
         Raises:
             Refused: old, late, too many, or of a second driver.
         """
-        own = self._clients[client]
-        self._check(own, time, intent)
-        silent = time - own.received_at > self.settings.input_timeout
-        own.intent, own.received_at = intent, time
+        state = self._clients[client]
+        self._check(state, time, intent)
+        timed_out = time - state.received_at > self.settings.input_timeout
+        state.intent, state.received_at = intent, time
         if picture_age > self.settings.picture_timeout:
             self._lose(client, f"the picture is {picture_age:.1f} s old, and at most {self.settings.picture_timeout:g} s count"
                        if math.isfinite(picture_age) else "no picture has arrived yet")
         elif intent.at_rest:
-            own.armed = True
-        elif silent:
+            state.armed = True
+        elif timed_out:
             self._lose(client, "the input was interrupted; let go of everything first")
         if not intent.held:
-            if client == self.driver and own.armed:
+            if client == self.driver and state.armed:
                 self.reason = "let go"
             return
         if client != self.driver:
             if self._drives(self.driver, time) or self._waits_for(self.driver, time):
-                own.armed = False
+                state.armed = False
                 raise Refused(f"{self.name(self.driver)} drives", UNUSABLE)
-            if own.armed:
+            if state.armed:
                 self.driver = client
-        if client == self.driver and own.armed:
+        if client == self.driver and state.armed:
             self.reason = ""
 
     def command(self, time: float) -> Command | None:
         """Returns the command at a time [s]; None: none, others drive."""
         if self.stopped:
             return 0.0, 0.0, 1.0
-        own = self._holding(self.driver)
-        if own is not None and own.intent is not None and self._drives(self.driver, time):
-            return own.intent.steering, own.intent.throttle, own.intent.brake
-        if own is not None and own.armed:
-            self._lose(self.driver, f"no input of the driver for {time - own.received_at:.1f} s")
+        state = self._holding(self.driver)
+        if state is not None and state.intent is not None and self._drives(self.driver, time):
+            return state.intent.steering, state.intent.throttle, state.intent.brake
+        if state is not None and state.armed:
+            self._lose(self.driver, f"no input of the driver for {time - state.received_at:.1f} s")
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
     def stop(self) -> None:
@@ -202,8 +202,8 @@ class Seat:
 
     def disarm(self) -> None:
         """Has every client come to rest before it drives again."""
-        for own in self._clients.values():
-            own.armed = False
+        for state in self._clients.values():
+            state.armed = False
         self.reason = "let go of everything first"
 
     def drives(self, time: float) -> bool:
@@ -212,17 +212,17 @@ class Seat:
 
     def _holding(self, client: int | None) -> _Client | None:
         """Returns a client whose last input held its switch, however old; None: it did not, or there is no such client."""
-        own = self._clients.get(client) if client is not None else None
-        return own if own is not None and own.intent is not None and own.intent.held else None
+        state = self._clients.get(client) if client is not None else None
+        return state if state is not None and state.intent is not None and state.intent.held else None
 
     def _drives(self, client: int | None, time: float) -> bool:
-        own = self._holding(client)
-        return own is not None and own.armed and time - own.received_at <= self.settings.input_timeout
+        state = self._holding(client)
+        return state is not None and state.armed and time - state.received_at <= self.settings.input_timeout
 
     def _waits_for(self, client: int | None, time: float) -> bool:
         """Checks that a driver that has not let go has been silent for less than the lease's time."""
-        own = self._holding(client)
-        return own is not None and time - own.received_at <= self.settings.lease_timeout
+        state = self._holding(client)
+        return state is not None and time - state.received_at <= self.settings.lease_timeout
 
     def _lose(self, client: int | None, reason: str) -> None:
         assert client is not None
@@ -230,19 +230,19 @@ class Seat:
         if self.driver in (client, None):  # nobody drives: whoever tries is told why it does not count
             self.reason = reason
 
-    def _check(self, own: _Client, time: float, intent: Intent) -> None:
+    def _check(self, state: _Client, time: float, intent: Intent) -> None:
         """Raises Refused for an input that comes out of order, late, or too often."""
-        own.rate.check(time)
-        if own.intent is not None and intent.number <= own.intent.number:
-            own.armed = False
+        state.rate.check(time)
+        if state.intent is not None and intent.number <= state.intent.number:
+            state.armed = False
             self.reason = "an input was out of order; let go of everything first"
-            raise Refused(f"input {intent.number} after {own.intent.number}", STAMP)
-        if own.intent is not None and math.isfinite(own.delay_offset):
-            own.delay_offset += _CLOCK_DRIFT * (time - own.received_at)
-        own.delay_offset = min(own.delay_offset, time - intent.time)
-        late = time - intent.time - own.delay_offset
+            raise Refused(f"input {intent.number} after {state.intent.number}", STAMP)
+        if state.intent is not None and math.isfinite(state.delay_offset):
+            state.delay_offset += _CLOCK_DRIFT * (time - state.received_at)
+        state.delay_offset = min(state.delay_offset, time - intent.time)
+        late = time - intent.time - state.delay_offset
         if late > self.settings.input_timeout:
-            own.armed = False
-            if self.driver is not None and self._clients.get(self.driver) is own:
+            state.armed = False
+            if self.driver is not None and self._clients.get(self.driver) is state:
                 self.reason = f"the input was {min(late, 99.0):.1f} s late; let go of everything first"
             raise Refused(f"an input that is {min(late, 99.0):.1f} s late", STAMP)

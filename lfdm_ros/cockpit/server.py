@@ -89,7 +89,7 @@ class CockpitServer:
         self._tls = _tls(address, certificate, key, insecure)
         self._number = 0
         self._pictures: deque[float] = deque(maxlen=_PICTURES)
-        self._kept: dict[int | str, bytes | str] = {}
+        self._retained: dict[int | str, bytes | str] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="cockpit server", daemon=True)
         self._started = threading.Event()
@@ -152,7 +152,7 @@ class CockpitServer:
         """Sends a message to all pages; keep: also to those that come later. Only the newest of each kind waits for the server."""
         with self._lock:
             if keep:
-                self._kept[kind] = message
+                self._retained[kind] = message
             if not self.views:
                 return
             waits = bool(self._pending)
@@ -199,8 +199,8 @@ class CockpitServer:
         """Sends a new page all that is kept, then what comes."""
         with self._lock:
             self.views.append(view)
-            kept = list(self._kept.items())
-        for kind, message in kept:
+            retained = list(self._retained.items())
+        for kind, message in retained:
             view.offer(kind, message)
 
     def name_of(self, page: str) -> str:
@@ -218,17 +218,17 @@ class CockpitServer:
             for view in list(self.views):
                 view.offer(kind, message)
 
-    def _tell_seat(self) -> None:
+    def _publish_seat(self) -> None:
         with self._lock:
             driver, reason, stopped = self.seat.driver, self.seat.reason, self.seat.stopped
             name, drives = self.seat.name(driver), self.seat.drives(time.monotonic())
         for view in self.views:
-            told = pack_json("seat", {
+            status = pack_json("seat", {
                 "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "yours": name == view.name,
                 "pages": len(self.views), "refused": sum(self.refused.values())})
-            if told != view.told:
-                view.told = told
-                view.offer("seat", told)
+            if status != view.told:
+                view.told = status
+                view.offer("seat", status)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -267,7 +267,7 @@ class CockpitServer:
         self._loop.close()
 
     def _periodic(self) -> None:
-        self._tell_seat()
+        self._publish_seat()
         self._loop.call_later(_SEAT_PERIOD, self._periodic)
 
 

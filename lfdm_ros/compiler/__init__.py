@@ -1,4 +1,5 @@
-"""CasADi functions as machine code: graph -> tangents, packing, jumps -> emitter on a builder -> LLVM -> cache. Knows no model."""
+"""CasADi functions as machine code: graph -> tangents, packing, jumps -> emitter on a builder -> LLVM -> cache. Independent of the
+models."""
 
 from lfdm_ros.compiler.code_cache import cache_directory
 from lfdm_ros.compiler.emitter import Code

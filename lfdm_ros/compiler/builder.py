@@ -1,7 +1,7 @@
 """An LLVM function under construction: registers, vectors, loops, memory.
 
-Registers are strings such as "%t7", types such as "double" or "<8 x float>". Values that a loop changes are kept in `variables`; LLVM turns
-them into registers.
+Registers are strings such as "%t7", types such as "double" or "<8 x float>". Values changed in a loop are in `variables`; LLVM turns them
+into registers.
 """
 
 import struct
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 # All liberties but the assumption that NaN and infinity do not occur.
 FLAGS = "nsz arcp contract afn reassoc"
-# Where the order of operations is what makes a result exact.
+# For results that depend on the order of operations.
 ORDERED = "nsz contract"
 
 _ALIGNMENT = {"double": 8, "float": 4, "i64": 8, "i32": 4}
@@ -67,7 +67,7 @@ class Builder:
         place = len(self._lines)
         yield index
         following = self.new(f"add i64 {index}, {step}")
-        # The body may have ended in another block than it began in; only now is it known.
+        # The body may end in another block than it began in, known only now.
         self._lines.insert(place, f"{index} = phi i64 [{first}, %{before}], [{following}, %{self._block}]")
         after = self._label("after")
         self._lines += [f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{head}, label %{after}", f"{after}:"]
@@ -75,7 +75,7 @@ class Builder:
 
     @contextmanager
     def blocks(self, first: str, end: str, lanes: int) -> Iterator[str]:
-        """Yields first, first + lanes, ... below `end` (i64), where the body runs: in a loop, or each in a thread of its own."""
+        """Yields first, first + lanes, ... below `end` (i64), for the body: in a loop, or one per thread."""
         if not self.threads:
             with self.loop(first, end, lanes) as block:
                 yield block
@@ -84,10 +84,10 @@ class Builder:
         place = {name: f"@llvm.nvvm.read.ptx.sreg.{name}.x()" for name in ("ctaid", "ntid", "tid")}
         self.declared |= {f"declare i32 {read}" for read in place.values()}
         block, size, thread = (self.new(f"zext i32 {self.new(f'call i32 {read}')} to i64") for read in place.values())
-        own = self.integer("add", self.integer("mul", block, size), thread)
-        own = self.integer("add", first, own if lanes == 1 else self.integer("mul", own, lanes))
-        with self.when(self.new(f"icmp slt i64 {own}, {end}")):
-            yield own
+        index = self.integer("add", self.integer("mul", block, size), thread)
+        index = self.integer("add", first, index if lanes == 1 else self.integer("mul", index, lanes))
+        with self.when(self.new(f"icmp slt i64 {index}, {end}")):
+            yield index
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -171,7 +171,7 @@ class Builder:
         return result
 
     def call(self, intrinsic: str, arguments: Sequence[str], width: int) -> str:
-        """Returns a function that LLVM knows, in all lanes."""
+        """Calls an LLVM intrinsic in all lanes."""
         t = self.vector(self.real, width)
         letter = "f64" if self.real == "double" else "f32"
         name = f"@llvm.{intrinsic}.{letter if width == 1 else f'v{width}{letter}'}"

@@ -1,6 +1,6 @@
 """LLVM text to C: the instructions that `Builder` writes, scalars in strict C99, vectors by the extensions of gcc and clang.
 
-The text must be valid. Bits are copied, integers wrap around as unsigned ones, so that nothing is left undefined.
+The text must be valid. Bits are copied and integers wrap as unsigned ones, to avoid undefined behaviour.
 """
 
 import re
@@ -19,13 +19,12 @@ _COMPARED = {"eq": ("", "=="), "ne": ("", "!="), "slt": ("", "<"), "sgt": ("", "
 _SCALARS = {"double": "double", "float": "float", "i64": "int64_t", "i32": "int32_t", "i1": "int"}
 _BITS = {"double": 64, "float": 32, "i64": 64, "i32": 32}
 _EFFECTS = ("store", "br", "ret")
-_LONGEST = 90  # characters of an expression that is written where it is used
+_LONGEST = 90  # characters of an inlined expression
 
 
 @dataclass(frozen=True)
 class CSource:
-    """Definitions of functions in C, and what must stand before them: typedefs, declarations and helpers in their order, after <stddef.h>
-    and <stdint.h>."""
+    """Definitions of functions in C with the typedefs, declarations and helpers required before them, after <stddef.h> and <stdint.h>."""
 
     before: tuple[str, ...]
     functions: str
@@ -37,7 +36,7 @@ class CSource:
 
 
 def c_source(text: str, linkage: str = "static ") -> CSource:
-    """Returns the functions of an LLVM module in C; `linkage` leads each of them.
+    """Returns the functions of an LLVM module in C; `linkage` is the prefix of each.
 
     Raises:
         NotImplementedError: an instruction, or a use of one, that `Builder` writes in no portable function.
@@ -60,7 +59,7 @@ def c_number(value: float, real: str = "double") -> str:
 
 @dataclass(frozen=True)
 class _Pointer:
-    """An address in C and the LLVM type of the scalars there; of an array with constant places alone, the name of their variables."""
+    """An address in C and the LLVM type of the scalars there; for arrays with constant indices only, the name of their variables."""
 
     expression: str
     element: str
@@ -68,7 +67,7 @@ class _Pointer:
 
 
 class _Function:
-    """One function: registers become constants of their names, or are written where they are used if that is once."""
+    """One function: registers become constants of their names, or are inlined if used once."""
 
     def __init__(self, header: str, body: str, before: dict[str, None]):
         self._before = before
@@ -120,10 +119,10 @@ class _Function:
         body = [f"  {line}" for line in (*self._top, *lines)]
         return "\n".join([f"{self._head}({', '.join(arguments) or 'void'}) {{", *body, "}", ""])
 
-    # -- What is needed where -------------------------------------------------------------------------------------
+    # -- Uses of registers -------------------------------------------------------------------------------------
 
     def _live_uses(self) -> tuple[Counter[str], set[str]]:
-        """Returns how often registers are used by what has an effect in the end, and those that are used in the block that sets them."""
+        """Returns the number of effective uses of registers, and those used in the block that sets them."""
         operands: dict[str, list[str]] = {}
         block_of: dict[str, str] = {}
         used_in: dict[str, set[str]] = {}
@@ -448,7 +447,7 @@ class _Function:
         source, operand, target = re.match(r"(<[^>]*>|\w+) (.*) to (<[^>]*>|\w+)$", rest).groups()  # type: ignore[union-attr]
         value = self._value(source, operand)
         if source.endswith("x i1>") and re.fullmatch(r"i\d+", target):
-            # All that is asked of it is whether any lane is set.
+            # It is only tested for any set lane.
             lanes = " | ".join(f"{value}[{lane}]" for lane in range(int(source[1:].split()[0])))
             self._values[register] = self._keep(register, "i1", f"({lanes}) != 0")
         elif source.startswith("<") and target.startswith("<"):
@@ -495,12 +494,12 @@ class _Function:
             [f"{self._value(type_, vector)}[{k}]" for k in range(width)]
         single = self._value(scalar, value)
         if value.startswith("%") and single.startswith("("):
-            single = self._values[value] = self._keep(value, scalar, single)  # it may be written several times
+            single = self._values[value] = self._keep(value, scalar, single)  # it may be repeated
         lanes[int(lane)] = f"({_MASKS[self._mask]})-(int{self._mask}_t){single}" if scalar == "i1" else single
         self._join(register, type_, lanes)
 
     def _join(self, register: str, type_: str, lanes: list[str]) -> None:
-        """Sets a register to a vector of lanes, written only where it is needed whole; but not within a branch of what is outside too."""
+        """Sets a register to a vector of lanes, only where the whole vector is needed; not inside a branch if also needed outside."""
         self._values[register] = lanes
         if register not in self._nearby:
             self._value(type_, register)
@@ -520,7 +519,7 @@ class _Function:
 
 
 def _split(text: str) -> list[str]:
-    """Splits at the commas that stand in no brackets."""
+    """Splits at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c in "<[(") - (c in ">])")

@@ -1,7 +1,7 @@
-"""Folder that keeps compiled code, and other results that take long to make, between processes.
+"""Persistent cache of compiled code and other expensive results.
 
-Entries cannot go stale: their names are hashes of the sources that can change them. Work never depends on the folder: what cannot be
-stored is made again by the next process, and one line on stderr says so.
+Entries cannot go stale: their names are hashes of the sources that affect them. The folder is optional: results that cannot be stored are
+recomputed by the next process, with one warning on stderr.
 """
 
 import atexit
@@ -21,8 +21,8 @@ from pathlib import Path
 
 from lfdm_ros.cache_key import package_digest
 
-AGE = 30 * 86400.0  # s without use after which code of other sources goes
-SIZE = 10**9  # bytes of code of other sources that are kept
+AGE = 30 * 86400.0  # s without use after which code of other sources is removed
+SIZE = 10**9  # bytes of code of other sources that remain
 _CHECK = hashlib.sha256().digest_size
 _FINGERPRINT = re.compile("[0-9a-f]{20}")
 
@@ -30,9 +30,9 @@ _FINGERPRINT = re.compile("[0-9a-f]{20}")
 def cache_directory() -> Path:
     """Returns the folder of compiled code: LFDM_CACHE_DIR, else lfdm_ros in the user's cache, else a temporary one, with a warning.
 
-    Its files are executed, so it belongs to this user, and nobody else can write to it.
+    Its files are executed, so only this user owns it and can write to it.
     """
-    # Three lines of the XDG rule; platformdirs has it too, but looks neither at the owner nor at who can write.
+    # The XDG rule in three lines; platformdirs has it too, but checks neither owner nor permissions.
     chosen = os.environ.get("LFDM_CACHE_DIR")
     if chosen:
         return _usable(Path(chosen), False)
@@ -58,7 +58,7 @@ def _usable(folder: Path, ours: bool) -> Path:
 
 @cache
 def _temporary(parent: Path) -> Path:
-    """Returns a temporary folder of this user where nobody has taken its name, else of this process."""
+    """Returns a temporary folder of this user or, if its name is taken by another, of this process."""
     folder = parent / f"lfdm_ros_{os.geteuid()}"
     try:
         _claim(folder, True)
@@ -69,8 +69,8 @@ def _temporary(parent: Path) -> Path:
 
 
 def _claim(folder: Path, ours: bool) -> None:
-    """Makes a private folder, or makes sure that the one there is; `ours`: it is for nothing else, so its mode may be set. Raises OSError:
-    it belongs to another user, or others can write to it."""
+    """Creates a private folder, or checks an existing one; `ours`: dedicated folder, whose mode may be set. Raises OSError: it belongs to
+    another user, or others can write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place, found = folder.lstat(), folder.stat()  # a link may lead there, if it is ours too
     if not place.st_uid == found.st_uid == os.geteuid():
@@ -83,12 +83,12 @@ def _claim(folder: Path, ours: bool) -> None:
 
 @cache
 def _folder(home: Path, name: str) -> Path:
-    """Returns the folder of a fingerprint below `home`, private. Where it is new, old ones go. Raises OSError: it cannot be made, or is not
-    private."""
+    """Returns the folder of a fingerprint below `home`, private. If it is new, old ones are removed. Raises OSError: it cannot be created,
+    or is not private."""
     folder = home / name
     new = not folder.is_dir()
     _claim(folder, True)
-    os.utime(folder)  # by which those that nobody uses are known
+    os.utime(folder)  # to identify unused ones
     if new:
         _prune(home, folder)
     return folder
@@ -110,18 +110,18 @@ def _prune(home: Path, present: Path) -> None:
 
 
 def stored(name: str) -> bytes | None:
-    """Returns the content that `store` wrote under a name; None if there is nothing, or not as it was written."""
+    """Returns the content that `store` wrote under a name; None if it is missing or damaged."""
     try:
         data = (_folder(cache_directory(), fingerprint()) / name).read_bytes()
     except OSError:
         return None
-    # A checksum before the data: half a file, or a changed one, is made again instead of used.
-    check, kept = data[:_CHECK], data[_CHECK:]
-    return kept if kept and hashlib.sha256(kept).digest() == check else None
+    # The checksum before the data rejects truncated or changed files.
+    check, content = data[:_CHECK], data[_CHECK:]
+    return content if content and hashlib.sha256(content).digest() == check else None
 
 
-def kept(name: str, make: Callable[[], bytes]) -> bytes:
-    """Returns the content of a name; where there is none, what `make` gives, which is stored."""
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """Returns the cached content of a name, or else the result of `make`, which is stored."""
     data = stored(name)
     if data is None:
         data = make()
@@ -130,7 +130,7 @@ def kept(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 def store(name: str, data: bytes) -> None:
-    """Keeps data under a name, for as long as the sources stay as they are; says so where that cannot be."""
+    """Stores data under a name until the sources change; warns if that fails."""
     home = cache_directory()
     try:
         path = _folder(home, fingerprint()) / name
@@ -141,7 +141,7 @@ def store(name: str, data: bytes) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(data).digest() + data)
             os.replace(scratch, path)
-        except OSError:  # a full disk must not stay full of what nobody will read
+        except OSError:  # remove the partial file from a full disk
             with contextlib.suppress(OSError):
                 os.unlink(scratch)
             raise

@@ -12,7 +12,7 @@ from lfdm_ros.compiler.builder import FLAGS, ORDERED, Builder
 
 # ln 2 in two parts, the first short enough that its product with a small integer is exact, also in single precision.
 _LN2_HIGH = 0.693359375
-_LN2_LOW = -2.12194440054690583e-4  # not from log(2.0), whose rounding large multiples would show
+_LN2_LOW = -2.12194440054690583e-4  # not from log(2.0), whose rounding error matters for large multiples
 
 # Coefficients by powers of x^2, in double and in single precision: there fewer reach the last bit.
 _TERMS = {"double": 11, "float": 7}
@@ -46,8 +46,8 @@ class _Arithmetic:
         return self.builder.new(f"{name} {flags or self.flags} {self.type} {a}, {b}")
 
     def polynomial(self, coefficients: Sequence[float], z: str) -> str:
-        """Evaluates a polynomial by Estrin's rule, lowest power first: pairs, pairs of pairs ..., whose operations wait less for each other
-        than Horner's."""
+        """Evaluates a polynomial by Estrin's rule, lowest power first: pairs, pairs of pairs ..., with shorter dependency chains than
+        Horner's."""
         terms, power = [self.constant(c) for c in coefficients], z
         while len(terms) > 1:
             pairs = list(zip(terms[::2], terms[1::2]))
@@ -131,18 +131,19 @@ def tanh(builder: Builder, x: str, width: int) -> str:
 def angle_of(builder: Builder, y: str, x: str, width: int) -> str:
     """Returns the angle of (x, y), -pi to pi, as atan2(y, x); NaN where both are infinite.
 
-    The smaller over the larger is t = tan of an angle up to pi / 4, from where t > tan(pi / 8) is (t - 1) / (t + 1) = tan(angle - pi / 4):
-    one division. The angle is then a multiple m of pi / 4, with the sum of its parts last, plus or minus an arc tangent.
+    The ratio of the smaller to the larger is t = tan of an angle up to pi / 4, where t > tan(pi / 8) is replaced by (t - 1) / (t + 1) =
+    tan(angle - pi / 4): one division. The angle is then a multiple m of pi / 4, with the sum of its parts last, plus or minus an arc
+    tangent.
     """
     a = _Bits(builder, width)
     constant, op = a.constant, a.op
     zero, one = constant(0.0), constant(1.0)
     across, along = builder.call("fabs", [y], width), builder.call("fabs", [x], width)
     steep, behind = a.compared("ogt", across, along), a.compared("olt", builder.call("copysign", [one, x], width), zero)
-    least, most = a.chosen(steep, along, across), a.chosen(steep, across, along)
-    beyond = a.compared("ogt", least, op("fmul", most, constant(sqrt(2.0) - 1.0)))
-    over = a.chosen(beyond, op("fsub", least, most), least)
-    under = a.chosen(beyond, op("fadd", least, most), a.chosen(a.compared("oeq", most, zero), one, most))
+    smaller, larger = a.chosen(steep, along, across), a.chosen(steep, across, along)
+    beyond = a.compared("ogt", smaller, op("fmul", larger, constant(sqrt(2.0) - 1.0)))
+    over = a.chosen(beyond, op("fsub", smaller, larger), smaller)
+    under = a.chosen(beyond, op("fadd", smaller, larger), a.chosen(a.compared("oeq", larger, zero), one, larger))
     z = op("fdiv", over, under)
     w = op("fmul", z, z)
     arc = op("fadd", z, op("fmul", op("fmul", z, w), a.polynomial(_ATAN[builder.real], w)))
@@ -158,15 +159,15 @@ def angle_of(builder: Builder, y: str, x: str, width: int) -> str:
 def exponential(builder: Builder, x: str, width: int) -> str:
     """Computes e^x; 0 and infinity where it leaves the normal numbers."""
     a = _Bits(builder, width)
-    least, most = (a.constant(bound) for bound in _EXPONENTS[builder.real])
-    below, above = a.compared("olt", x, least), a.compared("ogt", x, most)
-    power, series = a.exponential(a.chosen(below, least, a.chosen(above, most, x)))
+    lower, upper = (a.constant(bound) for bound in _EXPONENTS[builder.real])
+    below, above = a.compared("olt", x, lower), a.compared("ogt", x, upper)
+    power, series = a.exponential(a.chosen(below, lower, a.chosen(above, upper, x)))
     value = a.op("fadd", a.op("fmul", power, series), power)
     return a.chosen(below, a.constant(0.0), a.chosen(above, a.constant(inf), value))
 
 
 def logarithm(builder: Builder, x: str, width: int) -> str:
-    """Returns the natural logarithm of x; that of what is less than the smallest normal number is minus infinity, of what is below 0 NaN.
+    """Returns the natural logarithm of x; minus infinity below the smallest normal number, NaN below 0.
 
     x = 2^n m with m in [sqrt(1/2), sqrt(2)): log x = n ln 2 + 2 atanh((m - 1) / (m + 1)).
     """
@@ -188,5 +189,5 @@ def logarithm(builder: Builder, x: str, width: int) -> str:
     value = op("fadd", op("fmul", n, constant(_LN2_HIGH)), op("fadd", series, op("fmul", n, constant(_LN2_LOW))))
     none = a.chosen(a.compared("olt", x, constant(0.0)), constant(nan), constant(-inf))
     value = a.chosen(a.compared("olt", x, constant(smallest)), none, value)
-    # Infinity and NaN stay what they are.
+    # Infinity and NaN are unchanged.
     return a.chosen(a.compared("olt", x, constant(inf)), value, x)

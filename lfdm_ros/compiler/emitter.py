@@ -1,7 +1,7 @@
 """LLVM code of a graph: each node one instruction, on scalars or on SIMD vectors.
 
-The number type (double, float) and the number of vehicles in a vector are free; tangents are vectors of directions beside scalar
-values. Functions that `elementary` does not write in operations call libm, lane by lane.
+The number type (double, float) and the number of vehicles per vector are configurable; tangents are vectors of directions beside scalar
+values. Functions not in `elementary` call libm, lane by lane.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Code(Builder):
             arguments: LLVM type of each argument of the function by name.
             real: LLVM type of numbers, double or float.
             lanes: vehicles in each value.
-            directions: lanes of each tangent; more than one goes with one vehicle only.
+            directions: lanes of each tangent; more than one requires a single vehicle.
             wheels: lanes of packed values.
             threads: a kernel of a GPU.
         """
@@ -60,16 +60,16 @@ class Code(Builder):
     # -- Nodes ----------------------------------------------------------------------------------------------------
 
     def bind(self, node: int, register: str) -> None:
-        """Says that a node's value is in a register."""
+        """Assigns a register to a node's value."""
         self._names[node, self._graph.nodes[node].kind] = register
 
     def emit(self, nodes: Iterable[int]) -> None:
         """Appends the instructions of nodes, which follow their arguments; inputs must be bound before.
 
-        Nodes that only one side of a choice needs are jumped over where no lane takes that side, if it is worth a jump.
+        Nodes needed only on one side of a choice are skipped if no lane takes that side, where a jump is profitable.
         """
-        wanted = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
-        found = jumps(self._graph, wanted, self._users) if self._users else []
+        pending = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
+        found = jumps(self._graph, pending, self._users) if self._users else []
         jump_of = {i: jump for jump in found for i in jump.choices}
         apart = {i for jump in found for region in jump.regions for i in region}
         sides: dict[tuple[int, int], str] = {}  # register of a choice's side after the jump
@@ -90,15 +90,15 @@ class Code(Builder):
                     place(a)
                 self._names[i, node.kind] = self._instruction(i)
 
-        for i in wanted:
+        for i in pending:
             place(i)
 
     def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
-        """Allows jumps over what one side of a choice needs alone.
+        """Allows jumps over nodes needed only on one side of a choice.
 
         Args:
             needed: all nodes that will be emitted.
-            ends: those that are used otherwise than by other nodes.
+            ends: nodes that are used outside the graph.
         """
         users: dict[int, set[int]] = {i: set() for i in needed}
         for i in users:
@@ -122,19 +122,19 @@ class Code(Builder):
             some = lanes if width == 1 else self.new(f"icmp ne i{width} {self.new(f'bitcast {c} {lanes} to i{width}')}, 0")
             ends = [(i, self._graph.nodes[i].kind, self._graph.nodes[i].arguments[1 + side]) for i in jump.choices
                     if 1 + side < len(self._graph.nodes[i].arguments)]
-            before, known, read = self._block, dict(self._names), dict(self._rows)
+            before, names, rows = self._block, dict(self._names), dict(self._rows)
             with self.when(some):
                 self.emit(region)
                 values = {(i, kind): self.get(end, kind) for i, kind, end in ends if end in region}
                 inside = self._block
             # Registers of the jumped part do not exist after it.
-            self._names, self._rows = known, read
+            self._names, self._rows = names, rows
             for (i, kind), value in values.items():
                 zero = self.number(0.0, self._widths[kind])
                 sides[i, side] = self.new(f"phi {self.vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
 
     def _choice(self, i: int, sides: Sequence[str | None] = (None, None)) -> str:
-        """Returns a select; `sides` are the registers of what was computed in a jump."""
+        """Returns a select; `sides` are the registers computed in a jump."""
         node = self._graph.nodes[i]
         width, kind = self._widths[node.kind], node.kind
         condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
@@ -146,13 +146,13 @@ class Code(Builder):
         return self.new(f"select {FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
 
     def get(self, node: int, kind: str = "") -> str:
-        """Returns the register of a node that was emitted or bound, converted where another kind is asked for."""
-        own = self._graph.nodes[node].kind
-        kind = kind or own
+        """Returns the register of a node that was emitted or bound, converted to the requested kind."""
+        stored_kind = self._graph.nodes[node].kind
+        kind = kind or stored_kind
         if self._graph.nodes[node].operation == "constant" and kind not in _VALUE_OF:
             return self.number(self._graph.nodes[node].payload, self._widths[kind])  # type: ignore[arg-type]
         if (node, kind) not in self._names:
-            self._names[node, kind] = self._converted(node, own, kind)
+            self._names[node, kind] = self._converted(node, stored_kind, kind)
         return self._names[node, kind]
 
     # -- One node -------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Code(Builder):
         if operation in _BINARY:
             return self.new(f"{_BINARY[operation]} {FLAGS} {t} {a}, {b}")
         if operation in ("fmin", "fmax"):
-            # The second where they are not ordered; it is one instruction of the processor.
+            # The second if they are unordered, as in the processor's instruction.
             smaller = self.new(f"fcmp {'olt' if operation == 'fmin' else 'ogt'} {t} {a}, {b}")
             return self.new(f"select {self.vector('i1', width)} {smaller}, {t} {a}, {t} {b}")
         if operation == "neg":
@@ -219,12 +219,12 @@ class Code(Builder):
         raise NotImplementedError(operation)
 
     def _read(self, arguments: tuple[int, ...], kind: str) -> list[str]:
-        """Returns the row of an array that a node is one number of, read once for all four."""
+        """Returns the row of an array that has the node's number, read once for all four."""
         table, index = arguments
-        known = table, index, kind
-        if known not in self._rows:
-            self._rows[known] = reading.row(self, self._arrays[table], self.get(index, kind), self._widths[kind])
-        return self._rows[known]
+        key = table, index, kind
+        if key not in self._rows:
+            self._rows[key] = reading.row(self, self._arrays[table], self.get(index, kind), self._widths[kind])
+        return self._rows[key]
 
     def _truth(self, operation: str, arguments: tuple[int, ...], kind: str) -> str:
         width = self._widths[kind]
@@ -239,16 +239,16 @@ class Code(Builder):
         ones = "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
         return self.new(f"xor {self.vector('i1', width)} {truth}, {ones}")
 
-    def _converted(self, node: int, own: str, kind: str) -> str:
+    def _converted(self, node: int, stored_kind: str, kind: str) -> str:
         if kind == TANGENT:
             return self.repeated(self.get(node, VALUE), self.tangent)
-        width = self._widths[own]
+        width = self._widths[stored_kind]
         t = self.vector(self.real, width)
-        if _VALUE_OF.get(own) == kind:
+        if _VALUE_OF.get(stored_kind) == kind:
             return self.new(f"uitofp {self.vector('i1', width)} {self.get(node)} to {t}")
-        if _TRUTH_OF.get(own) == kind:
+        if _TRUTH_OF.get(stored_kind) == kind:
             return self.new(f"fcmp une {t} {self.get(node)}, {self.number(0.0, width)}")
-        raise ValueError(f"node {node} of kind {own} is not emitted, or cannot be a {kind}")
+        raise ValueError(f"node {node} of kind {stored_kind} is not emitted, or cannot be a {kind}")
 
     def _type(self, node: int) -> str:
         kind = self._graph.nodes[node].kind

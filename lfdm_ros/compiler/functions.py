@@ -13,7 +13,7 @@ from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, common, machine_code
 from lfdm_ros.compiler.tangents import Tangents
 
-# Columns of a Jacobian that are computed at once: one register of AVX-512, two of less.
+# Columns of a Jacobian computed together: one AVX-512 register, or two smaller ones.
 DIRECTIONS = min(8, common().lanes())
 
 
@@ -29,7 +29,7 @@ class BoundCall:
 class CompiledFunction:
     """An SX function as machine code on C-ordered float64 arrays, (n,) for columns and (rows, columns) for matrices.
 
-    `f(*arguments)` returns new arrays. In a loop `f.bind(*arguments)` avoids what Python spends on addresses.
+    `f(*arguments)` returns new arrays. In a loop `f.bind(*arguments)` avoids Python's overhead for addresses.
     """
 
     def __init__(self, name: str, key: str, shapes_in: Sequence[tuple[int, int]], shapes_out: Sequence[tuple[int, int]],
@@ -66,14 +66,14 @@ class CompiledFunction:
 
 
     def bind_rows(self, *arguments: np.ndarray, results: Sequence[np.ndarray]) -> Callable[[], None]:
-        """Ties the function to a table of cases; what it returns evaluates all of them in one call.
+        """Binds the function to a table of cases; the returned function evaluates all of them in one call.
 
         Args:
-            arguments: C-ordered float64 arrays, of each (size,) for all cases or (cases, size).
+            arguments: C-ordered float64 arrays, each (size,) for all cases or (cases, size).
             results: one (cases, ...) for each result, zeros.
 
         Raises:
-            ValueError: an array is not C-ordered float64, or has not the size that the function declares.
+            ValueError: an array is not C-ordered float64, or differs from the declared size.
         """
         cases = len(results[0])
         values: list[int] = []
@@ -84,10 +84,10 @@ class CompiledFunction:
                 raise ValueError(f"{self.name}: an array of shape {array.shape} does not hold {cases} cases of {rows * columns} numbers")
             values += [array.ctypes.data, 0 if shared and array.ndim == 1 else array.strides[0]]
         call = self._code.function("evaluate_rows", [INTEGER, *[POINTER, INTEGER] * (len(arguments) + len(results))])
-        kept = (*arguments, *results)
+        references = (*arguments, *results)
 
         def evaluate() -> None:
-            _ = kept
+            _ = references
             call(cases, *values)
 
         return evaluate
@@ -138,7 +138,7 @@ def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> Compil
     """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)).
 
     Args:
-        by: places of the arguments to differentiate by, each all of its elements.
+        by: indices of the arguments to differentiate by, with all of their elements.
     """
     places = [(i, element) for i in by for element in range(function.nnz_in(i))]
     key = hashlib.sha256(function.serialize().encode()).hexdigest()

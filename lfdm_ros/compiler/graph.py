@@ -1,6 +1,6 @@
 """The operations of a CasADi function as a graph of single assignments.
 
-CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node of its own, and equal values the same.
+CasADi lists an SX function as instructions on a reused work vector. Here every value gets a node, equal values the same one.
 """
 
 import math
@@ -13,7 +13,7 @@ from lfdm_ros.compiler.reading import CALLED, WIDTH
 from lfdm_ros.errors import InputError
 
 VALUE, TRUTH, TANGENT = "value", "truth", "tangent"
-# Vectors with one lane a wheel (`packing`).
+# Vectors with one lane per wheel (`packing`).
 PACK, PACK_TRUTH = "pack", "pack_truth"
 # Arrays that lie outside (`tables`), which numbers are read of.
 TABLE = "table"
@@ -46,25 +46,25 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self._known: dict[Node, int] = {}
+        self._numbers: dict[Node, int] = {}
         self.inputs: list[list[int]] = []
         self.outputs: list[list[int]] = []
 
     def add(self, operation: str, *arguments: int, kind: str = "", payload: float | tuple[int, int] | None = None) -> int:
-        """Returns the node of an operation, a new one only where there is none yet."""
+        """Returns the node of an operation, adding it if it is new."""
         if operation in COMMUTE:
             arguments = tuple(sorted(arguments))
         if not kind:
             kinds = {self.nodes[a].kind for a in arguments}
             kind = TANGENT if TANGENT in kinds else TRUTH if operation in _TRUTHS else VALUE
         node = Node(operation, arguments, kind, payload)
-        if node not in self._known:
-            self._known[node] = len(self.nodes)
+        if node not in self._numbers:
+            self._numbers[node] = len(self.nodes)
             self.nodes.append(node)
-        return self._known[node]
+        return self._numbers[node]
 
     def constant(self, number: float) -> int:
-        """Adds a number. Raises InputError: it is none, as functions of `math` make of a symbol, which max and min then hide."""
+        """Adds a number. Raises InputError: it is NaN, as functions of `math` give for a symbol, which max and min then hide."""
         if math.isnan(number):
             raise InputError("equations: a constant is no number; functions of `math`, float() and numpy make that of a symbol: use the "
                              "operations of m, such as m.sqrt, m.fmax and m.if_else")
@@ -73,16 +73,16 @@ class Graph:
     def input(self, argument: int, element: int, kind: str = VALUE) -> int:
         return self.add("input", kind=kind, payload=(argument, element))
 
-    def reachable(self, ends: Iterable[int], known: Collection[int] = ()) -> list[int]:
-        """Returns the nodes that `ends` need, themselves included, in order; without those that are `known` and what only they need."""
-        wanted, known = set(ends), frozenset(known)
-        for i in range(max(wanted, default=-1), -1, -1):
-            if i in wanted and i not in known:
-                wanted.update(self.nodes[i].arguments)
-        return sorted(wanted.difference(known))
+    def reachable(self, ends: Iterable[int], excluded: Collection[int] = ()) -> list[int]:
+        """Returns `ends` and the nodes they depend on, in order; without `excluded` and the nodes that only those depend on."""
+        needed, excluded = set(ends), frozenset(excluded)
+        for i in range(max(needed, default=-1), -1, -1):
+            if i in needed and i not in excluded:
+                needed.update(self.nodes[i].arguments)
+        return sorted(needed.difference(excluded))
 
     def depends(self, seeds: Iterable[int]) -> list[bool]:
-        """Returns for each node if it changes with one of the seeds."""
+        """Returns for each node True if it depends on a seed."""
         chosen = set(seeds)
         found = [False] * len(self.nodes)
         for i, node in enumerate(self.nodes):
@@ -124,7 +124,7 @@ def graph_of(function: ca.Function) -> Graph:
 
 
 def _called(graph: Graph, name: str, arguments: Sequence[int], results: int) -> list[int]:
-    """Returns the results of a call: a row of a table, or the derivatives of one, which are 0. Raises NotImplementedError: another
+    """Returns the results of a call: a row of a table, or its derivatives, which are 0. Raises NotImplementedError: another
     function."""
     if name == CALLED:
         table = graph.add("table", arguments[0], kind=TABLE)

@@ -1,4 +1,4 @@
-"""Jumps over nodes that only one side of a condition needs, where no lane takes that side.
+"""Jumps over nodes needed only on one side of a condition, if no lane takes that side.
 
 A tyre's curve past its peak, dry friction at walking pace: most steps need none of it.
 """
@@ -18,7 +18,8 @@ CHOICES = ("select", "if_else_zero")
 
 @dataclass(frozen=True)
 class Jump:
-    """Choices on one condition; regions[0] is what they need alone if it holds, regions[1] if not; `needs` what both need from outside."""
+    """Choices on one condition; regions[0] are the nodes needed only if it holds, regions[1] only if not; `needs` the inputs of both from
+    outside."""
 
     condition: int
     choices: tuple[int, ...]
@@ -26,13 +27,12 @@ class Jump:
     needs: tuple[int, ...]
 
 
-def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) -> list[Jump]:
-    """Returns the jumps that are worth it among `wanted`, no two of them in each other's way; those inside a region are left for its own
-    code.
+def jumps(graph: Graph, candidates: Sequence[int], users: Mapping[int, set[int]]) -> list[Jump]:
+    """Returns the profitable jumps among `candidates`, without overlaps; jumps inside a region are left to the code of that region.
 
-    `users` are all users of each node; one that is missing is used elsewhere.
+    `users` are all users of each node; a missing node is used elsewhere.
     """
-    order = sorted(wanted)
+    order = sorted(candidates)
     planner = _Planner(graph, order, users)
     alike: dict[int, list[int]] = defaultdict(list)
     for i in order:
@@ -41,7 +41,7 @@ def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) ->
     found = []
     for condition, choices in sorted(alike.items(), key=lambda item: -item[1][-1]):
         left = [i for i in choices if i not in planner.taken]
-        # All at once; if some wait for others, in groups that do not; else one by one.
+        # All together; if they depend on each other, in independent groups; else one by one.
         jump = planner.plan(condition, left)
         for group in [] if jump else planner.apart(left):
             together = planner.plan(condition, group)
@@ -53,7 +53,7 @@ def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) ->
 class _Planner:
     def __init__(self, graph: Graph, order: Sequence[int], users: Mapping[int, set[int]]):
         self._graph, self._users, self._order = graph, users, order
-        # Bit k of before[i]: node i waits for the k-th node, where all choices of a jump wait for what its regions need.
+        # Bit k of before[i]: node i depends on the k-th node; all choices of a jump depend on the inputs of its regions.
         self._place = {i: k for k, i in enumerate(order)}
         self._before: dict[int, int] = {}
         for i in order:
@@ -65,7 +65,7 @@ class _Planner:
         self._jumping: set[int] = set()
 
     def plan(self, condition: int, choices: Sequence[int]) -> Jump | None:
-        """Returns a jump for choices on one condition, or None where it is not worth it or they wait for each other."""
+        """Returns a jump for choices on one condition, or None if it is not profitable or they depend on each other."""
         if not choices or any(i in self.taken or i in self._jumping for i in choices):
             return None
         regions = [self._region(choices, side) for side in (1, 2)]
@@ -75,15 +75,15 @@ class _Planner:
         if not inside:
             return None
         outside = {a for i in inside for a in self._graph.nodes[i].arguments if a not in inside} | {condition}
-        bits, own = 0, 0
+        bits, places = 0, 0
         for i in outside:
             bits |= self._before.get(i, 0)
         for i in choices:
-            own |= 1 << self._place[i]
-        if bits & own:
+            places |= 1 << self._place[i]
+        if bits & places:
             return None
         for i in self._order:
-            if self._before[i] & own:
+            if self._before[i] & places:
                 self._before[i] |= bits
         self.taken |= inside
         self._jumping.update(choices)
@@ -101,7 +101,7 @@ class _Planner:
 
     def _region(self, choices: Sequence[int], side: int) -> set[int]:
         nodes, region = self._graph.nodes, set[int]()
-        # What a choice needs on this side and nowhere else in it.
+        # Nodes that a choice needs on this side only.
         starts = {i: nodes[i].arguments[side] for i in choices if side < len(nodes[i].arguments)
                   and nodes[i].arguments.count(nodes[i].arguments[side]) == 1}
         waiting = list(starts.values())

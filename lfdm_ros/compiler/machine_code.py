@@ -1,4 +1,4 @@
-"""LLVM text to machine code in this process, through the LLVM of llvmlite; object code is kept on disk."""
+"""LLVM text to machine code in this process, through the LLVM of llvmlite; object code is cached on disk."""
 
 import ctypes
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from lfdm_ros.compiler.code_cache import kept
+from lfdm_ros.compiler.code_cache import cached
 from lfdm_ros.errors import InputError
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
@@ -27,7 +27,7 @@ class CodeTarget:
     features: str = ""
 
     def lanes(self, real: str = "double", registers: int = 2) -> int:
-        """Returns how many numbers of a type fit into `registers` vector registers; two hide more latency than one."""
+        """Returns the count of numbers of a type in `registers` vector registers; two hide more latency than one."""
         features = self.features.split(",")
         size = 64 if "+avx512f" in features else 32 if "+avx2" in features else 16  # [bytes]; SSE2 and NEON
         return registers * size // {"double": 8, "float": 4}[real]
@@ -43,11 +43,10 @@ class CodeTarget:
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
-# Of all GPUs from Turing on, 2018; the driver makes machine code of it for the one that is there.
+# For all GPUs since Turing, 2018; the driver compiles it for the installed one.
 GPU = CodeTarget("nvptx64-nvidia-cuda", "sm_75", "+ptx70")
 
-# Characters of a module from which on LLVM does not look for vectors: its search takes minutes there, and finds next to none beside
-# those that are packed already.
+# Characters of a module above which LLVM's vectorisation is disabled: it takes minutes and finds hardly any vectors beyond the packed ones.
 _LARGE = 1_000_000
 
 
@@ -71,21 +70,21 @@ class MachineCode:
 
 
 def machine_code(key: str, text: Callable[[], str], target: CodeTarget | None = None) -> MachineCode:
-    """Returns the object of a key from the cache, or else compiled from what `text` writes, for `common()` unless another target is given.
+    """Returns the object of a key from the cache, or else compiled from `text()`, by default for `common()`.
 
-    The key must name all that the text depends on but the sources of models and back ends, versions and target.
+    The key must include everything the text depends on except the sources of models and back ends, versions and target.
     """
     return MachineCode(object_code(key, text, target or common()))
 
 
 def object_code(key: str, text: Callable[[], str], target: CodeTarget, linked: bool = False) -> bytes:
     """Returns the object of a key as `machine_code` keeps it, for any target; `linked` as in `compile_text`."""
-    return _kept(f"{key}|linked|{target.triple}" if linked else key, target, "o", lambda: compile_text(text(), target, linked))
+    return _cached(f"{key}|linked|{target.triple}" if linked else key, target, "o", lambda: compile_text(text(), target, linked))
 
 
-def _kept(key: str, target: CodeTarget, ending: str, make: Callable[[], bytes]) -> bytes:
+def _cached(key: str, target: CodeTarget, ending: str, make: Callable[[], bytes]) -> bytes:
     parts = [key, version("llvmlite"), version("casadi"), target.cpu, target.features]
-    return kept(f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.{ending}", make)
+    return cached(f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.{ending}", make)
 
 
 def compile_text(text: str, target: CodeTarget | None = None, linked: bool = False) -> bytes:
@@ -98,8 +97,8 @@ def compile_text(text: str, target: CodeTarget | None = None, linked: bool = Fal
 
 
 def assembly(key: str, text: Callable[[], str], target: CodeTarget) -> str:
-    """Returns the assembly of a key from the cache, or else compiled from what `text` writes; for a GPU, PTX."""
-    return _kept(key, target, "s", lambda: str(target.machine().emit_assembly(_optimised(text(), target.machine()))).encode()).decode()
+    """Returns the assembly of a key from the cache, or else compiled from `text()`; for a GPU, PTX."""
+    return _cached(key, target, "s", lambda: str(target.machine().emit_assembly(_optimised(text(), target.machine()))).encode()).decode()
 
 
 def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
@@ -107,8 +106,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module.triple = machine.triple
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    # The four wheels make like instructions side by side, which become vectors: a third off one vehicle's step. The loops hold
-    # too much to unroll.
+    # The four wheels give parallel instructions, which become vectors: a third off one vehicle's step. The loops are too large to unroll.
     options.slp_vectorization = len(text) < _LARGE and machine.triple != GPU.triple
     options.loop_vectorization = options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
@@ -118,23 +116,23 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 TARGET = "LFDM_TARGET"
 NATIVE = "native"
-# Levels of x86-64 that the variable LFDM_TARGET names, each with what a processor of it has and code of ours is made for.
+# Levels of x86-64 for the variable LFDM_TARGET, with the processor features that code uses.
 LEVELS = {"x86-64-v2": "+sse4.2", "x86-64-v3": "+avx2,+fma,+bmi2", "x86-64-v4": "+avx2,+fma,+bmi2,+avx512f,+avx512dq,+avx512vl,+avx512bw"}
 COMMON = "x86-64-v3"
 
 
 @cache
 def here() -> CodeTarget:
-    """Returns the target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the
-    level of x86-64 that the variable LFDM_TARGET names. Raises InputError: LFDM_TARGET is no level, or one that this machine is not of."""
-    asked = os.environ.get(TARGET) or NATIVE
-    return _host() if asked == NATIVE else _level(asked)
+    """Returns the target of the fastest code, for batches and derivatives of trajectories: this machine's processor, or the x86-64 level of
+    the variable LFDM_TARGET. Raises InputError: LFDM_TARGET is not a level, or not supported here."""
+    requested = os.environ.get(TARGET) or NATIVE
+    return _host() if requested == NATIVE else _level(requested)
 
 
 @cache
 def common() -> CodeTarget:
-    """Returns the target of all other code, what drives: the same on every x86-64 of level 3 (AVX2 and FMA), so that a run is the same on
-    all of them; elsewhere, and where LFDM_TARGET is set, that of `here()`."""
+    """Returns the target of all other code, such as driving: x86-64 level 3 (AVX2 and FMA), for identical runs on all such machines;
+    elsewhere, or with LFDM_TARGET, that of `here()`."""
     if os.environ.get(TARGET) or lacking(COMMON):
         return here()
     return _level(COMMON)

@@ -1,7 +1,7 @@
 """Python functions of numbers and arrays as machine code, by numba, from the cache of compiled code.
 
-numba translates code that is not in the cache; code from the cache needs no import of numba (0.4 s). Functions of ours that a loop
-calls, a model's steps, come in as addresses, so that the code holds for every process.
+numba translates code that is not in the cache; code from the cache needs no import of numba (0.4 s). Functions called in a loop, such as a
+model's steps, are passed as addresses, so that the code is valid in every process.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
     """Returns a function of a module as machine code; a call releases the GIL.
 
     Args:
-        module: its name; it is imported only where its code is not in the cache.
+        module: its name; it is imported only if its code is not cached.
         arguments, result: POINTER, INTEGER or REAL; the function makes arrays of addresses by numba's `carray`.
-        sources: modules beside it that its code is made of.
+        sources: further modules its code depends on.
         entry: name of the function.
 
     Raises:
-        ValueError: the function makes arrays of its own, or reshapes one.
+        ValueError: the function creates or reshapes an array.
     """
     texts = [Path(found.origin).read_bytes() for name in (module, *sources) if (found := importlib.util.find_spec(name)) and found.origin]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
@@ -42,7 +42,7 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
 
 
 def addresses(*arguments: Any) -> list[Any]:
-    """Returns the arguments of a call, of each array its address: it must live as long as that is used. Raises ValueError: an array is not
+    """Returns the arguments of a call, with addresses of arrays, which must outlive the call. Raises ValueError: an array is not
     contiguous."""
     if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
         raise ValueError("machine code takes contiguous arrays")
@@ -50,7 +50,7 @@ def addresses(*arguments: Any) -> list[Any]:
 
 
 def _text(module: str, entry: str, arguments: Sequence[type], result: type) -> str:
-    """Returns the LLVM module of a function under the name `entry`, and of numba's what it needs, without Python."""
+    """Returns the LLVM module of a function under the name `entry` with the parts of numba it needs, without Python."""
     from numba import cfunc, types
 
     signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))
@@ -58,7 +58,7 @@ def _text(module: str, entry: str, arguments: Sequence[type], result: type) -> s
     text = compiled.inspect_llvm()
     if re.search(r"@(NRT_(MemInfo_alloc|Allocate)|numba_attempt_nocopy_reshape)", text):
         raise ValueError(f"{module}: its arrays come from outside, in their shape: numba is not there where the code comes from the cache")
-    # numba's own function returns through a pointer and says how it ended; around it stands one for callers that hold the GIL, which goes.
+    # numba's function returns through a pointer, with a status; its wrapper for callers with the GIL is removed.
     name = re.search(r"^define .*@(\S+?)\(ptr [^,]*%retptr", text, re.MULTILINE)
     assert name, "numba no longer writes functions as it did"
     text = re.sub(r"^define (?:linkonce_odr |dso_local |weak_odr )*", "define internal ", text, flags=re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Like values of the wheels as one vector: what one vehicle's step computes four times, it computes once.
+"""Packs equal operations of the wheels into vectors, computed once instead of four times in a vehicle's step.
 
-LLVM looks for such groups as well, but which it finds changes with every small change of a model. Here they are found from the states
-of the wheels backwards: nodes with the same operation become one node of kind PACK, as long as their arguments allow it.
+LLVM searches for such groups as well, but its result varies with every small change of a model. Here they are found backwards from the
+states of the wheels: nodes with the same operation become one node of kind PACK, as long as their arguments allow it.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ import numpy as np
 
 from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TABLE, TRUTH, VALUE, Graph
 
-# Operations worth a vector wherever there are as many alike as wheels.
+# Operations worth a vector if there is one per wheel.
 _EXPENSIVE = ("tanh", "exp", "log", "sin", "cos", "sqrt", "div", "inv")
 # Depth to which two expressions are compared.
 _DEPTH = 4
@@ -28,7 +28,7 @@ class _Plan:
         self.graph = graph
         self.place: dict[int, tuple[tuple[int, ...], int]] = {}
         self.arguments: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        # Bit j of before[i], in words of 64: node i needs node j, where a group is one node.
+        # Bit j of before[i], in words of 64: node i depends on node j, a group being one node.
         count = len(graph.nodes)
         self._before = np.zeros((count, count // 64 + 1), np.uint64)
         for i, node in enumerate(graph.nodes):
@@ -37,7 +37,7 @@ class _Plan:
             self._before[i, i // 64] |= _bit(i)
 
     def grow(self, group: tuple[int, ...]) -> None:
-        """Adds a group and, from it backwards, what can be computed the same way."""
+        """Adds a group and, backwards, the arguments that can be packed as well."""
         waiting = [group]
         while waiting:
             group = waiting.pop()
@@ -55,10 +55,10 @@ class _Plan:
             return False  # of different arrays
         needs = np.bitwise_or.reduce(self._before[[a for node in nodes for a in node.arguments]], axis=0)
         if any(needs[i // 64] & _bit(i) for i in group):
-            return False  # one lane would wait for another
+            return False  # one lane depends on another
         for i in group:
             needs[i // 64] |= _bit(i)
-        # Who needs one of them needs all, and what they need: later nodes, but for those that wait for a group.
+        # A node that depends on one of them depends on all and on their arguments: later nodes, except those after a group.
         later = np.flatnonzero(sum(self._before[:, i // 64] & _bit(i) for i in group))
         words = int(np.flatnonzero(needs)[-1]) + 1
         self._before[later, :words] |= needs[:words]
@@ -95,8 +95,8 @@ def packed(graph: Graph, groups: Sequence[Sequence[int]], changing: Sequence[boo
     """Returns the same function with vectors.
 
     Args:
-        groups: nodes that belong to the wheels, each as many as a vector has lanes.
-        changing: for each node whether it is computed in every step; the others are not worth a vector.
+        groups: nodes of the wheels, each with one node per lane.
+        changing: for each node True if it is computed in every step; the others are not worth a vector.
     """
     if not groups:
         return graph

@@ -1,7 +1,6 @@
-"""Rows of arrays that lie outside (`tables`), as instructions: which array, and four numbers of it for each lane.
+"""Instructions to read rows of external arrays (`tables`): four numbers of one array for each lane.
 
-A lane loads its four numbers at once; a few shuffles then put the lanes side by side. That takes a third of the instructions of a load for
-each number.
+A lane loads its four numbers together; a few shuffles then transpose the lanes. That takes a third of the instructions of single loads.
 """
 
 from collections.abc import Sequence
@@ -10,19 +9,19 @@ from dataclasses import dataclass
 from lfdm_ros.compiler.builder import Builder
 
 WIDTH = 4  # numbers of a row
-CALLED = "lfdm_row"  # the function that stands for a row in CasADi's graphs
-# What machine code sees of the arrays: addresses in each precision, places of their last rows, how many there are.
+CALLED = "lfdm_row"  # the function of a row in CasADi's graphs
+# Symbols of the arrays in machine code: addresses in each precision, indices of their last rows, count.
 SYMBOLS = {"double": "lfdm_tables_double", "float": "lfdm_tables_float"}
 LAST, COUNT = "lfdm_tables_last", "lfdm_tables_count"
 TABLES = {real: (symbol, LAST, COUNT) for real, symbol in SYMBOLS.items()}
 _REGISTER = 64  # bytes of the widest register; narrower ones take several
-# Of two rows, the numbers that the first shuffle pairs: those that one instruction pairs in each 16 bytes.
+# Numbers of two rows paired by the first shuffle, as one instruction does in each 16 bytes.
 _PAIRED = {"double": ((0, 2), (1, 3)), "float": ((0, 1), (2, 3))}
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Registers of each lane: addresses, and all their last rows in one (vector of) i32."""
+    """Registers of the lanes: addresses, and their last rows in one (vector of) i32."""
 
     addresses: tuple[str, ...]
     lasts: str
@@ -33,23 +32,23 @@ class Arrays:
 
 
 def arrays(builder: Builder, numbers: str, width: int) -> Arrays:
-    """Returns the arrays of some numbers; of a number that none has, array 0."""
+    """Returns the arrays of some numbers; array 0 for an unused number."""
     real = builder.real
     symbol, ends, counted = (builder.outside(name) for name in TABLES[real])
     count, found = builder.load(counted, 0, "i64"), []
     for number in lanes(builder, numbers, real, width):
         whole = builder.new(f"fptosi {real} {number} to i64")
-        known = builder.new(f"select i1 {builder.new(f'icmp ult i64 {whole}, {count}')}, i64 {whole}, i64 0")
-        address = builder.load(symbol, known, "i64")
-        last = builder.new(f"trunc i64 {builder.load(ends, known, 'i64')} to i32")
+        checked = builder.new(f"select i1 {builder.new(f'icmp ult i64 {whole}, {count}')}, i64 {whole}, i64 0")
+        address = builder.load(symbol, checked, "i64")
+        last = builder.new(f"trunc i64 {builder.load(ends, checked, 'i64')} to i32")
         found.append((builder.new(f"inttoptr i64 {address} to ptr"), last))
     lasts = [last for _, last in found]
     return Arrays(tuple(address for address, _ in found), builder.vector_of(lasts, "i32") if width > 1 else lasts[0])
 
 
 def row(builder: Builder, source: Arrays, index: str, width: int) -> list[str]:
-    """Returns the four numbers from an index on, each of `width` lanes; an index beyond an end is that of the first or last row, one that
-    is no i32 that of any."""
+    """Returns the four numbers from an index on, each of `width` lanes; an index beyond an end selects the first or last row, one outside
+    i32 any row."""
     real, t = builder.real, builder.vector(builder.real, width)
     whole, last = builder.vector("i32", width), source.lasts
     if source.width < width:
@@ -71,14 +70,14 @@ def row(builder: Builder, source: Arrays, index: str, width: int) -> list[str]:
 
 
 def lanes(builder: Builder, vector: str, element: str, width: int) -> list[str]:
-    """Returns the scalars of a vector register; of one lane, the register itself."""
+    """Returns the scalars of a vector register; for one lane, the register itself."""
     if width == 1:
         return [vector]
     return [builder.new(f"extractelement {builder.vector(element, width)} {vector}, i32 {lane}") for lane in range(width)]
 
 
 def _transposed(builder: Builder, rows: Sequence[str]) -> list[str]:
-    """Transposes rows of four numbers, one a lane, to four vectors of the lanes."""
+    """Transposes rows of four numbers, one per lane, to four vectors of the lanes."""
     real, n = builder.real, len(rows)
     blocks = range(0, n, WIDTH)
     whole = [_joined(builder, rows[k::WIDTH], WIDTH) for k in range(WIDTH)]  # block b has row 4 b + k
@@ -95,7 +94,7 @@ def _transposed(builder: Builder, rows: Sequence[str]) -> list[str]:
 
 
 def _joined(builder: Builder, parts: Sequence[str], width: int) -> str:
-    """Vectors of one width, one after the other."""
+    """Concatenates vectors of one width."""
     registers = list(parts)
     while len(registers) > 1:
         registers = [_shuffled(builder, a, b, width, range(2 * width)) for a, b in zip(registers[::2], registers[1::2])]

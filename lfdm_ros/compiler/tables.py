@@ -1,11 +1,10 @@
-"""Arrays that machine code reads while it runs, by their numbers: a map is data, not part of a model.
+"""Arrays that machine code reads at run time, by their numbers: a map is data, not part of a model.
 
-`row(table, index)` is an operation of graphs: four neighbouring numbers of an array that lies outside. In CasADi's graphs it is a call of
-`ROW`, in machine code a load; its derivative is 0, so that what is smooth in a place comes from the weights of what was read. A number is
-a value like others: a parameter, so that each vehicle of a batch has its own array or all have one.
+`row(table, index)` is an operation of graphs: four neighbouring numbers of an external array. In CasADi's graphs it is a call of
+`ROW`, in machine code a load; its derivative is 0, so that interpolation is differentiated through its weights. The number is a parameter:
+each vehicle of a batch may have a different array.
 
-Whatever number and index a graph gives, no memory but that of arrays is read: of a number that none has, NaN, and beyond the ends of an
-array its first and last row.
+No number or index reads memory outside the arrays: unused numbers give NaN, indices beyond an end the first or last row.
 """
 
 import weakref
@@ -20,7 +19,7 @@ import numpy as np
 from lfdm_ros.compiler.reading import CALLED, COUNT, LAST, SYMBOLS, WIDTH
 
 MAX_TABLES = 1 << 20  # arrays at a time
-_REUSED = 4096  # numbers that must be free before the oldest of them is taken again: an old one is more likely to be NaN than another's
+_REUSED = 4096  # free numbers before the oldest is reused, so that stale numbers more likely read NaN than another array
 REALS: dict[str, type[np.floating]] = {"double": np.float64, "float": np.float32}
 
 _addresses = {real: np.zeros(MAX_TABLES, np.uint64) for real in REALS}
@@ -30,18 +29,18 @@ _free: deque[int] = deque()
 
 
 class LookupTable:
-    """An array that machine code can read by `number` for as long as this object lives. It is kept in double and in single precision."""
+    """An array readable by machine code as `number` during the life of this object, in double and in single precision."""
 
     def __init__(self, values: np.ndarray):
         """Stores a copy of `values` (n,), at least four. Raises ValueError: fewer, or as many arrays as there can be are in use."""
         if np.ndim(values) != 1 or len(values) < WIDTH:
             raise ValueError(f"a table has at least {WIDTH} numbers in one row, got an array of shape {np.shape(values)}")
-        self.number = _taken()
+        self.number = _next_number()
         _put(self.number, values)
         weakref.finalize(self, _release, self.number).atexit = False
 
 
-def _taken() -> int:
+def _next_number() -> int:
     if len(_free) > _REUSED or (_free and _count[0] == MAX_TABLES):
         return _free.popleft()
     if _count[0] == MAX_TABLES:
@@ -58,12 +57,12 @@ def _put(number: int, values: np.ndarray) -> None:
 
 
 def _release(number: int) -> None:
-    kept = _values[number]
-    for addresses, nothing in zip(_addresses.values(), _values[0]):
-        addresses[number] = nothing.ctypes.data
+    released = _values[number]
+    for addresses, placeholder in zip(_addresses.values(), _values[0]):
+        addresses[number] = placeholder.ctypes.data
     _lasts[number], _values[number] = 0, _values[0]
     _free.append(number)
-    del kept
+    del released
 
 
 _put(0, np.full(WIDTH, np.nan))
@@ -72,12 +71,12 @@ for _name, _array in (*((SYMBOLS[real], addresses) for real, addresses in _addre
 
 
 def stored_table(number: float, real: str = "double") -> np.ndarray:
-    """Returns the array of a number, as machine code of a number type reads it; of a number that none has, NaN."""
+    """Returns the array of a number, as read by machine code of a number type; NaN for an unused number."""
     return _values[int(number) if 0.0 <= number < _count[0] else 0][list(REALS).index(real)]
 
 
 def rows(table: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Returns the numbers (4, ...) that machine code would read at numbers and indices of one shape."""
+    """Returns the values (4, ...) that machine code reads at numbers and indices of one shape."""
     table, index = np.broadcast_arrays(np.asarray(table, float), np.asarray(index, float))
     found = np.empty((WIDTH, table.size))
     for k, (number, first) in enumerate(zip(table.ravel().tolist(), index.ravel().tolist())):
@@ -88,7 +87,7 @@ def rows(table: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 class _Row(ca.Callback):
-    """`rows` of one table and index, for CasADi's own evaluation."""
+    """`rows` of one table and index, for evaluation by CasADi."""
 
     def __init__(self) -> None:
         ca.Callback.__init__(self)
@@ -106,7 +105,7 @@ class _Row(ca.Callback):
     def eval(self, arguments: Sequence[ca.DM]) -> list[np.ndarray]:
         return [rows(np.array(arguments[0])[0, 0], np.array(arguments[1])[0, 0])]
 
-    # Its derivatives are 0, of which CasADi is told by their patterns as well as by functions.
+    # Zero derivatives, declared to CasADi by sparsity patterns as well as functions.
 
     def has_jac_sparsity(self, result: int, argument: int) -> bool:
         return True
@@ -118,18 +117,18 @@ class _Row(ca.Callback):
         return True
 
     def get_forward(self, count: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> ca.Function:
-        return _nothing(name, [(1, 1), (1, 1), (WIDTH, 1), (1, count), (1, count)], [(WIDTH, count)], inputs, outputs, options)
+        return _zeros(name, [(1, 1), (1, 1), (WIDTH, 1), (1, count), (1, count)], [(WIDTH, count)], inputs, outputs, options)
 
     def has_reverse(self, count: int) -> bool:
         return True
 
     def get_reverse(self, count: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> ca.Function:
-        return _nothing(name, [(1, 1), (1, 1), (WIDTH, 1), (WIDTH, count)], [(1, count), (1, count)], inputs, outputs, options)
+        return _zeros(name, [(1, 1), (1, 1), (WIDTH, 1), (WIDTH, count)], [(1, count), (1, count)], inputs, outputs, options)
 
 
-def _nothing(name: str, given: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]], *described: Any) -> ca.Function:
+def _zeros(name: str, shapes: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]], *described: Any) -> ca.Function:
     """Returns a function of zeros."""
-    arguments: list[Any] = [ca.MX.sym(f"i{k}", *shape) for k, shape in enumerate(given)]
+    arguments: list[Any] = [ca.MX.sym(f"i{k}", *shape) for k, shape in enumerate(shapes)]
     zeros: list[Any] = [ca.MX.zeros(*shape) for shape in results]
     return ca.Function(name, arguments, zeros, *described)
 

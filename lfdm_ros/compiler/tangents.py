@@ -1,7 +1,6 @@
 """The forward derivative of a graph, as further nodes of the same graph.
 
-A tangent is a node of kind TANGENT: the emitter makes it a SIMD vector with one lane a direction, so that one instruction serves all of
-them.
+A tangent is a node of kind TANGENT: the emitter makes it a SIMD vector with one lane per direction.
 """
 
 from lfdm_ros.compiler.graph import TABLE, TANGENT, TRUTH, Graph
@@ -10,8 +9,8 @@ from lfdm_ros.compiler.graph import TABLE, TANGENT, TRUTH, Graph
 class Tangents:
     """Forward derivatives of a graph's nodes, written into the same graph.
 
-    A node has no tangent (None) where it does not change with a seeded node. Where a model has a kink the derivative is
-    that of the branch that is computed; where both sides of fmin, fmax, fabs meet it is their mean, as in CasADi.
+    A node has no tangent (None) if it does not depend on a seed. At a kink the derivative is that of the computed branch; where both sides
+    of fmin, fmax, fabs are equal it is their mean, as in CasADi.
     """
 
     def __init__(self, graph: Graph, seeds: dict[int, int]):
@@ -65,7 +64,7 @@ class Tangents:
         return total
 
     def _partials(self, i: int) -> tuple[int | None, ...]:
-        """Returns the derivatives of a node by its arguments, as nodes of kind VALUE; None where it is 0 wherever it exists."""
+        """Returns the derivatives of a node by its arguments, as nodes of kind VALUE; None where it is identically 0."""
         add, constant = self._graph.add, self._graph.constant
         operation, arguments = self._graph.nodes[i].operation, self._graph.nodes[i].arguments
         a = arguments[0]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.cache_key import package_digest
-from lfdm_ros.compiler.code_cache import fingerprint, kept
+from lfdm_ros.compiler.code_cache import cached, fingerprint
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, functions_of
 from lfdm_ros.models.registry import SLOTS
@@ -149,7 +149,7 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
     asked = manoeuvres or Manoeuvres()
     chosen = largest_model(vehicle, model, tyre)
     key = _key(vehicle, chosen, asked)
-    columns = json.loads(kept(f"limits-{key}.json", lambda: json.dumps(_Study(vehicle, chosen, asked).columns()).encode()))
+    columns = json.loads(cached(f"limits-{key}.json", lambda: json.dumps(_Study(vehicle, chosen, asked).columns()).encode()))
     return LimitTable(
         speeds=np.array(asked.speeds), steering=np.array(columns["steering"]), road_wheel_angle=np.array(columns["road_wheel_angle"]),
         lateral_acceleration=np.array(columns["lateral_acceleration"]), cause=tuple(columns["cause"]), vehicle=vehicle.name,

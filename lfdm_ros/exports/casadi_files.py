@@ -29,11 +29,11 @@ def write_casadi(export: Exported, folder: Path) -> list[Path]:
     document = {"vehicle": export.vehicle.name, "model": model.name, "step": export.step, "states": states, "inputs": inputs,
                 "outputs": about(model.outputs), "parameters": parameters,
                 "functions": {name: [f.name_in(), f.name_out()] for name, f in functions.items()}}
-    made = [folder / f"{name}.casadi" for name in functions]
+    written = [folder / f"{name}.casadi" for name in functions]
     with prefixing(f"{folder}: the export cannot be written", OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        for path, function in zip(made, functions.values()):
+        for path, function in zip(written, functions.values()):
             path.write_bytes(b"")  # says why where CasADi only fails
             function.save(str(path))
         write_text(folder / "vehicle.json", json.dumps(document, indent=1) + "\n")
-    return [*made, folder / "vehicle.json"]
+    return [*written, folder / "vehicle.json"]

@@ -173,7 +173,7 @@ def _structure(parent: ElementTree.Element, export: Exported, version: int, numb
     columns = continuous + [len(export.model.states) + i for i in range(len(export.model.inputs))]
 
     def listed(row: np.ndarray) -> str:
-        found = [known for known, column in zip(knowns, columns) if row[column]]
+        found = [unknown_name for unknown_name, column in zip(knowns, columns) if row[column]]
         return " ".join(str(numbers[r]) if version == 2 else str(r) for r in sorted(found))
 
     unknowns = {"output": [(v.reference, outputs[v.reference - first["y"]]) for v in export.variables if v.kind == OUTPUT],
@@ -222,12 +222,12 @@ def posterior_draws(vehicle_file: Path, exports: Sequence[Exported], count: int,
 
     model, where = exports[0].model.name, f"--draws {count}"
     values = posterior_parameters(vehicle_file, exports[0].vehicle.parameters if part else exports[0].tunable, model, where)
-    most = min((len(column) for column in values.values()), default=0)
-    if not 0 < count <= most:
-        raise InputError(f"{where}: the posterior of {vehicle_file.parent} has {most}; give 1 to {most}")
+    available = min((len(column) for column in values.values()), default=0)
+    if not 0 < count <= available:
+        raise InputError(f"{where}: the posterior of {vehicle_file.parent} has {available}; give 1 to {available}")
     if not any(export.tunable & values.keys() for export in exports):
         raise InputError(f"{where}: {model} has none of the parameters that were calibrated: {', '.join(values)}")
-    chosen = np.unique(np.linspace(0, most - 1, count).astype(int))
+    chosen = np.unique(np.linspace(0, available - 1, count).astype(int))
     return [[Draw(f"draw_{k:03d}", {name: float(column[i]) for name, column in values.items() if name in export.tunable})
              for k, i in enumerate(chosen, 1)] for export in exports]
 

@@ -52,10 +52,10 @@ def platforms_named(text: str) -> list[str]:
     """Returns the platforms of a list such as "linux64,win64"; "macos" are both of its processors. Raises InputError: an unknown one."""
     found: list[str] = []
     for name in text.split(","):
-        known = [name] if name in PLATFORMS else [p for p in PLATFORMS if p.startswith(f"{name}-")] if name == "macos" else []
-        if not known:
+        matching = [name] if name in PLATFORMS else [p for p in PLATFORMS if p.startswith(f"{name}-")] if name == "macos" else []
+        if not matching:
             raise InputError(f"--platform {quote(name)}: no such platform{suggest(name, [*PLATFORMS, 'macos'], 'choose of: ')}")
-        found += [p for p in known if p not in found]
+        found += [p for p in matching if p not in found]
     return found
 
 
@@ -106,9 +106,9 @@ def _objects(export: Exported, texts: Mapping[str, Callable[[str, str], str]], t
 
 def linker(platform: str) -> list[str]:
     """Returns the command that links for a platform. Raises InputError: there is none."""
-    own = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
-    if own:
-        return [own]
+    compiler = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
+    if compiler:
+        return [compiler]
     here = " here without a C compiler (apt install gcc)" if platform == own_platform() else ""
     return [*zig(f"--platform {platform}: linking{here}"), "cc", "-target", PLATFORMS[platform].zig]
 
@@ -136,7 +136,7 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
             nominal[v.reference - first["x"]] = v.nominal
     states = [f.name for f in model.states]
     resting, rates = ([states.index(pair[k]) for pair in model.resting] for k in (0, 1))
-    held, continuous = places("held"), places("continuous")
+    held_states, continuous = places("held"), places("continuous")
     declarations = "\n".join(f"{result} {level}_{name}({arguments});"
                              for level in levels for name, (result, arguments) in _FUNCTIONS.items())
     members = "\n".join(f"  {result} (*{name})({arguments});" for name, (result, arguments) in _FUNCTIONS.items())
@@ -156,12 +156,12 @@ def _header(export: Exported, levels: Sequence[str], token: str) -> str:
 #define NP {len(model.parameters)}
 #define NPLACE {first["step"] - first["place"]}
 #define NC {len(continuous)}
-#define NH {len(held)}
+#define NH {len(held_states)}
 #define NREST {len(resting)}
-#define NN {max(len(held), len(resting), 1)}
+#define NN {max(len(held_states), len(resting), 1)}
 #define MODEL_EXCHANGE {int(export.exchange)}
 #define TOKEN "{token}"
-static const int CONTINUOUS[] = {{{_listed(continuous)}}}, HELD[] = {{{_listed(held)}}}, RESTING[] = {{{_listed(resting)}}};
+static const int CONTINUOUS[] = {{{_listed(continuous)}}}, HELD[] = {{{_listed(held_states)}}}, RESTING[] = {{{_listed(resting)}}};
 static const int RATES[] = {{{_listed(rates)}}};
 static const double REST[NX] = {{{_listed(export.rest)}}};
 static const double NOMINAL[NX] = {{{_listed(nominal)}}};
@@ -219,8 +219,8 @@ def build(command: Sequence[object], purpose: str) -> None:
     """Runs a compiler or linker. Raises InputError: it fails; with its first line about an error."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
-        raise InputError(f"{purpose}: {command[0]} fails: {said}")
+        message = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
+        raise InputError(f"{purpose}: {command[0]} fails: {message}")
 
 
 NAME = "vehicle"
@@ -246,7 +246,7 @@ def write_wasm(vehicle: Vehicle, model: Model, folder: Path) -> WasmFiles:
         InputError: the extra `export` is missing; the model reads arrays; the folder cannot be written.
     """
     tool = zig("WebAssembly")
-    made = WasmFiles(folder / f"{NAME}.wasm", folder / f"{NAME}.js", folder / "index.html")
+    files = WasmFiles(folder / f"{NAME}.wasm", folder / f"{NAME}.js", folder / "index.html")
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
         code = write_c(vehicle, model, Path(name), NAME)
         header = code.header.read_text(encoding="utf-8")
@@ -254,14 +254,14 @@ def write_wasm(vehicle: Vehicle, model: Model, folder: Path) -> WasmFiles:
         compiled, exports = code.source.with_suffix(".o"), [f"--export={NAME}_{function}" for function in _CALLED]
         build([*tool, *_COMPILE, code.source, "-o", compiled], "WebAssembly")
         build([*tool, "wasm-ld", compiled, "-o", linked, *_LINK, *exports], "WebAssembly")
-        loader = _web(made.loader.name).replace("const ABOUT = {};", f"const ABOUT = {_about(vehicle, model, header)};")
+        loader = _web(files.loader.name).replace("const ABOUT = {};", f"const ABOUT = {_about(vehicle, model, header)};")
         with prefixing(f"{folder}: the export cannot be written", OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with replacing(made.module) as partial:
+            with replacing(files.module) as partial:
                 partial.write_bytes(linked.read_bytes())
-            write_text(made.loader, loader)
-            write_text(made.page, _web(made.page.name))
-    return made
+            write_text(files.loader, loader)
+            write_text(files.page, _web(files.page.name))
+    return files
 
 
 def _web(name: str) -> str:

@@ -36,9 +36,9 @@ def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[SystemLink]:
             if not name.startswith(_OF_WHEEL[kind]):
                 continue
             other = f"wheel_{wheel.upper()}.{name.removeprefix(_OF_WHEEL[kind])}"
-            wanted = OUTPUT if kind == INPUT else INPUT
-            if other not in fmu.variables or fmu.variables[other].causality != wanted:
-                raise InputError(f"--chassis {fmu.path}: no {wanted} {other}; wheels are named as those of Chrono's FMU_WheeledVehicle")
+            expected = OUTPUT if kind == INPUT else INPUT
+            if other not in fmu.variables or fmu.variables[other].causality != expected:
+                raise InputError(f"--chassis {fmu.path}: no {expected} {other}; wheels are named as those of Chrono's FMU_WheeledVehicle")
             ends = (CHASSIS, other, _OF_TYRE + wheel, name)
             links.append(SystemLink(*ends if kind == INPUT else (*ends[2:], *ends[:2])))
     return links

@@ -51,14 +51,14 @@ def log_likelihoods(values: Mapping[str, np.ndarray], places: np.ndarray, latent
         values: (K,) of every value of `FieldPrior`, within their ranges.
         latent: (n,), or each prior's own (K, n).
     """
-    values = {name: np.asarray(own, float)[:, None, None] for name, own in values.items()}
+    values = {name: np.asarray(value, float)[:, None, None] for name, value in values.items()}
     count, n = len(values["a0"]), len(places)
     apart = [np.abs(c[:, None] - c[None, :]) for c in places.T]
     latent = np.broadcast_to(latent, (count, n))
     found, diagonal = np.empty(count), np.arange(n)
     size = max(1, _TOGETHER // (n + 1) ** 2)
     for first in range(0, count, size):
-        part = {name: own[first:first + size] for name, own in values.items()}
+        part = {name: value[first:first + size] for name, value in values.items()}
         mean = (part["a0"] + part["a1"] * places[:, 0] + part["a2"] * places[:, 1])[:, 0]
         # The observations as one more row of the covariance: that of its root is what they leave, in standard deviations.
         bordered = np.empty((len(mean), n + 1, n + 1))
@@ -76,10 +76,10 @@ def _kernels(part: Mapping[str, np.ndarray], apart: Sequence[np.ndarray]) -> np.
     """Returns the covariances (k, n, n) of priors, without noise; apart: distances along x and y (n, n)."""
     lengths = (part["alpha_x"], part["alpha_y"])
     if (part["gamma"] == 1.0).all():
-        exponent = sum((own / alpha) ** 2 for own, alpha in zip(apart, lengths))
+        exponent = sum((distance / alpha) ** 2 for distance, alpha in zip(apart, lengths))
     else:
         with np.errstate(divide="ignore"):
-            exponent = sum(np.exp((2.0 / part["gamma"]) * (np.log(own) - np.log(alpha))) for own, alpha in zip(apart, lengths))
+            exponent = sum(np.exp((2.0 / part["gamma"]) * (np.log(distance) - np.log(alpha))) for distance, alpha in zip(apart, lengths))
     return np.asarray(part["sigma_f"] ** 2 * np.exp(-exponent))
 
 
@@ -169,11 +169,11 @@ def _changes(prior: FieldPrior, places: np.ndarray, names: Sequence[str]) -> lis
     # Logarithms of the scaled distances; of 0 what has no effect.
     scaled = [np.abs(c[:, None] - c[None, :]) / alpha for c, alpha in zip(places.T, (prior.alpha_x, prior.alpha_y))]
     logs = [np.log(np.where(part > 0.0, part, 1.0)) for part in scaled]
-    raised = [np.where(part > 0.0, np.exp(power * own), 0.0) for part, own in zip(scaled, logs)]
+    raised = [np.where(part > 0.0, np.exp(power * part_log), 0.0) for part, part_log in zip(scaled, logs)]
     kernel = prior.sigma_f**2 * np.exp(-raised[0] - raised[1])
     of = {"alpha_x": lambda: kernel * raised[0] * power / prior.alpha_x,
           "alpha_y": lambda: kernel * raised[1] * power / prior.alpha_y,
-          "gamma": lambda: kernel * power / prior.gamma * sum(r * own for r, own in zip(raised, logs)),
+          "gamma": lambda: kernel * power / prior.gamma * sum(r * part_log for r, part_log in zip(raised, logs)),
           "sigma_f": lambda: kernel * (2.0 / prior.sigma_f),
           "sigma_n": lambda: 2.0 * prior.sigma_n * np.eye(len(places))}
     return [of[name]() for name in names]

@@ -102,12 +102,12 @@ class FrictionEstimator:
         self._met = [i for i, f in enumerate(model.inputs) if f.stem == _FRICTION]
         # The same draws for all frictions and windows: a likelihood is not to jump by chance.
         random = np.random.default_rng(seed)
-        known = {name: np.asarray(values, float) for name, values in (posterior or {}).items()}
-        chosen = random.integers(0, min(map(len, known.values())), s.draws) if known else np.zeros(s.draws, int)
-        drawn = {name: values for name, values in known.items() if name in names}
+        posterior_draws = {name: np.asarray(values, float) for name, values in (posterior or {}).items()}
+        chosen = random.integers(0, min(map(len, posterior_draws.values())), s.draws) if posterior_draws else np.zeros(s.draws, int)
+        drawn = {name: values for name, values in posterior_draws.items() if name in names}
         # What a field's friction is multiplied by, as the ground `friction_field` has it.
         scale = FRICTION_SCALE.name
-        self._scale = known[scale][chosen] if scale in known else np.full(s.draws, vehicle.parameters.get(scale, 1.0))
+        self._scale = posterior_draws[scale][chosen] if scale in posterior_draws else np.full(s.draws, vehicle.parameters.get(scale, 1.0))
         self._parameters = tuple(drawn)
         self._theta = np.tile(np.array([values[chosen] for values in drawn.values()]).reshape(-1, s.draws).T, (len(LATENT), 1))
         self._around = random.standard_normal((s.draws, _INSTANTS * len(self._corners)))
@@ -181,21 +181,21 @@ class FrictionEstimator:
             rollout = self._rollouts[count, interval] = BatchRollout(
                 model=self._model, vehicle=self.vehicle, dt=s.step, times=interval * np.arange(count + 1), inputs=inputs,
                 parameters=self._parameters, channels=self._channels, prescribed=s.prescribed)
-        known = self._known(measured, begin)
-        start = initial_state(self._model, self.vehicle, **known)
-        starts = np.repeat(self._starts(measured, driven, begin, interval, known, start), s.draws, axis=0)
+        measured_states = self._measured_states(measured, begin)
+        start = initial_state(self._model, self.vehicle, **measured_states)
+        starts = np.repeat(self._starts(measured, driven, begin, interval, measured_states, start), s.draws, axis=0)
         for i in channels:
             # What was measured is the truth and an error. Wheels that roll freely go with the vehicle.
             name = self._channels[i]
-            moved = initial_state(self._model, self.vehicle, **{**known, name: known[name] + 1.0}) - start
+            moved = initial_state(self._model, self.vehicle, **{**measured_states, name: measured_states[name] + 1.0}) - start
             starts -= np.tile(self._errors[:, i], m)[:, None] * moved
         runs = rollout.trajectories(self._theta, starts, inputs)[:, ends][:, :, channels]
-        seen = np.column_stack([measured[self._channels[i]][begin + ends] for i in channels])
+        measured_ends = np.column_stack([measured[self._channels[i]][begin + ends] for i in channels])
         names = [self._channels[i] for i in channels]
-        return self._log_likelihood(runs.reshape(m, s.draws, -1), seen.ravel(), interval * ends, names)
+        return self._log_likelihood(runs.reshape(m, s.draws, -1), measured_ends.ravel(), interval * ends, names)
 
     def _starts(self, measured: Mapping[str, np.ndarray], driven: np.ndarray, begin: int, interval: float,
-                known: Mapping[str, float], start: np.ndarray) -> np.ndarray:
+                measured_states: Mapping[str, float], start: np.ndarray) -> np.ndarray:
         """Returns states (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that
         was measured so before."""
         starts = np.repeat(start[None], len(LATENT), axis=0)
@@ -212,27 +212,27 @@ class FrictionEstimator:
         table = np.concatenate([inputs, np.repeat(prescribed[None], len(LATENT), axis=0)], axis=2)
         lead = BatchRollout(model=self._model, vehicle=self.vehicle, dt=self.settings.step, times=interval * np.arange(begin - first + 1),
                             inputs=table, parameters=(), channels=self._states, prescribed=follow)
-        begun = initial_state(self._model, self.vehicle, **self._known(measured, first))
+        begun = initial_state(self._model, self.vehicle, **self._measured_states(measured, first))
         led = lead.trajectories(np.zeros((len(LATENT), 0)), begun)[:, -1]
-        others = [i for i, name in enumerate(self._states) if name not in known]
+        others = [i for i, name in enumerate(self._states) if name not in measured_states]
         starts[:, others] = led[:, others]
         return starts
 
-    def _known(self, measured: Mapping[str, np.ndarray], row: int) -> dict[str, float]:
+    def _measured_states(self, measured: Mapping[str, np.ndarray], row: int) -> dict[str, float]:
         return {name: float(values[row]) for name, values in measured.items() if name in self._states and np.isfinite(values[row])}
 
-    def _log_likelihood(self, runs: np.ndarray, seen: np.ndarray, after: np.ndarray, names: list[str]) -> np.ndarray:
+    def _log_likelihood(self, runs: np.ndarray, measured_ends: np.ndarray, after: np.ndarray, names: list[str]) -> np.ndarray:
         """Computes the log likelihood of runs (M, S, D), seen (D,), after: times of the samples since the start [s] -> (M,)."""
         noise, error = (np.array([given.get(name, 0.0) for name in names]) for given in (self._noise, self._error))
         # The model's own error grows as it goes: what it has missed before it misses later, too.
-        known = np.diag(np.tile(noise**2, len(after))) + np.kron(np.outer(after, after), np.diag(error**2))
+        noise_covariance = np.diag(np.tile(noise**2, len(after))) + np.kron(np.outer(after, after), np.diag(error**2))
         found = np.full(len(runs), -1e6)
         for i, run in enumerate(runs):
             if np.isfinite(run).all():
                 mean = run.mean(axis=0)
                 deviation = run - mean
-                factor = linalg.cholesky(deviation.T @ deviation / (len(run) - 1) + known, lower=True)
-                whitened = linalg.solve_triangular(factor, seen - mean, lower=True)
+                factor = linalg.cholesky(deviation.T @ deviation / (len(run) - 1) + noise_covariance, lower=True)
+                whitened = linalg.solve_triangular(factor, measured_ends - mean, lower=True)
                 # The covariance is known from some draws only: Student's t (Sellentin & Heavens 2016, eq 5).
                 found[i] = -0.5 * len(run) * np.log1p(float(whitened @ whitened) / (len(run) - 1)) - float(np.log(factor.diagonal()).sum())
         return self.settings.weight * (found - found.max())

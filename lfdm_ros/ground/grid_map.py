@@ -23,7 +23,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ground.grid import MAX_NODES, Grid
 
 COLUMNS, ROWS = "column_index", "row_index"
-_MOST_LAYERS = 64
+_MAX_LAYERS = 64
 _TURNED = 1e-6  # [rad] more is another grid
 MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
     "friction_mean", "friction_latent_mean", "friction_latent_sd", "friction_ice", "friction_dry", "friction_latent_draw_")
@@ -46,8 +46,8 @@ def read_grid_map(message: Any) -> tuple[Grid, dict[str, np.ndarray]]:
     if not turn <= _TURNED:
         raise Refused(f"map: turned by {2.0 * math.asin(min(turn, 1.0)):.3g} rad; give it along the axes of its frame", FRAME)
     nx, ny = (round(length / info.resolution) for length in (info.length_x, info.length_y))
-    if max(nx, ny) > MAX_NODES or len(message.layers) > _MOST_LAYERS:
-        raise Refused(f"map: {nx} x {ny} cells in {len(message.layers)} layers; at most {MAX_NODES} a side and {_MOST_LAYERS} are taken",
+    if max(nx, ny) > MAX_NODES or len(message.layers) > _MAX_LAYERS:
+        raise Refused(f"map: {nx} x {ny} cells in {len(message.layers)} layers; at most {MAX_NODES} a side and {_MAX_LAYERS} are taken",
                       TOO_MANY)
     if len(message.layers) != len(message.data):
         raise Refused(f"map: {len(message.layers)} names for {len(message.data)} layers", MALFORMED)

@@ -109,8 +109,8 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
         level = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
         ground = GroundDescription(name, level, level, np.zeros(grid.shape))
     soils, inline = _soils(data, grid, where)
-    own = {"seed": _seed_of(data, seed, where)} if ground.belief else {}
-    return replace(_patched(ground, patches, where), soils=soils, document={**data, "name": name, **own, **inline},
+    seed_entry = {"seed": _seed_of(data, seed, where)} if ground.belief else {}
+    return replace(_patched(ground, patches, where), soils=soils, document={**data, "name": name, **seed_entry, **inline},
                    heights=_heights(data["heights"], grid, f"{where}: heights") if "heights" in data else None)
 
 
@@ -125,9 +125,9 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
     with prefixing(here):
         link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
         prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
-    seen = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
+    observations = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
     with prefixing(where):
-        posterior = FieldPosterior(prior, grid, seen)
+        posterior = FieldPosterior(prior, grid, observations)
     latent = posterior.draw(1, np.random.default_rng(seed))[0]
     truth, median = FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link)
     return GroundDescription(name, truth, median, posterior.sd(), posterior)
@@ -139,7 +139,7 @@ def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | 
     if not patches:
         return ground
     grid, link = ground.field.grid, ground.field.link
-    latent, known, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
+    latent, fixed, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
     x, y = np.meshgrid(grid.xs, grid.ys)
     for i, (friction, shape) in enumerate(patches):
         inside = within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2
@@ -147,10 +147,10 @@ def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | 
             raise InputError(f"{where}: patches[{i}]: covers no node of the map; is it outside, or smaller than the spacing, "
                              f"{grid.spacing:g} m?")
         with prefixing(f"{where}: patches[{i}]"):
-            latent[inside] = known[inside] = link.latent(friction)
+            latent[inside] = fixed[inside] = link.latent(friction)
         sd[inside] = 0.0
     patched = FrictionField(grid, latent, link)
-    return GroundDescription(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
+    return GroundDescription(ground.name, patched, FrictionField(grid, fixed, link) if ground.belief else patched, sd, ground.belief)
 
 
 def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:

@@ -79,16 +79,16 @@ class GroundPrior:
         """Takes random field, observations and area of a ground's file; the rest of the file is to be learned. Raises InputError: the
         settings do not fit together."""
         if ground is not None and ground.belief is not None:
-            link, prior, seen = ground.field.link, ground.belief.prior, ground.belief.observations
+            link, prior, observations = ground.field.link, ground.belief.prior, ground.belief.observations
         else:
-            link, seen = FrictionLink(settings.ice, settings.dry), Observations.none()
+            link, observations = FrictionLink(settings.ice, settings.dry), Observations.none()
             prior = FieldPrior(a0=float(link.latent(settings.usual_friction)), alpha_x=settings.patch_length,
                                alpha_y=settings.patch_length, sigma_f=settings.patch_deviation)
         grid = None
         if ground is not None:
             area = ground.field.grid
             grid = Grid.covering((area.x, area.y), (float(area.xs[-1]), float(area.ys[-1])), _spacing(settings, prior))
-        return cls(link, prior, seen, grid)
+        return cls(link, prior, observations, grid)
 
     def around(self, settings: LearnerSettings, place: tuple[float, float], last: Grid | None = None) -> Grid:
         """Returns the grid of a map with the vehicle at a place [m]; last: of the map before, which is kept while it reaches far enough."""
@@ -112,8 +112,8 @@ def _spacing(settings: LearnerSettings, prior: FieldPrior) -> float:
     return settings.spacing or QUARTER * min(prior.alpha_x, prior.alpha_y)
 
 
-def _on(grid: Grid, seen: Observations) -> Observations:
-    return seen.where(~grid.outside(*seen.places.T))
+def _on(grid: Grid, observations: Observations) -> Observations:
+    return observations.where(~grid.outside(*observations.places.T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +210,11 @@ class LearnedGround:
         self._grid = grid = belief.around(s, place, self._grid)
         here = [window for windows in self._windows.values() for window in windows if not grid.outside(*window.place)]
         here = sorted(here, key=lambda window: -window.information)[:s.most_windows]
-        seen = _on(grid, belief.seen)
+        observations = _on(grid, belief.seen)
         if here:
             likelihoods = FrictionLikelihood(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
-            found = sites(belief.prior, likelihoods, seen, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
+            found = sites(belief.prior, likelihoods, observations, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
             for window, site in zip(here, found.T):
                 window.site = site
-            seen = seen.and_also(observations_of(likelihoods, found))
-        return FrictionPosteriorMap.of(FieldPosterior(belief.prior, grid, seen), belief.link, s.draws)
+            observations = observations.and_also(observations_of(likelihoods, found))
+        return FrictionPosteriorMap.of(FieldPosterior(belief.prior, grid, observations), belief.link, s.draws)

@@ -72,9 +72,9 @@ def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observation
         sweeps: at most; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
     """
     before = DensePosterior(prior, likelihoods.places, known)
-    own, mean0 = before.covariance, before.mean
+    cov, mean0 = before.covariance, before.mean
     precision, shift = np.zeros((2, len(likelihoods))) if start is None else np.array(start, float)
-    mean, variance = _marginals(own, mean0, precision, shift)
+    mean, variance = _marginals(cov, mean0, precision, shift)
     for _ in range(sweeps):
         cavity = np.maximum(1.0 / variance - precision, 1e-9)
         cavity_mean = (mean / variance - shift) / cavity
@@ -84,19 +84,19 @@ def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observation
         precision += damping * (np.where(informative, target, 0.0) - precision)
         shift += damping * (np.where(informative, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
         last, spread = mean, np.sqrt(variance)
-        mean, variance = _marginals(own, mean0, precision, shift)
+        mean, variance = _marginals(cov, mean0, precision, shift)
         if max(np.abs(mean - last).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
             break
     return np.stack([precision, shift])
 
 
-def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances (N,) of the field at the places, given the sites; own (N, N), mean0 (N,): without them."""
+def _marginals(cov: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (N,) of the field at the places, given the sites; cov (N, N), mean0 (N,): without them."""
     root = np.sqrt(precision)
-    factor = linalg.cholesky(np.eye(len(own)) + root[:, None] * own * root, lower=True)
-    half = linalg.solve_triangular(factor, root[:, None] * own, lower=True)
+    factor = linalg.cholesky(np.eye(len(cov)) + root[:, None] * cov * root, lower=True)
+    half = linalg.solve_triangular(factor, root[:, None] * cov, lower=True)
     missing = shift - precision * mean0
-    return mean0 + own @ missing - half.T @ (half @ missing), np.maximum(own.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
+    return mean0 + cov @ missing - half.T @ (half @ missing), np.maximum(cov.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
 
 
 def tilted(likelihoods: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

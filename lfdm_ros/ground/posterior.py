@@ -85,18 +85,18 @@ class FieldPosterior:
 
     def __init__(self, prior: FieldPrior, grid: Grid, observations: Observations | None = None):
         """Raises InputError: an observation is not on the grid, or patches are far longer than it."""
-        seen = Observations.none() if observations is None else observations
-        beyond = grid.outside(*seen.places.T)
+        data = Observations.none() if observations is None else observations
+        beyond = grid.outside(*data.places.T)
         if beyond.any():
-            x, y = seen.places[int(np.argmax(beyond))]
+            x, y = data.places[int(np.argmax(beyond))]
             raise InputError(f"observations: number {int(np.argmax(beyond))} at ({x:g}, {y:g}) m is not on the map, which ends at x "
                              f"{grid.x:g} and {grid.xs[-1]:g}, y {grid.y:g} and {grid.ys[-1]:g} m; give a larger map, or leave it out")
-        self.prior, self.grid, self.observations = prior, grid, seen
+        self.prior, self.grid, self.observations = prior, grid, data
         self._embedding = Embedding(prior, grid)
         self._mean = prior.mean(*np.meshgrid(grid.xs, grid.ys))
-        self._by_row = prior.along_y(grid.ys[:, None] - seen.places[:, 1])  # (ny, n)
-        self._by_column = prior.along_x(grid.xs[:, None] - seen.places[:, 0])  # (nx, n)
-        self._root = root(prior, seen)
+        self._by_row = prior.along_y(grid.ys[:, None] - data.places[:, 1])  # (ny, n)
+        self._by_column = prior.along_x(grid.xs[:, None] - data.places[:, 0])  # (nx, n)
+        self._root = root(prior, data)
 
     def mean(self) -> np.ndarray:
         """Returns the mean (ny, nx) of the latent field (eq 6)."""
@@ -122,8 +122,8 @@ class FieldPosterior:
 
     def condition(self, fields: np.ndarray, rng: np.random.Generator) -> None:
         """Moves samples (count, ny, nx) of the prior without its mean, in place, to samples given the observations, without the mean."""
-        seen, (by_row, by_column, remainder) = self.observations, self._continuation
-        missing = seen.latent - self.prior.mean(*seen.places.T) - seen.noise * rng.standard_normal((len(fields), len(seen)))
+        data, (by_row, by_column, remainder) = self.observations, self._continuation
+        missing = data.latent - self.prior.mean(*data.places.T) - data.noise * rng.standard_normal((len(fields), len(data)))
         missing -= rng.standard_normal((len(fields), len(remainder))) @ remainder
         for field, missed in zip(fields, missing):
             missed -= np.einsum("ni,ni->n", by_row @ field, by_column)
@@ -161,11 +161,11 @@ def _root_of_side(size: int, spacing: float, gamma: float) -> np.ndarray:
     return np.asarray(linalg.cholesky(along, lower=True, overwrite_a=True))
 
 
-def root(prior: FieldPrior, seen: Observations) -> np.ndarray:
+def root(prior: FieldPrior, observations: Observations) -> np.ndarray:
     """Returns the lower Cholesky root (n, n) of the observations' covariance (eq 7)."""
-    covariance = prior.covariance(seen.places, seen.places)
-    covariance[np.diag_indices_from(covariance)] += seen.noise**2 + JITTER * prior.sigma_f**2
-    return np.asarray(linalg.cholesky(covariance, lower=True)) if len(seen) else covariance
+    covariance = prior.covariance(observations.places, observations.places)
+    covariance[np.diag_indices_from(covariance)] += observations.noise**2 + JITTER * prior.sigma_f**2
+    return np.asarray(linalg.cholesky(covariance, lower=True)) if len(observations) else covariance
 
 
 class DensePosterior:

@@ -54,10 +54,10 @@ class FieldPrior:
 
     def having(self, **changes: float) -> FieldPrior:
         """Returns the same with some values changed. Raises InputError: no such value, or one out of range."""
-        known = [field.name for field in fields(self)]
+        names = [field.name for field in fields(self)]
         for name in changes:
-            if name not in known:
-                raise InputError(f"{quote(name)} is no value of a field; there are: {', '.join(known)}")
+            if name not in names:
+                raise InputError(f"{quote(name)} is no value of a field; there are: {', '.join(names)}")
         return replace(self, **changes)
 
     @property
@@ -85,9 +85,9 @@ class FieldPrior:
 
 def possible(values: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns where values (K,) by name are those of some `FieldPrior`."""
-    least = {**dict.fromkeys((*POSITIVE, "sigma_n"), 0.0), "gamma": 1.0}
-    return np.all([np.isfinite(own) & (own > 0.0 if name in POSITIVE else own >= least.get(name, -np.inf))
-                   for name, own in values.items()], axis=0)
+    minimum = {**dict.fromkeys((*POSITIVE, "sigma_n"), 0.0), "gamma": 1.0}
+    return np.all([np.isfinite(value) & (value > 0.0 if name in POSITIVE else value >= minimum.get(name, -np.inf))
+                   for name, value in values.items()], axis=0)
 
 
 def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:

@@ -181,8 +181,8 @@ def forces_at(wheel: SoilWheel, soil: SoilProperties, deflection: float, sinkage
     sine, cosine = np.sin(s.angle), np.cos(s.angle)
     traction = motion.sense * float(np.sum(unit * s.shear_x * cosine))
     # Against the travel; a wheel that spins on the spot has the sense of its rim.
-    way = float(np.sign(motion.vx or motion.rim))
-    resistance = way * float(np.sum(unit * s.pressure * sine))
+    direction = float(np.sign(motion.vx or motion.rim))
+    resistance = direction * float(np.sum(unit * s.pressure * sine))
     return SoilForces(
         fx=traction - resistance, fy=float(np.sum(unit * s.shear_y)), fz=float(np.sum(unit * (s.shear_x * sine + s.pressure * cosine))),
         traction=traction, resistance=resistance, moment=motion.sense * (wheel.radius - deflection) * float(np.sum(unit * s.shear_x)))

@@ -109,8 +109,8 @@ def fiala_scale(vehicle: Vehicle, friction: float) -> float:
     k, drop = 0.5 * sum(static_loads(p)) / (4.0 * stiffness), max(p.friction_max - p.friction_min, 0.0)
 
     def lacking(scale: float) -> float:
-        most, x = scale * p.friction_max, k * scale * drop
-        return most * (1.0 + 2.0 * x - 2.0 * math.sqrt(x * (1.0 + x))) - friction
+        peak, x = scale * p.friction_max, k * scale * drop
+        return peak * (1.0 + 2.0 * x - 2.0 * math.sqrt(x * (1.0 + x))) - friction
 
     low, high = 1e-3, 2.0 * _MAX_EQUIVALENT_FRICTION
     return float(brentq(lacking, low, high)) if lacking(low) < 0.0 < lacking(high) else high
@@ -122,12 +122,12 @@ def equivalent_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[Frict
     p = vehicle.parameters
     # The loss of the tyres by rolling is a torque, and takes nothing of the largest pull.
     rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
-    scales = [fiala_scale(vehicle, max(one.friction - own, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
-              for one, own in zip(firm, rolling)]
+    scales = [fiala_scale(vehicle, max(one.friction - own_resistance, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
+              for one, own_resistance in zip(firm, rolling)]
     friction = np.clip(scales, MIN_FRICTION, _MAX_EQUIVALENT_FRICTION)[which]
     link = FrictionLink.around(friction)
     return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, np.array(
-        [one.resistance - own for one, own in zip(firm, rolling)])[which])
+        [one.resistance - own_resistance for one, own_resistance in zip(firm, rolling)])[which])
 
 
 SOFT_TYRE = "bekker_wong"
@@ -155,15 +155,15 @@ class VehicleOnGround:
             draws: how many others there are of a random field.
         """
         self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
-        self._made = vehicle, known, draws
+        self._constructor_arguments = vehicle, known, draws
         if ground is not None:
             self._stand(vehicle, ground, known, draws)
         self.others = [table.number for table in self._tables[1:]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Numbers mean something in one process: in another one the ground is made again.
-        vehicle, known, draws = self._made
-        return _made_again, (vehicle, None if self._ground is None else self._ground.document, known, draws)
+        vehicle, known, draws = self._constructor_arguments
+        return _rebuilt, (vehicle, None if self._ground is None else self._ground.document, known, draws)
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: GroundDescription | None) -> VehicleOnGround:
@@ -216,7 +216,7 @@ class VehicleOnGround:
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
 
 
-def _made_again(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
+def _rebuilt(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
     return VehicleOnGround(vehicle, None if document is None else load_ground(document), known, draws)
 
 

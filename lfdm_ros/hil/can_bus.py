@@ -29,7 +29,7 @@ _ALL = 0xFFFF  # bytes of a packet
 # timestamp, a double, and whose second is the identifier, as it writes those from 256 to 65535.
 _HEADER, _MAP, _UINT16 = 8, 0x8B, 0xCD
 _VALUE = _HEADER + 1 + len(b"_timestamp") + 9 + len(b"_arbitration_id")
-_LARGEST, _MOST = (256, 65535), 100  # identifiers that are looked for, and how many: jumps reach 255 instructions
+_LARGEST, _MAX_IDENTIFIERS = (256, 65535), 100  # identifiers that are looked for, and how many: jumps reach 255 instructions
 
 
 class CanLink:
@@ -79,7 +79,7 @@ class CanLink:
         self._stamp_ns = -1
         self._sent_cycles: dict[int, tuple[int, int]] = {}  # tick and stamp by cycle number, of the last round
         self._last_command: tuple[int | None, bytes] = (None, b"")  # its `answers`, and its bytes
-        self._known = dict(self._missing)
+        self._latest = dict(self._missing)
         self._cycles = 0  # last cycle received, unwrapped
 
     def _ticks(self, message: Message, settings: LinkSettings) -> int:
@@ -123,7 +123,7 @@ class CanLink:
             bus.shutdown()
 
     def send(self, packet: Packet) -> bool:
-        asked = False
+        requested = False
         # Repeating a state, as lockstep does until its first answer, does not advance the schedule.
         self._tick += not self._at_vehicle or packet.stamp_ns != self._stamp_ns
         self._stamp_ns = packet.stamp_ns
@@ -134,7 +134,7 @@ class CanLink:
                 continue
             number = None
             if message is self._marked:
-                asked = True
+                requested = True
                 self._cycle = number = (self._cycle + self.wire.step) % message.numbers
                 self._sent_cycles[number] = self._tick, packet.stamp_ns
             elif message.answers and packet.stamp_ns > 0:
@@ -145,7 +145,7 @@ class CanLink:
             if self.wire.outwards(message.names, data):
                 self._put(message, data)
         self.wire.sent += 1
-        return asked
+        return requested
 
     def _now(self) -> float:
         """Returns the time [s] by which silence is measured: the loop's, unaffected by clock faults; at the controller's end the steady
@@ -203,7 +203,7 @@ class CanLink:
         if error:
             self.wire.refused[error] += 1
         else:
-            self._known.update(values)
+            self._latest.update(values)
         return None
 
     def _command(self, message: Message, values: dict[str, float], number: int | None, data: bytearray, error: str) -> Packet | None:
@@ -236,10 +236,10 @@ class CanLink:
             return None
         self.wire.received += 1
         assert number is not None
-        self._known.update(values)
+        self._latest.update(values)
         # Unwrapped: fewer cycles than one round are lost between two messages.
         self._cycles += (number - self._cycles) % self._marked.numbers
-        return Packet(self._cycle_stamp(self._cycles), dict(self._known))
+        return Packet(self._cycle_stamp(self._cycles), dict(self._latest))
 
 
 def take_local_only(fileno: int, loopback: str = "lo", own: Sequence[int] = ()) -> None:
@@ -252,11 +252,11 @@ def take_local_only(fileno: int, loopback: str = "lo", own: Sequence[int] = ()) 
     Raises:
         OSError: the kernel cannot, or there is no such device.
     """
-    known = [identifier for identifier in own if _LARGEST[0] <= identifier <= _LARGEST[1]][:_MOST]
-    n = len(known)
+    identifiers = [identifier for identifier in own if _LARGEST[0] <= identifier <= _LARGEST[1]][:_MAX_IDENTIFIERS]
+    n = len(identifiers)
     program = [(_WORD, 0, 0, _TYPE), (_EQUAL, 2, 0, _LOOPED), (_WORD, 0, 0, _DEVICE), (_EQUAL, 0, n + 6, socket.if_nametoindex(loopback)),
                (_BYTE, 0, 0, _HEADER), (_EQUAL, 0, n + 3, _MAP), (_BYTE, 0, 0, _VALUE), (_EQUAL, 0, n + 1, _UINT16),
-               (_HALF, 0, 0, _VALUE + 1), *((_EQUAL, n - k, 0, identifier) for k, identifier in enumerate(known)),
+               (_HALF, 0, 0, _VALUE + 1), *((_EQUAL, n - k, 0, identifier) for k, identifier in enumerate(identifiers)),
                (_RETURN, 0, 0, _ALL), (_RETURN, 0, 0, 0)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
     with socket.socket(fileno=os.dup(fileno)) as same:

@@ -72,7 +72,7 @@ class Message:
             protected = {s.name: (s.start, s.length) for s in message.signals if s.name in _PROTECTED}
             if protected != _PROTECTED or self.size < 2:
                 raise InputError(f"{where} has an {_DATA_ID}, so crc must be its bits 0 to 7 and counter its bits 8 to 11 (E2E profile 1A)")
-        known = {*SIGNALS, *COMMANDS}
+        carried_names = {*SIGNALS, *COMMANDS}
         placed = [self._placed(s, where) for s in message.signals if not (s.name in _PROTECTED and self.protection)]
         self._number = next((b for b in placed if b.name in (CYCLE, ANSWERS)), None)
         self.answered, self.answers = (any(b.name == name for b in placed) for name in (CYCLE, ANSWERS))
@@ -80,11 +80,11 @@ class Message:
         if self._number and (self._number.signed or (self._number.scale, self._number.offset) != (1.0, 0.0)):
             raise InputError(f"{where}: signal {self._number.name}: give it no sign, scale 1 and offset 0: it is a number of cycles")
         carried = [b for b in placed if b is not self._number]
-        self.names = tuple(b.name for b in carried if b.name in known)
+        self.names = tuple(b.name for b in carried if b.name in carried_names)
         # What `pack` and `unpack` need of each, looked up once.
         self._to_pack = [(b.name, b.little, b.shift, b.mask, b.lower, b.upper, b.scale, b.offset, b.missing & b.mask) for b in carried]
         self._to_unpack = [(b.name, b.little, b.shift, b.mask, b.sign, b.scale, b.offset, b.missing & b.mask)
-                           for b in carried if b.name in known]
+                           for b in carried if b.name in carried_names]
 
     def _placed(self, signal: Any, where: str) -> Bits:
         where = f"{where}: signal {signal.name}"
@@ -173,8 +173,8 @@ def messages_of(name: str, controller: bool) -> list[Message]:
     """Returns the messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come
     last. Raises InputError: no such file, or a message that cannot be used."""
     path = find_dbc(name)
-    wanted = "Controller" if controller else "Vehicle"
-    found = [Message(m, str(path)) for m in _database(path).messages if wanted in m.senders]
+    sender = "Controller" if controller else "Vehicle"
+    found = [Message(m, str(path)) for m in _database(path).messages if sender in m.senders]
     if not any(message.names for message in found):
-        raise InputError(f"{path}: no message of the node {wanted} carries one of: {', '.join(COMMANDS if controller else SIGNALS)}")
+        raise InputError(f"{path}: no message of the node {sender} carries one of: {', '.join(COMMANDS if controller else SIGNALS)}")
     return sorted(found, key=lambda m: (m.answered, m.frame_id))

@@ -105,7 +105,7 @@ class E2EStateMachine:
         self.sender: Hashable = None
         self.age = self.max_age = 0.0
         self._state_before = NO_DATA  # state before the silence
-        self._last_message = self._held_until = -math.inf
+        self._last_message = self._blocked_until = -math.inf
         self._errors: deque[str] = deque(maxlen=WINDOW_SIZE)
 
     def advance(self, now: float) -> None:
@@ -133,13 +133,13 @@ class E2EStateMachine:
         elif sender != self.sender:
             if error == CHECKSUM:
                 return error
-            self._held_until = now + SECOND_SENDER_HOLD
+            self._blocked_until = now + SECOND_SENDER_HOLD
             self._invalidate(f"two senders: messages come from {format_address(self.sender)} and from {format_address(sender)}")
             return SECOND_SENDER
         if error != CHECKSUM:
             self._last_message = now
         if error == SECOND_SENDER:
-            self._held_until = now + SECOND_SENDER_HOLD
+            self._blocked_until = now + SECOND_SENDER_HOLD
             self._invalidate("two senders: the counter advances faster than one sender can")
         self._errors.append(error)
         self._decide(now, error)
@@ -156,11 +156,11 @@ class E2EStateMachine:
             return
         self.state, self.sender = INIT, sender
         self.initialisations += 1
-        self._held_until = -math.inf
+        self._blocked_until = -math.inf
         self._errors.clear()
 
     def _decide(self, now: float, error: str) -> None:
-        if now < self._held_until:
+        if now < self._blocked_until:
             return
         wrong = len(self._errors) - self._errors.count("")
         if error and wrong > MAX_ERRORS:

@@ -138,7 +138,7 @@ class Injector:
     """Applies the faults that are active at the time of the last `at`. `active`: these."""
 
     def __init__(self, schedule: Iterable[Fault] = (), seed: int = 1) -> None:
-        self._seed, self._made = seed, 0
+        self._seed, self._fault_count = seed, 0
         self._planned: list[_Running] = []
         for fault in schedule:
             self._plan(fault)
@@ -147,8 +147,8 @@ class Injector:
         self._time = 0.0
 
     def _plan(self, fault: Fault) -> None:
-        self._planned.append(_Running(fault, self._seed, self._made))
-        self._made += 1
+        self._planned.append(_Running(fault, self._seed, self._fault_count))
+        self._fault_count += 1
 
     # ---- asked for -----------------------------------------------------------------------------------------------------
 
@@ -160,9 +160,9 @@ class Injector:
 
     def clear(self, signal: str = "") -> int:
         """Ends the faults of a signal or group as they were given, or all; returns how many."""
-        kept = [running for running in self._planned if signal and running.fault.signal != signal]
-        ended = len(self._planned) - len(kept)
-        self._planned = kept
+        remaining = [running for running in self._planned if signal and running.fault.signal != signal]
+        ended = len(self._planned) - len(remaining)
+        self._planned = remaining
         return ended
 
     def at(self, time: float) -> bool:
@@ -226,11 +226,11 @@ class Injector:
 def _delayed(running: _Running, name: str, value: float, time: float) -> float:
     line = running.late.setdefault(name, deque())
     line.append((time + running.fault.value, value))
-    held = running.held.setdefault(name, value)
+    delayed = running.held.setdefault(name, value)
     while line and line[0][0] <= time + 1e-9:
-        held = line.popleft()[1]
-    running.held[name] = held
-    return held
+        delayed = line.popleft()[1]
+    running.held[name] = delayed
+    return delayed
 
 
 # What a fault makes of a value: of what runs, the name, the value, and the time [s].

@@ -51,12 +51,12 @@ class DirectBus:
     """A bus with one device on it, which answers at once: `hear` takes a frame and gives its answer, or None."""
 
     def __init__(self, hear: Callable[[Any], Any]) -> None:
-        self._hear = hear
+        self._receive = hear
         self._answers: deque[Any] = deque()
 
     def send(self, frame: Any) -> None:
         """Passes a frame to the device."""
-        answer = self._hear(frame)
+        answer = self._receive(frame)
         if answer is not None:
             self._answers.append(answer)
 

@@ -20,7 +20,7 @@ class Mirror:
     def __init__(self, link: Link, gate: CommandHold, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
                  failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None,
-                 wanted: RealTimeRequest | None = None) -> None:
+                 request: RealTimeRequest | None = None) -> None:
         """Makes the mirror.
 
         Args:
@@ -29,7 +29,7 @@ class Mirror:
         """
         self.link, self.gate, self.faults = link, gate, faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
-        self._signals, self._on_faults, self._failed, self._wanted = signals, on_faults, failed, wanted or RealTimeRequest()
+        self._signals, self._on_faults, self._failed, self._request = signals, on_faults, failed, request or RealTimeRequest()
         self.timing = Timing(period)
         self.granted: list[str] = []
         self.time_ns = 0
@@ -83,7 +83,7 @@ class Mirror:
 
     def _run(self) -> None:
         try:
-            with granted(self._wanted) as self.granted:
+            with granted(self._request) as self.granted:
                 self._listen()
         except Exception as error:  # a bug, or a bus that went away
             self.trouble = f"the link ended at {self.time:.3f} s: {error!r}"
@@ -91,17 +91,17 @@ class Mirror:
             raise
 
     def _listen(self) -> None:
-        heard_at = time.monotonic()
+        received_at = time.monotonic()
         while self._running:
             packet = self.link.receive(_LOOK)
             now = time.monotonic()
             if packet is None:
-                if self.link_state == UP and now - heard_at > self.gate.timeout:
+                if self.link_state == UP and now - received_at > self.gate.timeout:
                     self.link_state = SILENT
                 if self.link_state == SILENT:  # whoever is there still is told to stop
                     self._send((0.0, 0.0, self.gate.timeout_brake), _NO_STAMP)
                 continue
-            heard_at = now
+            received_at = now
             if self.link_state == WAITING:
                 self.gate.restart(1e-9 * packet.stamp_ns)
             answered, inputs = self._answered

@@ -35,11 +35,11 @@ _SCALE = _PER_DECADE / math.log(10.0)
 class Histogram:
     """Counts of durations in the bins between EDGES, and the newest of them as they are."""
 
-    def __init__(self, kept: int = 1 << 17) -> None:
-        """Allocates the histogram; kept: durations that are stored one by one; a power of two."""
+    def __init__(self, capacity: int = 1 << 17) -> None:
+        """Allocates the histogram; capacity: number of individually stored durations; a power of two."""
         self.counts = np.zeros(_BINS, np.int64)
-        self._kept = np.zeros(kept)
-        self._mask = kept - 1
+        self._durations = np.zeros(capacity)
+        self._mask = capacity - 1
         self.number = 0
         self.largest = 0.0
 
@@ -47,7 +47,7 @@ class Histogram:
         """Adds a duration; below 0 counts as 0."""
         place = 1 + int(math.log(seconds / _FIRST) * _SCALE) if seconds >= _FIRST else 0
         self.counts[place if place < _BINS else _BINS - 1] += 1
-        self._kept[self.number & self._mask] = seconds
+        self._durations[self.number & self._mask] = seconds
         self.number += 1
         if seconds > self.largest:
             self.largest = seconds
@@ -55,7 +55,7 @@ class Histogram:
     @property
     def values(self) -> np.ndarray:
         """Returns the stored durations, in no order."""
-        return self._kept[:min(self.number, len(self._kept))].copy()
+        return self._durations[:min(self.number, len(self._durations))].copy()
 
     def quantile(self, share: float) -> float:
         """Returns a quantile of the stored durations; NaN: there are none."""
@@ -157,18 +157,18 @@ def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 @contextmanager
-def granted(wanted: RealTimeRequest) -> Iterator[list[str]]:
+def granted(request: RealTimeRequest) -> Iterator[list[str]]:
     """Gives the calling thread, which ends with the block, what of this is permitted; yields what became of each."""
     outcomes: list[str] = []
     libc = ctypes.CDLL(None, use_errno=True)
     locked = False
     interval = sys.getswitchinterval()
-    if wanted.cores:
-        _try(outcomes, f"cores {', '.join(map(str, wanted.cores))}", "", lambda: os.sched_setaffinity(0, wanted.cores))
-    if wanted.priority:
-        _try(outcomes, f"SCHED_FIFO {wanted.priority}", "give CAP_SYS_NICE, or rtprio in /etc/security/limits.conf",
-             lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(wanted.priority)))
-    if wanted.lock_memory:
+    if request.cores:
+        _try(outcomes, f"cores {', '.join(map(str, request.cores))}", "", lambda: os.sched_setaffinity(0, request.cores))
+    if request.priority:
+        _try(outcomes, f"SCHED_FIFO {request.priority}", "give CAP_SYS_NICE, or rtprio in /etc/security/limits.conf",
+             lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(request.priority)))
+    if request.lock_memory:
         locked = _try(outcomes, "memory locked", "give CAP_IPC_LOCK, or memlock in /etc/security/limits.conf", lambda: _lock_memory(libc))
     if libc.prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK, 0, 0, 0) == 0:
         outcomes.append("timer slack 1 us")

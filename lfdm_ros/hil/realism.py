@@ -153,7 +153,7 @@ def _channels(data: Any, where: str, names: tuple[str, ...], kind: type[_T]) -> 
         inner = f"{where}: {name}"
         given = documents.numbers(values, inner, optional=allowed)
         with prefixing(inner):
-            made = kind(**given)
+            component = kind(**given)
         for one in _GROUPS.get(name, (name,)):
-            found[one] = made
+            found[one] = component
     return found

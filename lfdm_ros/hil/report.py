@@ -59,10 +59,10 @@ def report(path: str | Path) -> str:
 def _read(bag: Bag) -> _RecordedRun:
     run = _RecordedRun()
     began: dict[str, float] = {}
-    wanted = [c for c in bag.connections if c.msgtype in (STATUS, FAULTS) or (
+    connections = [c for c in bag.connections if c.msgtype in (STATUS, FAULTS) or (
         c.msgtype in (STATE, COMMAND) and any(c.topic.endswith(topic) for _, topic, _, _ in _PLOTTED))]
     latest = 0.0
-    for connection, _, cdr in bag.raw(wanted) if wanted else ():
+    for connection, _, cdr in bag.raw(connections) if connections else ():
         message = bag.decode(cdr, connection.msgtype)
         time = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
         latest = max(latest, time)

@@ -57,7 +57,7 @@ class Pace:
     free_wheel: float = 0.0
     stop_time: float = 0.0
     publish_every: int = 1
-    wanted: RealTimeRequest = field(default_factory=RealTimeRequest)
+    request: RealTimeRequest = field(default_factory=RealTimeRequest)
 
 
 @dataclass
@@ -92,8 +92,8 @@ class Rig:
         self._realism, self.faults = realism or Realism(), faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
         self._period_ns = plant.period_ns
-        known, index = plant.simulator.model.known, plant.simulator.output_index
-        self._places = [(name, index[name] if name in known and name in index else -1) for name in SIGNALS]
+        outputs, index = plant.simulator.model.known, plant.simulator.output_index
+        self._places = [(name, index[name] if name in outputs and name in index else -1) for name in SIGNALS]
         self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
         self.granted: list[str] = []
         self.time_ns = 0
@@ -175,7 +175,7 @@ class Rig:
 
     def _run(self) -> None:
         try:
-            with granted(self.pace.wanted if self.pace.mode == REAL_TIME else RealTimeRequest()) as self.granted:
+            with granted(self.pace.request if self.pace.mode == REAL_TIME else RealTimeRequest()) as self.granted:
                 (self._lockstep if self.pace.mode == LOCKSTEP else self._real_time)()
         except SimulationDiverged as error:
             self._fail(f"the simulation diverged at {self.time:.3f} s: {error}")
@@ -190,13 +190,13 @@ class Rig:
         self.trouble = why
         self._listeners.failed(why)
 
-    def _goes_on(self) -> bool:
+    def _should_continue(self) -> bool:
         return self._running
 
     def _real_time(self) -> None:
         timing, link, margin = self.timing, self.link, min(_MARGIN, 0.25 * self.timing.period)
         timing.restart()
-        while self._goes_on():
+        while self._should_continue():
             timing.wait()
             if not timing.begin():
                 self._fail(f"the tick of {self.time:.3f} s missed its deadline by more than a period, and the policy is {STOP}")
@@ -217,11 +217,11 @@ class Rig:
 
     def _lockstep(self) -> None:
         timing, limit = self.timing, self.pace.wait_limit
-        while self._goes_on():
+        while self._should_continue():
             timing.begin_at_once()
             packet = self._packet()
             # While the device works on it the others are told.
-            asked = self.link_state != WAITING and not self._at_end() and self._send(packet)
+            requested = self.link_state != WAITING and not self._at_end() and self._send(packet)
             self._report()
             if self._over():
                 return
@@ -229,7 +229,7 @@ class Rig:
                 if not self._free_wheel(packet):
                     return
                 self.link_state = UP
-            elif asked:
+            elif requested:
                 if self._answered(limit):
                     self.link_state, limit = UP, self.pace.wait_limit
                 elif not self._silence(limit):
@@ -242,7 +242,7 @@ class Rig:
     def _free_wheel(self, packet: Packet) -> bool:
         """Sends the first state until it is answered; False: the loop ends before."""
         pause, self._free_wheel_ns = self.pace.free_wheel or self.timing.period, packet.stamp_ns
-        while self._goes_on():
+        while self._should_continue():
             if not self._send(packet):
                 time.sleep(pause)
             elif self._answered(pause):
@@ -260,7 +260,7 @@ class Rig:
     def _answered(self, limit: float) -> bool:
         """Waits for the device's answer to this tick, at most a time [s]; False: none came."""
         end = time.monotonic() + limit
-        while self._goes_on() and (left := end - (now := time.monotonic())) > 0.0:
+        while self._should_continue() and (left := end - (now := time.monotonic())) > 0.0:
             packet = self.link.receive(min(left, _LOOK))
             if packet is not None:
                 if self._take(packet):

@@ -54,16 +54,16 @@ class UdpLink:
         self._last_sequence: int | None = None
 
     def open(self) -> None:
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            made.bind(self._address)
+            opened.bind(self._address)
         except (OSError, OverflowError) as error:
-            made.close()
+            opened.close()
             why = getattr(error, "strerror", None) or error
             host, port = self._address
             raise InputError(f"link udp: {host}:{port} cannot be bound: {why}; change udp_host or udp_port") from None
-        made.setblocking(False)
-        self._socket = made
+        opened.setblocking(False)
+        self._socket = opened
         self._reset()
 
     def close(self) -> None:

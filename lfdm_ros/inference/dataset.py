@@ -23,7 +23,7 @@ from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
-# An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
+# An observation belongs to the grid point nearest to it; on a grid of the recording's own interval the tolerance is this [s].
 GRID_TOLERANCE = 1e-4
 _MAX_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
 STRETCH = 20  # samples over which the rate of a topic is looked at
@@ -37,11 +37,11 @@ HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
 @dataclass(frozen=True)
 class Recording:
-    """A bag and what identifies its content.
+    """A bag and the hash of its content.
 
     Attributes:
-        between_rows: HOLD or LINEAR, what inputs did between two messages.
-        note: in one line, how the bag had to be recovered, and which of its values may be wrong; empty: it is whole.
+        between_rows: HOLD or LINEAR, course of the inputs between two messages.
+        note: one line on the recovery of the bag and doubtful values; empty: it is intact.
     """
 
     name: str
@@ -55,12 +55,11 @@ class Recording:
 class Dataset:
     """One window of one recording on an even time grid; SI units.
 
-    times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, kept from each time to the next
-    (`hold`) or linear in between, as the recording says; history (L, 3): the inputs at the grid's points before the first, for delays;
-    observed (K, C), NaN where nothing was measured; initial: the recorded states at the first time, without those that were not
-    measured; derived: those of them that were found from the pose; unknown: continuous states that begin at 0 since nothing says more;
-    prescribed (K, P): the states `following` the recording; sourced: channels of the topic that the initial state is from, which has
-    their offsets too. `name` tells the windows of a stage apart.
+    times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, held from each time to the next (`hold`) or linear
+    in between, as recorded; history (L, 3): the inputs at the grid's points before the first, for delays; observed (K, C), NaN without a
+    measurement; initial: the measured states at the first time; derived: those of them estimated from the pose; unknown: continuous states
+    that start at 0 for lack of data; prescribed (K, P): the states `following` the recording; sourced: channels of the topic of the initial
+    state, which has their offsets too. `name` distinguishes the windows of a stage.
     """
 
     recording: Recording
@@ -77,7 +76,7 @@ class Dataset:
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    on_ground: VehicleOnGround | None = None  # the ground that it was made on, which lives as long as this; None: a level road
+    on_ground: VehicleOnGround | None = None  # the ground of the recording, kept alive by this; None: a level road
 
     @property
     def interval(self) -> float:
@@ -91,8 +90,8 @@ class Dataset:
 
 
 def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
-    """Opens bags, or all of a folder of bags; several may hold recordings of one name, the same manoeuvre driven again. Raises InputError:
-    a bag cannot be read, is of a simulated vehicle that did not drive as its commands say, or holds the same as another."""
+    """Opens bags, or all of a folder of bags; several recordings may have one name, such as a repeated manoeuvre. Raises InputError: a bag
+    cannot be read, is of a simulated vehicle that did not follow its commands, or duplicates another."""
     found: dict[str, Recording] = {}
     for path in (path for given in bags for path in bags_in(Path(given))):
         with open_bag(path) as bag:
@@ -117,12 +116,12 @@ class Window:
 
 
 def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, held_out: bool = False) -> list[Window]:
-    """Returns the windows that a segment asks for, or with `held_out` those that its split leaves out. Raises InputError: none of the
-    recordings belongs to the segment, or one that it names is missing."""
-    known = sorted({recording.name for recording in recordings})
+    """Returns the windows of a segment, or with `held_out` those that its split leaves out. Raises InputError: no recording belongs to the
+    segment, or one that it names is missing."""
+    names = sorted({recording.name for recording in recordings})
     for name in segment.recordings:
-        if not any(fnmatchcase(one, name) for one in known):
-            raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(known) or 'none'}; add --bag")
+        if not any(fnmatchcase(one, name) for one in names):
+            raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(names) or 'none'}; add --bag")
     chosen = [recording for recording in recordings if segment.wants(recording.name)]
     windows = []
     for recording in chosen:
@@ -138,8 +137,8 @@ def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, he
 
 
 def pieces_of(recording: Recording, start: float, end: float, split: Split, held_out: bool) -> list[Window]:
-    """Returns the pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away. Raises
-    InputError: there is no room for one."""
+    """Returns the pieces that a split takes, or leaves out, of [start, end) s; a shorter last one is dropped. Raises InputError: the
+    interval is too short for one."""
     count = int((end - start) / split.length + 1e-6)
     if count < 1:
         raise InputError(f"{recording.path} ({recording.name}): [{start:g}, {end:g}) s is shorter than one piece of {split.length:g} s")
@@ -159,8 +158,8 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
                 prescribed: Sequence[tuple[str, str, str]] = (), name: str = "") -> Dataset:
     """Reads [start, end) s of a recording.
 
-    The grid is the recording's own when that is even, else one of the step of the samples, with every observation at the grid point
-    nearest to it.
+    The grid is that of the recording if it is even, else an even one with the interval of the samples and every observation at the nearest
+    point.
 
     Args:
         channels: name -> (topic, field).
@@ -174,7 +173,7 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     fields: dict[str, list[str]] = {}
     for topic, field_ in channels.values():
         fields.setdefault(topic, []).append(field_)
-    recorded = {topic: _series(recording, topic, tuple(wanted)) for topic, wanted in fields.items()}
+    recorded = {topic: _series(recording, topic, tuple(field_names)) for topic, field_names in fields.items()}
     series = {}
     for channel, (topic, field_) in channels.items():
         data = recorded[topic]
@@ -210,21 +209,21 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
                    tuple(derived), unknown, followed)
 
 
-RECORDED = "recorded"  # the ground that each recording says it was made on
+RECORDED = "recorded"  # the ground noted in each recording
 
 
 def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
-    """Returns a data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road. Raises
-    InputError: no such ground, or the recording holds none."""
+    """Returns a data set with its ground: a name, a file, a bag, or RECORDED; empty: a level road. Raises InputError: no such ground, or
+    none in the recording."""
     if not ground:
         return data
     return replace(data, on_ground=VehicleOnGround(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
-    """Reads the fields of a topic in the order of time. Where the recorded clock was set back, the longest part that is recorded once.
+    """Reads the fields of a topic in the order of time. If the recorded clock was set back, the longest part recorded once.
 
-    Kept as it was read: the windows of a stage come from the same few series, and a bag is read slowly.
+    Cached: the windows of a stage share a few series, and reading a bag is slow.
     """
     data = _as_recorded(recording, topic, fields)
     doubtful = _doubtful(data.time)
@@ -243,14 +242,14 @@ def _as_recorded(recording: Recording, topic: str, fields: tuple[str, ...]) -> S
 def _doubtful(time: np.ndarray) -> np.ndarray:
     """Marks samples (n,) whose time may be recorded twice: a clock that was set back.
 
-    Stamps then run back; or, where a bag is read in the order of its stamps, they come too thick for a while.
+    Stamps then decrease or, in a bag sorted by stamps, are too dense for a while.
     """
     doubtful = np.zeros(len(time), bool)
     steps = np.diff(time)
     for back in np.flatnonzero(steps < -CLOCK_TOLERANCE):
         doubtful |= (time >= time[back + 1]) & (time <= time[back])
     usual = float(np.median(steps)) if len(steps) > 2 * STRETCH else 0.0
-    # Of a topic that comes at a rate of its own; commands that come as they like say nothing by coming often.
+    # Only topics with a fixed rate; dense commands of irregular rate are no sign of it.
     if usual > 0.0 and (np.abs(steps - usual) < 0.5 * usual).mean() > 0.6:
         thick = np.convolve(np.maximum(steps, 0.0), np.full(STRETCH, 1.0 / STRETCH), "valid") < 0.7 * usual
         for first in np.flatnonzero(thick):
@@ -271,15 +270,15 @@ def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> st
 
 
 def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
-    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value. Raises InputError:
-    nothing was recorded to centre a prior on."""
+    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value. Raises InputError: no
+    recorded value to centre a prior on."""
     units = {f.name: f.unit for f in get_model(model).states}
     return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state)).as_unknown()
             for state, spec in segment.estimate}
 
 
 def _end(recording: Recording, segment: Segment) -> float:
-    # Where the last measured sample of the segment's channels is, plus one interval: windows are half open.
+    # Time of the last measured sample of the segment's channels plus one interval: windows are half open.
     topics = {channel.topic: channel.field for channel in segment.channels}
     ends = []
     for topic, field_ in topics.items():
@@ -299,8 +298,8 @@ def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, s
 @lru_cache(maxsize=64)
 def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
     fields = {f.name: field_of(f.name) for f in get_model(model).states}
-    known = existing_fields(recording.path, topic, list(fields.values()))
-    return tuple(item for item, has in zip(fields.items(), known) if has)
+    present = existing_fields(recording.path, topic, list(fields.values()))
+    return tuple(item for item, has in zip(fields.items(), present) if has)
 
 
 def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:
@@ -314,7 +313,7 @@ def _initial_state(recording: Recording, topic: str, model: str, start: float, e
 
 
 def _from_pose(recording: Recording, topic: str, model: str, start: float) -> dict[str, float]:
-    """Estimates the velocities at a time from the poses near it: straight lines through heading and place, turned into the vehicle's
+    """Estimates the velocities at a time from nearby poses: straight lines through heading and position, rotated into the vehicle's
     axes."""
     fields = {state: field_ for state, field_ in recorded_states(recording, topic, model).items() if state in ("x", "y", "yaw")}
     if "yaw" not in fields:
@@ -370,14 +369,14 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
 
 
 def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: float = -math.inf, end: float = math.inf) -> None:
-    """Looks at all inputs in [start, end] s at once, which is sooner than to cut them into pieces. Raises InputError: some are out of
-    range: how many, when the first, and what to do."""
+    """Checks all inputs in [start, end] s before they are cut into pieces. Raises InputError: some are out of range, with their number, the
+    time of the first, and the fix."""
     where = f"{recording.path} ({recording.name})"
-    taken = {name: (inputs.topic, name, 1.0) for name in INPUT_FIELDS if inputs.topic != NO_TOPIC}
+    sources = {name: (inputs.topic, name, 1.0) for name in INPUT_FIELDS if inputs.topic != NO_TOPIC}
     if inputs.steering:
-        own = inputs.steering
-        taken["steering"] = (own.topic, own.field, own.scale / (vehicle.parameters[own.per] if own.per else 1.0))
-    for name, (topic, field_, scale) in taken.items():
+        steering = inputs.steering
+        sources["steering"] = (steering.topic, steering.field, steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0))
+    for name, (topic, field_, scale) in sources.items():
         data = _series(recording, topic, (field_,))
         values = scale * data.values[:, 0]
         used = (data.time >= start - HISTORY) & (data.time <= end) & np.isfinite(values)
@@ -395,7 +394,7 @@ def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: 
 
 
 def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:
-    """Resamples inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
+    """Resamples inputs (K, 3) at `times`; the first `before` of them may precede the recording and then have its first value."""
     steering = inputs.steering
     names = INPUT_FIELDS[1:] if steering else INPUT_FIELDS
     columns = list(_resampled(recording, inputs.topic, names, times, hold, before)) if inputs.topic != NO_TOPIC \
@@ -433,7 +432,7 @@ def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: n
 
 @dataclass(frozen=True)
 class StageData:
-    """Data sets that a stage is fitted to and those that its splits hold out, each with the segment it belongs to."""
+    """Fitted and held-out data sets of a stage, each with its segment."""
 
     fitted: tuple[tuple[Segment, Dataset], ...]
     held_out: tuple[tuple[Segment, Dataset], ...] = ()
@@ -450,7 +449,7 @@ class StageData:
 
 
 def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, vehicle: Vehicle) -> StageData:
-    """Reads the windows of a stage. Raises InputError: a recording is missing or does not hold what the stage needs."""
+    """Reads the windows of a stage. Raises InputError: a recording is missing or lacks data of the stage."""
     where = f"{recipe.path}: stages ({stage.name})"
     loaded: dict[bool, list[tuple[Segment, Dataset]]] = {False: [], True: []}
     notes: dict[str, None] = {}
@@ -459,7 +458,7 @@ def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, ve
         for held_out in (False, True):
             for window in windows_of(segment, recordings, where, held_out):
                 data = on_ground(load_segment(segment, window, recipe.model, vehicle, recipe.step), recipe.ground, vehicle)
-                while data.name in names:  # two recordings of one name, by a calibration that is continued
+                while data.name in names:  # two recordings of one name, in a continued calibration
                     data = replace(data, name=f"{data.name}_2")
                 names.add(data.name)
                 loaded[held_out].append((segment, data))

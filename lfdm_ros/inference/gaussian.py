@@ -1,8 +1,8 @@
-"""The Gaussian of errors, written once: its density with the slope, what makes errors independent, and draws.
+"""Gaussian of correlated errors: density with gradient, whitening, and draws.
 
 The errors of a group have mean 0, standard deviation sigma and, inside unbroken runs of samples, the correlation rho^|i - j|: a stationary
 autoregression of first order, and white noise where rho is 0. With R runs of n samples together the density (paper 000, eq. 3, for rho = 0)
-needs the errors only through
+depends on the errors only through
 
     A = sum_k e_k^2,    B = sum_k e_k e_{k+1} inside runs,    D = A without the first and the last of each run,
 
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 MOMENTS = 3  # A, B and D
-FEW = 10  # series, fewer than a tenth of their length, are filtered one by one, more of them together, sample by sample
+FEW = 10  # fewer series than a tenth of their length are filtered one by one, more of them together, sample by sample
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def whiten(group: ErrorGroup, errors: np.ndarray, starts: np.ndarray | None, sig
     """Whitens errors (n, ...), or derivatives of them, to independent standard deviations; their squares add up to twice the term with A,
     B, D.
 
-    The part that its predecessor predicts is subtracted from a sample. starts (n,): where runs begin; None: errors are white.
+    The prediction from the preceding sample is subtracted from each sample. starts (n,): where runs begin; None: errors are white.
     """
     scaled = errors / sigma
     if starts is not None:

@@ -1,13 +1,13 @@
-"""Information of data about each unknown, from exact sensitivities and without sampling, and combinations that they do not identify.
+"""Fisher information of data about each unknown, from exact sensitivities without sampling, and combinations that are not identified.
 
 With the Jacobian J of the errors by the unknowns, their covariance S, and P the prior's standard deviations in its own scale (the logarithm
 of a log-normal one), the Fisher information in units of the prior is
 
     F = P J' S^-1 J P,
 
-and (I + F)^-1 the covariance that the posterior will have there, the prior's being I. An eigenvector of F with eigenvalue w stays
-1 / sqrt(1 + w) times as wide as the prior: below w = 1 the prior says more than the data. F is local: the covariance is averaged over
-several points, which is what a posterior can be expected to have.
+and (I + F)^-1 the local covariance of the posterior, that of the prior being I. Along an eigenvector of F with eigenvalue w the posterior
+is 1 / sqrt(1 + w) times as wide as the prior: below w = 1 the prior dominates. F is local: averaging the covariance over several points
+gives the expected one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from lfdm_ros.inference.likelihood import Likelihood
 from lfdm_ros.inference.plan import INITIAL
 from lfdm_ros.inference.priors import Prior
 
-INFORMED = 1.0  # eigenvalue of the information below which the prior says more than the data
-UNINFORMED = 1.0 / (1.0 + INFORMED)  # the same limit on an eigenvalue of the covariance
-MEMBER = 0.15  # of an unknown's variance in the untold directions, from which it is named
-LINKED = 0.08  # off-diagonal element of the projector on those directions, from which two unknowns belong together
-EQUAL = 1.6  # weights of a sum may differ by this factor: averages over points bend them
+INFORMED = 1.0  # eigenvalue of the information below which the prior dominates
+UNINFORMED = 1.0 / (1.0 + INFORMED)  # the same limit as an eigenvalue of the covariance
+MEMBER = 0.15  # share of an unknown's variance in the unidentified directions, from which it is listed
+LINKED = 0.08  # off-diagonal element of the projector on those directions, from which two unknowns are grouped
+EQUAL = 1.6  # weights of a sum may differ by this factor, due to the average over points
 
 Noise = Sequence[tuple[float, float]]  # of each group of errors: standard deviation, correlation of neighbours
 
@@ -59,9 +59,9 @@ def fisher(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise
 
 @dataclass(frozen=True)
 class Unidentified:
-    """Unknowns of which the data know fewer combinations than there are.
+    """Unknowns of which the data identify only some combinations.
 
-    dimension: how many directions among the `members` stay as wide as the prior says; kind: alone, sum, difference, ratio, product, or
+    dimension: number of unidentified directions among the `members`; kind: alone, sum, difference, ratio, product, or
     combination; correlation: of a pair, or of one member with the best combination of the others; width: of the widest direction in
     units of the prior.
     """
@@ -75,7 +75,7 @@ class Unidentified:
 
     @property
     def words(self) -> str:
-        """Description of what the data identify of the members, as a sentence without an end."""
+        """Description of the identified part of the members, as a clause."""
         who = in_words(self.members)
         if self.kind == "alone":
             return f"the data say next to nothing of {who} (stays {self.width:.2f} times as wide as the prior)"
@@ -114,7 +114,7 @@ class Knowledge:
 
     @property
     def informed(self) -> int:
-        """Number of directions of which the data say more than the prior."""
+        """Number of directions in which the data dominate the prior."""
         return int((np.linalg.eigvalsh(self.covariance) < UNINFORMED).sum())
 
     def widest(self) -> tuple[float, dict[str, float]]:
@@ -132,8 +132,8 @@ class Knowledge:
         return sorted(found, key=lambda group: -group.width)
 
     def _group(self, names: Sequence[str], members: list[int], projector: np.ndarray) -> Unidentified:
-        own = projector[np.ix_(members, members)]
-        weights, vectors = np.linalg.eigh(own)
+        block = projector[np.ix_(members, members)]
+        weights, vectors = np.linalg.eigh(block)
         dimension = max(1, int((weights > 0.5).sum()))
         part = self.covariance[np.ix_(members, members)]
         width = float(np.sqrt(np.linalg.eigvalsh(part)[-1]))
@@ -147,7 +147,7 @@ class Knowledge:
 
 
 def expected(priors: Mapping[str, Prior], informations: Sequence[np.ndarray], q: np.ndarray) -> Knowledge:
-    """Averages the covariance expected of a posterior, from F at several points; `q`: the point that stands for them."""
+    """Averages the covariance expected of a posterior, from F at several points; `q`: their representative point."""
     unit = np.eye(len(priors))
     return Knowledge(priors, np.mean([np.linalg.inv(unit + information) for information in informations], axis=0), q)
 
@@ -162,7 +162,7 @@ def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> 
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Unknowns as an engineer would say them: 'front and rear roll damping'."""
+    """Unknowns in words: 'front and rear roll damping'."""
     stems: dict[str, list[str]] = {}
     for name in names:
         stem, _, end = name.rpartition("_")
@@ -179,7 +179,7 @@ def in_words(names: Sequence[str]) -> str:
 
 
 def _kind(weights: np.ndarray, q: np.ndarray, units_: Sequence[str]) -> str:
-    # weights (m,): derivatives of the one known combination by the unknowns, in SI.
+    # weights (m,): derivatives of the identified combination by the unknowns, in SI.
     if len(set(units_)) == 1 and _alike(weights):
         return "sum"
     if len(set(units_)) == 1 and len(weights) == 2 and _alike(weights * [1.0, -1.0]):

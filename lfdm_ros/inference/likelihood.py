@@ -23,16 +23,16 @@ from lfdm_ros.vehicles import Vehicle
 
 Targets = Sequence[tuple[str, float]]  # vehicle parameter, factor
 _Reduced = TypeVar("_Reduced")
-BLOCK = 16  # particles that share an instruction
-# Numbers of responses, and of inputs where particles have their own, that a core looks at together: what its cache holds.
+BLOCK = 16  # particles per SIMD block
+# Values of responses, and of inputs of individual particles, in one batch of a core; sized for its cache.
 CHUNK = 200_000
-LAUNCH = 2**25  # the same where a back end elsewhere takes more at a time
-# Samples further apart than this many times the usual distance do not follow each other.
+LAUNCH = 2**25  # the same for other devices
+# Gaps larger than this many usual intervals separate runs.
 GAP = 2.5
 
 
 class Likelihood(Protocol):
-    """Simulator as a density sees it."""
+    """Interface of the simulator to a density."""
 
     groups: tuple[ErrorGroup, ...]
 
@@ -62,14 +62,14 @@ class Likelihood(Protocol):
 
 
 class ChannelSamples:
-    """One channel of one data set: which rows were measured, and which of those follow each other."""
+    """One channel of one data set: measured rows, and which of those are consecutive."""
 
     def __init__(self, observed: np.ndarray):
         self.rows = np.flatnonzero(np.isfinite(observed))
         self.values = observed[self.rows]
         distance = np.diff(self.rows)
         follows = distance <= GAP * np.median(distance) if len(distance) else np.zeros(0, bool)
-        self.before = np.flatnonzero(follows)  # places of samples whose next one follows
+        self.before = np.flatnonzero(follows)  # indices of samples followed by a consecutive one
         self.ends = np.concatenate([np.flatnonzero(np.concatenate([[True], ~follows])), np.flatnonzero(np.concatenate([~follows, [True]]))])
         self.runs = len(self.ends) // 2
         # All rows of an even recording: a view will do.
@@ -93,7 +93,7 @@ class ChannelSamples:
 
 
 class _Piece:
-    """One data set: the values of a stage's unknowns to responses as the sensors would say them."""
+    """One data set: maps a stage's unknowns to responses as measured by the sensors."""
 
     def __init__(self, data: Dataset, *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets], nuisances: Sequence[str],
                  estimated: Sequence[str], columns: Sequence[int]):
@@ -117,7 +117,7 @@ class _Piece:
         self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
         self.data = data
         self.columns = [ChannelSamples(column) for column in data.observed.T]
-        # An input that is late is no longer held between the grid's points.
+        # A delayed input is not constant between the grid's points.
         self._hold = data.hold and not self._inputs.shifts_time
         self._arguments: dict[str, Any] = {"model": model, "vehicle": vehicle, "dt": step, "times": data.times, "parameters": targets,
                            "channels": self._outputs.channels, "hold": self._hold, "prescribed": data.following}
@@ -126,14 +126,14 @@ class _Piece:
 
     def _of_the_start(self, data: Dataset, nuisances: Sequence[str], estimated: Sequence[str],
                       direction: Callable[[str], np.ndarray]) -> np.ndarray:
-        # What an initial state that the same sensors gave has to be corrected by, for a unit of each nuisance (M, nx).
+        # Correction of the initial state measured by the same sensors, per unit of each nuisance (M, nx).
         out = np.zeros((len(nuisances), len(self._x0)))
         free = [name for name in data.initial if name not in (*estimated, *data.following)]
         for row, nuisance in enumerate(nuisances):
             channel = nuisance.removesuffix(".offset")
             if channel in data.sourced and channel in free:
                 out[row] = -direction(channel)
-            # The angle is small; its sensor is that of the initial state unless what it turns is measured by another one.
+            # Small angle; the sensor is that of the initial state unless the rotated channels come from another one.
             turned = [name for name in ("vx", "vy", "yaw") if name in data.channels]
             if nuisance == MISALIGNMENT and set(turned) <= set(data.sourced):
                 for name, other, sign in (("vy", "vx", 1.0), ("vx", "vy", -1.0)):
@@ -150,12 +150,12 @@ class _Piece:
 
     @property
     def on_processor(self) -> bool:
-        """Batches run on the processor alone."""
+        """True if batches run on the CPU."""
         return self._rollout.backend == "cpu"
 
     @property
     def own_inputs(self) -> bool:
-        """True if each particle has inputs of its own."""
+        """True if inputs differ between particles."""
         return bool(self._inputs.columns)
 
     def squared_errors(self, q: np.ndarray) -> np.ndarray:
@@ -208,15 +208,15 @@ class RolloutLikelihood:
     def __init__(self, datasets: Sequence[Dataset], *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets],
                  nuisances: Sequence[str] = (), estimated: Sequence[Sequence[str]] = (), labels: Sequence[Sequence[str]] = (),
                  correlated: bool = False):
-        """Compiles the rollouts of some data sets.
+        """Compiles the rollouts of data sets.
 
         Args:
             unknowns: for each, the vehicle parameters it sets and the factors.
             nuisances: names of those, see `lfdm_ros.inference.measurement`.
             estimated: for each data set, initial states that are unknown too; the others are as recorded, wheels that were not recorded
                 roll freely.
-            labels: for each data set, the group that the errors of each channel belong to; by default the channel's name.
-            correlated: whether B and D are wanted; otherwise they may be left at 0.
+            labels: for each data set, the error group of each channel; by default the channel's name.
+            correlated: True to compute B and D, which may otherwise be 0.
         """
         self.datasets, self.model = tuple(datasets), model
         estimated = estimated or [()] * len(datasets)
@@ -233,9 +233,9 @@ class RolloutLikelihood:
 
     def _gather(self, labels: Sequence[Sequence[str]]) -> None:
         self._labels = labels
-        names = list(dict.fromkeys(label for own in labels for label in own))
+        names = list(dict.fromkeys(label for piece in labels for label in piece))
         self._members: list[list[tuple[int, int]]] = [  # of each group: data set, channel
-            [(i, c) for i, own in enumerate(labels) for c, label in enumerate(own) if label == name] for name in names]
+            [(i, c) for i, piece in enumerate(labels) for c, label in enumerate(piece) if label == name] for name in names]
         self.groups = tuple(ErrorGroup(name, sum(len(self.pieces[i].columns[c].rows) for i, c in members),
                                   sum(self.pieces[i].columns[c].runs for i, c in members))
                             for name, members in zip(names, self._members))
@@ -246,7 +246,7 @@ class RolloutLikelihood:
         return {group.label: group.weight for group in self.groups}
 
     def weighted(self, weights: Mapping[str, float]) -> RolloutLikelihood:
-        """Returns this likelihood with other powers by group; groups without one keep theirs."""
+        """Returns this likelihood with other powers of some groups."""
         changed = copy.copy(self)
         changed.groups = tuple(replace(group, weight=weights.get(group.label, group.weight)) for group in self.groups)
         return changed
@@ -254,8 +254,8 @@ class RolloutLikelihood:
     def correlation_times(self, q: np.ndarray) -> dict[str, float]:
         """Estimates the number of samples of each group's errors at q (Q,) that inform as much as one independent one: 1 + 2 sum_k r_k.
 
-        r_k is the correlation over k samples, about zero and not about a mean, since an error that stays is what is asked for; summed
-        until it is no longer positive (Geyer 1992) and over the data sets.
+        r_k is the correlation over k samples about zero, to include constant errors; summed over the data sets and until it is not positive
+        (Geyer 1992).
         """
         errors = [piece.responses(np.asarray(q, float)[None])[:, :, 0] for piece in self.pieces]
         out = {}
@@ -271,12 +271,12 @@ class RolloutLikelihood:
             out[group.label] = max(1.0, float(2.0 * products[:last].sum() / products[0] - 1.0))
         return out
 
-    def only(self, keep: Sequence[bool]) -> RolloutLikelihood:
+    def only(self, mask: Sequence[bool]) -> RolloutLikelihood:
         """Returns the likelihood of the same unknowns given some of the data sets."""
         part = copy.copy(self)
-        part.datasets = tuple(data for data, kept in zip(self.datasets, keep) if kept)
-        part.pieces = [piece for piece, kept in zip(self.pieces, keep) if kept]
-        part._gather([labels for labels, kept in zip(self._labels, keep) if kept])
+        part.datasets = tuple(data for data, used in zip(self.datasets, mask) if used)
+        part.pieces = [piece for piece, used in zip(self.pieces, mask) if used]
+        part._gather([labels for labels, used in zip(self._labels, mask) if used])
         return part.weighted(self.weights)
 
     def moments(self, q: np.ndarray) -> np.ndarray:
@@ -288,7 +288,7 @@ class RolloutLikelihood:
         return np.where(np.isfinite(out), out, np.inf)
 
     def _moments_of(self, number: int, q: np.ndarray) -> np.ndarray:
-        # One data set's share (N, G, 3).
+        # Moments of one data set (N, G, 3).
         piece, out = self.pieces[number], np.zeros((len(q), len(self.groups), MOMENTS))
         groups = [next(g for g, members in enumerate(self._members) if (number, c) in members) for c in range(len(piece.columns))]
 
@@ -332,14 +332,14 @@ class RolloutLikelihood:
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
         """Computes for each group measured minus model (N, n) at q (N, Q)."""
         q = np.atleast_2d(np.asarray(q, float))
-        kept = [[np.empty((len(q), len(column.rows))) for column in piece.columns] for piece in self.pieces]
-        for piece, room in zip(self.pieces, kept):
-            def look(part: slice, piece: _Piece = piece, room: list[np.ndarray] = room) -> None:
+        errors = [[np.empty((len(q), len(column.rows))) for column in piece.columns] for piece in self.pieces]
+        for piece, room in zip(self.pieces, errors):
+            def evaluate(part: slice, piece: _Piece = piece, room: list[np.ndarray] = room) -> None:
                 for target, error in zip(room, _errors(piece, q[part])):
                     target[part] = error.T
 
-            self._each_chunk(piece, len(q), look)
-        return [np.concatenate([kept[i][c] for i, c in members], axis=1) for members in self._members]
+            self._each_chunk(piece, len(q), evaluate)
+        return [np.concatenate([errors[i][c] for i, c in members], axis=1) for members in self._members]
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
         """Computes for each group the exact derivatives of measured minus model (n, Q) at q (Q,)."""
@@ -364,7 +364,7 @@ class RolloutLikelihood:
     def places(self, group: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Locates a group's samples: data set, channel of it, row of that (n,)."""
         rows = [self.pieces[i].columns[c].rows for i, c in self._members[group]]
-        data, channel = ([np.full(len(own), member[place]) for own, member in zip(rows, self._members[group])] for place in (0, 1))
+        data, channel = ([np.full(len(one), member[place]) for one, member in zip(rows, self._members[group])] for place in (0, 1))
         return np.concatenate(data), np.concatenate(channel), np.concatenate(rows)
 
     def responses(self, q: np.ndarray) -> list[np.ndarray]:
@@ -377,14 +377,14 @@ class RolloutLikelihood:
         flight."""
         piece = self.pieces[number]
         samples, channels = piece.data.observed.shape
-        # Inputs, what the model reports, what the sensors make of it, and room for the caller's own.
+        # Inputs, outputs of the model, measurements, and room for a copy of the caller.
         width = max(BLOCK, limit // (8 * samples * (piece.data.table.shape[1] + 4 * channels)) // BLOCK * BLOCK)
         for first in range(0, len(q), width):
             part = slice(first, min(first + width, len(q)))
             yield part, piece.responses(q[part]).transpose(2, 0, 1)
 
     def _each_derivative(self, q: np.ndarray, reduce: Callable[[_Piece, np.ndarray, np.ndarray], _Reduced]) -> list[_Reduced]:
-        """Applies `reduce` to the responses (K, C) of each piece at q (Q,) and their derivatives (K, C, Q), which are not kept."""
+        """Applies `reduce` to the responses (K, C) of each piece at q (Q,) and their derivatives (K, C, Q), which are discarded."""
         q = np.asarray(q, float)
         results: dict[int, _Reduced] = {}
 
@@ -392,7 +392,7 @@ class RolloutLikelihood:
             results[i] = reduce(self.pieces[i], *self.pieces[i].derivatives(q))
 
         if len(self.pieces) == 1:
-            one(0)  # whose passes run on all cores
+            one(0)  # which runs on all cores
         else:
             in_parallel(one, len(self.pieces))
         return [results[i] for i in range(len(self.pieces))]
@@ -402,8 +402,8 @@ class RolloutLikelihood:
         """Calls `look` with parts of `count` particles, on all cores."""
         samples, channels = piece.data.observed.shape
         numbers = samples * max(channels, piece.data.table.shape[1] if piece.own_inputs else 0)
-        most = CHUNK if piece.on_processor else LAUNCH
-        width = max(BLOCK, most // numbers // BLOCK * BLOCK)
+        limit = CHUNK if piece.on_processor else LAUNCH
+        width = max(BLOCK, limit // numbers // BLOCK * BLOCK)
 
         def one(i: int) -> None:
             with np.errstate(over="ignore", invalid="ignore"):

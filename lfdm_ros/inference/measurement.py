@@ -1,9 +1,9 @@
 """Errors of measurement between the vehicle and its recording: delayed, lagging, scaled or offset inputs, misaligned and offset sensors.
 
 An input acts as u(t) = scale * lag(recorded(t - delay)) + offset, kept inside the driver's range; the lag is of first order and exact for
-what is linear between the grid's points. A channel is measured as model + offset. Velocities and heading are measured along the axes of a
-sensor that is turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin, yaw' = yaw +
-misalignment. A run that begins with the heading of such a sensor begins with that less the misalignment, which turns the way it goes.
+inputs linear between the grid's points. A channel is measured as model + offset. Velocities and heading are measured along the axes of a
+sensor rotated by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin, yaw' = yaw +
+misalignment. The misalignment is subtracted from an initial heading measured by such a sensor, which rotates the trajectory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.gaussian import autoregress
 from lfdm_ros.inference.plan import INPUT_FIELDS, MISALIGNMENT
 
-MIN_LAG = 1e-6  # [s]; below it a lag is none
+MIN_LAG = 1e-6  # [s]; smaller lags are ignored
 _RANGES = [(-1.0 if name == "steering" else 0.0, 1.0) for name in INPUT_FIELDS]
-_LATE = {"delay", "lag"}  # nuisances of an input that reach into what was before
+_LATE = {"delay", "lag"}  # nuisances of an input that depend on its history
 
 
 class InputPath:
-    """The inputs of one data set as a function of the nuisances that concern them."""
+    """The inputs of one data set as a function of their nuisances."""
 
     def __init__(self, data: Dataset, names: Sequence[str]):
-        """Takes `names`: the nuisances, in the order of their values; those of outputs are left alone."""
+        """Takes `names`: the nuisances, in the order of their values; those of outputs are ignored."""
         self.columns = [i for i, name in enumerate(names) if name.partition(".")[0] in INPUT_FIELDS]
         self._kinds = {(INPUT_FIELDS.index(names[i].partition(".")[0]), names[i].partition(".")[2]): i for i in self.columns}
         self._recorded = np.concatenate([data.history, data.inputs])
@@ -50,54 +50,54 @@ class InputPath:
         return self.inputs(values[None])[0], derivatives
 
     def _column(self, j: int, values: np.ndarray, differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        # One input (K, N), not yet kept inside its range, and its derivatives by the nuisances that it has.
-        own = {kind: i for (column, kind), i in self._kinds.items() if column == j}
+        # One input (K, N) before clipping, and its derivatives by its nuisances.
+        used = {kind: i for (column, kind), i in self._kinds.items() if column == j}
         raw = self._recorded[:, j]
-        if not own:
+        if not used:
             return raw[self._before:, None], {}
         tangents: dict[int, np.ndarray] = {}
-        if not _LATE & own.keys():
+        if not _LATE & used.keys():
             signal = np.broadcast_to(raw[self._before:, None], (len(raw) - self._before, len(values)))
         else:
-            signal, tangents = self._shifted(raw, own, values, differentiate)
-        if "scale" in own:
-            scale = values[:, own["scale"]]
+            signal, tangents = self._shifted(raw, used, values, differentiate)
+        if "scale" in used:
+            scale = values[:, used["scale"]]
             tangents = {i: scale * column for i, column in tangents.items()}
             if differentiate:
-                tangents[own["scale"]] = signal
+                tangents[used["scale"]] = signal
             signal = scale * signal
-        if "offset" in own:
+        if "offset" in used:
             if differentiate:
-                tangents[own["offset"]] = np.ones_like(signal)
-            signal = signal + values[:, own["offset"]]
+                tangents[used["offset"]] = np.ones_like(signal)
+            signal = signal + values[:, used["offset"]]
         return signal, tangents
 
-    def _shifted(self, raw: np.ndarray, own: Mapping[str, int], values: np.ndarray,
+    def _shifted(self, raw: np.ndarray, used: Mapping[str, int], values: np.ndarray,
                  differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        # One input (K, N) after its delay and lag, which reach into what was before; and its derivatives by them.
+        # One input (K, N) after its delay and lag, which depend on its history; and its derivatives by them.
         tangents: dict[int, np.ndarray] = {}
         signal = np.broadcast_to(raw[:, None], (len(raw), len(values)))
-        if "delay" in own:
+        if "delay" in used:
             # The same shift for all points of a particle, in whole and a part of an interval.
-            whole, part = np.divmod(values[:, own["delay"]] / self._interval, 1.0)
+            whole, part = np.divmod(values[:, used["delay"]] / self._interval, 1.0)
             later = np.arange(len(raw))[:, None] - whole.astype(int)
             now, before = (raw[np.clip(place, 0, len(raw) - 1)] for place in (later, later - 1))
             signal = now + part * (before - now)
             if differentiate:
-                tangents[own["delay"]] = (before - now) / self._interval
-        if "lag" in own:
-            lag = np.maximum(values[:, own["lag"]], MIN_LAG)
+                tangents[used["delay"]] = (before - now) / self._interval
+        if "lag" in used:
+            lag = np.maximum(values[:, used["lag"]], MIN_LAG)
             if differentiate:
                 # Of second order in a step for which rounding and truncation are about equal.
                 step = 1e-5 * np.maximum(lag, self._interval)
                 longer, shorter = lag + step, np.maximum(lag - step, MIN_LAG)
                 tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}
-                tangents[own["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
+                tangents[used["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
             signal = self._lagged(signal, lag)
         return signal[self._before:], {i: column[self._before:] for i, column in tangents.items()}
 
     def _lagged(self, signal: np.ndarray, lag: np.ndarray) -> np.ndarray:
-        # The response of 1 / (1 + lag s) to what is linear between the points (L, N), started in balance.
+        # The response of 1 / (1 + lag s) to an input linear between the points (L, N), from equilibrium.
         ratio = lag / self._interval
         decay = np.exp(-1.0 / ratio)
         out = (ratio * (1.0 - decay) - decay) * signal[:-1] + (1.0 - ratio * (1.0 - decay)) * signal[1:]
@@ -111,14 +111,14 @@ class OutputPath:
     """Measurements of the sensors, given responses of the model."""
 
     def __init__(self, channels: Sequence[str], names: Sequence[str]):
-        """Takes `channels`: what is measured; `names`: the nuisances, in the order of their values; those of inputs are left alone."""
+        """Takes `channels`: the measured ones; `names`: the nuisances, in the order of their values; those of inputs are ignored."""
         self._offsets = [(channels.index(name.partition(".")[0]), i) for i, name in enumerate(names)
                          if name.partition(".")[0] in channels and name.endswith(".offset")]
         turned = MISALIGNMENT in names and any(name in channels for name in ("vx", "vy"))
         self._angle = names.index(MISALIGNMENT) if turned else None
         if MISALIGNMENT in names and "yaw" in channels:
             self._offsets.append((channels.index("yaw"), names.index(MISALIGNMENT)))
-        self.channels = tuple(dict.fromkeys([*channels, *(("vx", "vy") if turned else ())]))  # what the model has to report
+        self.channels = tuple(dict.fromkeys([*channels, *(("vx", "vy") if turned else ())]))  # outputs required of the model
         self._measured = len(channels)
         self.trivial = not self._offsets and not turned
 
@@ -139,7 +139,7 @@ class OutputPath:
     def slopes(self, responses: np.ndarray, derivatives: np.ndarray, values: np.ndarray, nuisances: slice) -> np.ndarray:
         """Computes the derivatives of the measurements, (K, C, Q).
 
-        responses (K, C') and their derivatives (K, C', Q), values (M,) of the nuisances, whose own columns of Q are `nuisances`.
+        responses (K, C') and their derivatives (K, C', Q), values (M,) of the nuisances, whose columns of Q are `nuisances`.
         """
         out = derivatives[:, :self._measured].copy()
         if self._angle is not None:

@@ -1,6 +1,6 @@
-"""Log densities of many particles at once: of a stage, of a stage that is continued, and of a friction field.
+"""Batched log densities of a stage, of a continued stage, and of a friction field.
 
-The simulator gives the moments of the errors; priors and Gaussian are NumPy's, so that neither PyMC is imported nor anything compiled.
+The simulator gives the moments of the errors; priors and Gaussian are NumPy's, without importing PyMC or compiling.
 `lfdm_ros.inference.pymc_adapter` has the same as a PyMC model.
 """
 
@@ -65,10 +65,10 @@ class BatchedDensity:
         self.evaluations = 0
         self._likelihood, self._unknowns, self._errors = likelihood, unknowns, errors
         self._priors = dict(unknowns)
-        for label, own in errors.items():
-            self._priors[SIGMA + label] = own.noise
-            if own.correlation is not None:
-                self._priors[RHO + label] = own.correlation
+        for label, prior in errors.items():
+            self._priors[SIGMA + label] = prior.noise
+            if prior.correlation is not None:
+                self._priors[RHO + label] = prior.correlation
         self.names = list(self._priors)
 
     @cached_property
@@ -79,8 +79,8 @@ class BatchedDensity:
         return build_model(self._likelihood, self._unknowns, self._errors)
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Computes log prior (N,), log likelihood (N,) for particles (N, D); -inf where a run diverged, and beyond the priors, where none
-        is made."""
+        """Computes log prior (N,), log likelihood (N,) for particles (N, D); -inf where a run diverged, and outside the priors, where none
+        is simulated."""
         prior = self.log_prior(particles)
         inside = np.flatnonzero(prior > -np.inf)
         likelihood = np.full(len(particles), -np.inf)
@@ -93,8 +93,8 @@ class BatchedDensity:
         moments = self._likelihood.moments(np.column_stack([values[name] for name in self._unknowns]))
         total = np.zeros(len(moments))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            for group, own in zip(self._likelihood.groups, moments.transpose(1, 2, 0)):
-                total += log_density(group, own, np.log(values[SIGMA + group.label]), values.get(RHO + group.label, 0.0))
+            for group, moment in zip(self._likelihood.groups, moments.transpose(1, 2, 0)):
+                total += log_density(group, moment, np.log(values[SIGMA + group.label]), values.get(RHO + group.label, 0.0))
         return total
 
     def log_prior(self, particles: np.ndarray) -> np.ndarray:
@@ -118,9 +118,9 @@ class BatchedDensity:
 class UpdatedDensity:
     """Path from the posterior of the old data to that of all data, with the old data in the target throughout.
 
-    The first value of a call is the log density that the particles have been drawn from, prior and old data; the second what is still to
-    be tempered in. Where stages before have come out differently, the old data are not seen through the same vehicle any more: then
-    the second value also replaces their likelihood, and the path between both is the geometric one.
+    The first value of a call is the log density of the particles, prior and old data; the second is to be tempered in. If earlier stages
+    gave another vehicle, the likelihood of the old data has changed: the second value then also replaces it, and the path between both is
+    geometric.
     """
 
     def __init__(self, old: BatchedDensity, new: BatchedDensity, *, replaces: bool):
@@ -131,12 +131,12 @@ class UpdatedDensity:
 
     @property
     def model(self) -> pm.Model:
-        """The PyMC model of what is still to be tempered in."""
+        """The PyMC model of the data to be tempered in."""
         return self._new.model
 
     @property
     def evaluations(self) -> int:
-        """Simulations so far, of a particle on the data sets of one density."""
+        """Number of simulations so far: one is a particle on the data sets of one density."""
         return self._old.evaluations + self._new.evaluations
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +167,7 @@ Density = BatchedDensity | UpdatedDensity
 class FieldPriorDensity:
     """Log prior and log likelihood of particles (N, D), as `BatchedDensity`: names (D,) are values of `FieldPrior`.
 
-    The field itself is integrated out: the likelihood is that of a Gaussian process, whose cost grows with the cube of the observations.
+    The field is integrated out: the likelihood is that of a Gaussian process, at a cost cubic in the observations.
     """
 
     def __init__(self, observations: Observations, unknowns: Mapping[str, Prior], fixed: FieldPrior | None = None):
@@ -175,7 +175,7 @@ class FieldPriorDensity:
 
         Args:
             unknowns: prior by name.
-            fixed: the values that are known. Where sigma_n is unknown it is the noise of all observations, otherwise each has its own.
+            fixed: the fixed values. An unknown sigma_n is the noise of all observations; otherwise each has its own.
 
         Raises:
             InputError: an unknown that a field does not have.
@@ -186,23 +186,23 @@ class FieldPriorDensity:
             if name not in self._fixed.values:
                 raise InputError(f"{quote(name)} is no value of a field; there are: {', '.join(self._fixed.values)}")
         self._unknowns = dict(unknowns)
-        self._seen, self._noise = observations, None if "sigma_n" in unknowns else observations.noise
+        self._data, self._noise = observations, None if "sigma_n" in unknowns else observations.noise
         self.names = list(unknowns)
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Computes log prior (N,), log likelihood (N,) for particles (N, D); -inf where no field has such values."""
-        return self.of(particles, self._seen.latent)
+        return self.of(particles, self._data.latent)
 
     def of(self, particles: np.ndarray, latent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Evaluates particles with other latent values at the same places, (n,) or each particle's own (N, n)."""
-        prior: np.ndarray = np.sum([own.log_density(x) for own, x in zip(self._unknowns.values(), particles.T)], axis=0)
+        prior: np.ndarray = np.sum([prior.log_density(x) for prior, x in zip(self._unknowns.values(), particles.T)], axis=0)
         likelihood = np.full(len(particles), -np.inf)
         values = self.constrain(particles)
         inside = np.flatnonzero((prior > -np.inf) & possible(values))
         if len(inside):
-            every = {name: np.full(len(inside), own) for name, own in self._fixed.values.items()}
-            every |= {name: own[inside] for name, own in values.items()}
-            likelihood[inside] = log_likelihoods(every, self._seen.places, latent if latent.ndim == 1 else latent[inside], self._noise)
+            every = {name: np.full(len(inside), value) for name, value in self._fixed.values.items()}
+            every |= {name: values_of_name[inside] for name, values_of_name in values.items()}
+            likelihood[inside] = log_likelihoods(every, self._data.places, latent if latent.ndim == 1 else latent[inside], self._noise)
             self.evaluations += len(inside)
         return prior, likelihood
 
@@ -212,8 +212,8 @@ class FieldPriorDensity:
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws `count` particles (N, D) from the prior."""
-        return np.column_stack([own.coordinate(own.frozen().rvs(count, random_state=rng)) for own in self._unknowns.values()])
+        return np.column_stack([prior.coordinate(prior.frozen().rvs(count, random_state=rng)) for prior in self._unknowns.values()])
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Computes values (N,) by name for particles (N, D)."""
-        return {name: own.value(x) for (name, own), x in zip(self._unknowns.items(), particles.T)}
+        return {name: prior.value(x) for (name, prior), x in zip(self._unknowns.items(), particles.T)}

@@ -43,16 +43,16 @@ class CalibratedParameter:
     targets: tuple[tuple[str, float], ...]
 
     def value_in(self, parameters: Mapping[str, float]) -> float:
-        """Returns the value of a vehicle: the mean over the parameters that the unknown sets, NaN where it has none of them."""
+        """Returns the value in a vehicle: the mean over the parameters set by the unknown, NaN without any."""
         values = [parameters[name] / factor for name, factor in self.targets if name in parameters]
         return sum(values) / len(values) if values else math.nan
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One measured state: where it is recorded, and its errors.
+    """One measured state: its topic and field, and its errors.
 
-    label: the channel's name; SEGMENT.NAME where the segment has errors of its own. correlation: prior of that of neighbouring errors
+    label: the channel's name; SEGMENT.NAME where the segment has separate errors. correlation: prior of that of neighbouring errors
     (AR(1)); None: white.
     """
 
@@ -84,7 +84,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Split:
-    """A window cut into pieces of `length` [s], each with an initial state of its own; `take`: all, even or odd ones, from 0."""
+    """A window cut into pieces of `length` [s], each with its initial state; `take`: all, even or odd ones, from 0."""
 
     length: float
     take: str = "all"
@@ -98,8 +98,8 @@ class Split:
 class Segment:
     """Windows [start, end) of recordings that are driven and compared in the same way.
 
-    recordings: names, or patterns that every bag given is held against; end may be infinite; estimate: priors of initial states, read
-    once the recorded value is known; prescribed: states that follow the recording, with topic and field.
+    recordings: names, or patterns that every given bag is matched with; end may be infinite; estimate: priors of initial states, parsed
+    with the recorded value; prescribed: states that follow the recording, with topic and field.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Segment:
     channels: tuple[Channel, ...]
 
     def wants(self, recording: str) -> bool:
-        """Returns whether a recording of this name belongs here."""
+        """Checks whether a recording of this name belongs to the segment."""
         return any(fnmatchcase(recording, pattern) for pattern in self.recordings)
 
 
@@ -131,10 +131,9 @@ class Objective:
     """Objective of the sampler least_squares: the sum over channels and samples of the squared scaled error.
 
     scale: `noise` divides the error of a channel by its noise, which is estimated with it, and adds the priors: the posterior mode;
-    `measured_sd` divides by the standard deviation of what was measured; `error_range` maps the error itself from its least to its
-    greatest value onto [0, 1], which is no measure of agreement (a constant error costs nothing definite) but has been published.
-    minimiser: `trust_region` (Gauss-Newton steps with bounds), or `powell`: SciPy's, with its default tolerances, in SI units and from
-    the vehicle's values, to redo what others did with it.
+    `measured_sd` divides by the standard deviation of the measurements; `error_range` maps the error from its range onto [0, 1], which is a
+    published but poor measure of agreement (undefined for a constant error). minimiser: `trust_region` (Gauss-Newton steps with bounds), or
+    `powell`: SciPy's, with its default tolerances, in SI units and from the vehicle's values, to reproduce published work.
     """
 
     scale: str = "noise"
@@ -143,10 +142,10 @@ class Objective:
 
 @dataclass(frozen=True)
 class Stage:
-    """One inference: its unknowns, and the segments of recordings that they must explain together.
+    """One inference: its unknowns, and the segments of recordings fitted together.
 
     errors: white; ar1, a first-order autoregression whose correlation is sampled; or inflated: n samples count as n / tau, tau being the
-    correlation time of the errors at the posterior's mode, which also holds where errors stay much longer than neighbours tell.
+    correlation time of the errors at the posterior's mode, also valid for errors correlated over many samples.
     """
 
     name: str
@@ -174,8 +173,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole calibration. `fixed` overrides the vehicle's parameters, a stage may infer them later; `options` are those of `sampler` that
-    are not as they are by default; `ground`: that the recordings were made on, as `inference.dataset.on_ground` takes it."""
+    """A whole calibration. `fixed` overrides the vehicle's parameters, a stage may infer them later; `options` are the non-default ones of
+    `sampler`; `ground`: of the recordings, as for `inference.dataset.on_ground`."""
 
     path: Path
     text: str

@@ -17,7 +17,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.units import to_si
 
 WIDEST_DIRECT = 1.0  # log_sd
-OUTSIDE = 1e-6  # of a prior that is made wider may be out of range, as in a recipe
+OUTSIDE = 1e-6  # probability out of range allowed in a recipe
 _SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
 _DEVIATIONS = ("log_sd", "sd", "sigma")  # of which a prior has one
 
@@ -25,10 +25,10 @@ _DEVIATIONS = ("log_sd", "sd", "sigma")  # of which a prior has one
 class PriorFamily(ABC):
     """A family of distributions; `v` are the numbers of one by key.
 
-    keys: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out). scale: whether values are positive
-    and searched by their logarithm, unless the prior is direct; x is the coordinate of the search, a logarithm where `log` says so.
-    logarithm: whether it is symmetric, and of one width, in the logarithm, however it is searched. flat: whether a narrower one leaves
-    out what a wider one held for as likely as the rest.
+    keys: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out). scale: True if values are positive and
+    searched by their logarithm, unless the prior is direct; x is the coordinate of the search, a logarithm where `log` is True. logarithm:
+    True if symmetric in the logarithm, whatever the coordinate. flat: True for uniform priors, where narrowing excludes values that were
+    equally likely.
     """
 
     keys: Mapping[str, str]
@@ -36,7 +36,7 @@ class PriorFamily(ABC):
 
     @abstractmethod
     def frozen(self, v: Mapping[str, float]) -> Any:
-        """Returns the distribution as a frozen one of SciPy."""
+        """Returns the distribution as a frozen SciPy distribution."""
 
     def arguments(self, v: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments of PyMC's distribution of the same name as this class."""
@@ -52,7 +52,7 @@ class PriorFamily(ABC):
 
     @abstractmethod
     def distance(self, v: Mapping[str, float], value: float) -> float:
-        """Computes the distance of a value from the mode in standard deviations; 0 where none is likelier than another."""
+        """Computes the distance of a value from the mode in standard deviations; 0 for a flat prior."""
 
     @abstractmethod
     def width(self, v: Mapping[str, float]) -> float:
@@ -123,7 +123,7 @@ class HalfNormal(PriorFamily):
         return v["sigma"]
 
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
-        # Only as far as the limit lets it.
+        # Clipped to the limit.
         return "half_normal", {"sigma": min(factor * v["sigma"], max(v["sigma"], upper / float(stats.halfnorm.isf(OUTSIDE))))}
 
     def spread_of_logarithm(self, v: Mapping[str, float]) -> float:
@@ -157,7 +157,7 @@ class LogNormal(PriorFamily):
         return v["log_sd"]
 
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
-        # Only as far as the limits let it.
+        # Clipped to the limits.
         room = min(math.log(v["median"] / lower) if lower > 0.0 else math.inf, math.log(upper / v["median"]))
         return "log_normal", {**v, "log_sd": min(factor * v["log_sd"], max(v["log_sd"], room / float(stats.norm.isf(OUTSIDE / 2.0))))}
 
@@ -202,7 +202,7 @@ class Normal(PriorFamily):
 
 
 class TruncatedNormal(Normal):
-    """A normal cut off at one bound or two; mean and sd are those of the whole."""
+    """A normal distribution truncated at one or two bounds; mean and sd are those before truncation."""
 
     keys = {"mean": "value", "sd": "value", "lower": "bound", "upper": "bound"}
 
@@ -231,10 +231,10 @@ class Prior:
     direct: bool = False
 
     def as_unknown(self) -> Prior:
-        """Returns the same prior for an unknown of the model that is searched as it is, not by its logarithm as a scale is.
+        """Returns the same prior for an unknown of the model, searched directly instead of by its logarithm.
 
-        Data often know a sum of two unknowns and not each: in logarithms that straight ridge is bent, and populations of particles do
-        not follow a thin bent ridge (docs/concepts/sbc.md). Priors over several orders of magnitude stay in logarithms.
+        Data often identify only the sum of two unknowns: in logarithms that straight ridge is curved, and populations of particles do not
+        follow a thin curved ridge (docs/concepts/sbc.md). Priors over several orders of magnitude stay in logarithms.
         """
         return replace(self, direct=KINDS[self.kind].narrow(self.values))
 
@@ -244,14 +244,14 @@ class Prior:
         return dict(self.numbers)
 
     def frozen(self) -> Any:
-        """Returns the same distribution as a frozen one of SciPy."""
+        """Returns the same distribution as a frozen SciPy distribution."""
         return _frozen(self.kind, self.numbers)
 
     def variable(self, name: str) -> Any:
-        """Declares the random variable in the PyMC model that is open.
+        """Declares the random variable in the open PyMC model.
 
-        Bounded ones are not transformed to the real line: that would bend the straight ridges of parameters that the data know only
-        as a sum, and populations of particles do not follow a thin bent ridge. Beyond the bounds the density is zero.
+        Bounded ones are not transformed to the real line, which would curve the straight ridges of parameters identified only as a sum (see
+        `as_unknown`). Outside the bounds the density is zero.
         """
         import pymc as pm
 
@@ -304,7 +304,7 @@ class Prior:
         """True if all values between the bounds are as likely."""
         return KINDS[self.kind].flat
 
-    # -- Its own scale: the logarithm of a log-normal one, be it searched by that or not ------------------------------
+    # -- Natural scale: the logarithm of a log-normal prior, whatever its coordinate ------------------------------
 
     def relative(self, values: Any) -> Any:
         """Scales values in the prior's own scale to units of its standard deviation there."""
@@ -313,7 +313,7 @@ class Prior:
         return np.asarray(values) / _standard_deviation(self.kind, self.numbers)
 
     def change(self, value: float) -> float:
-        """Computes the change of a value for one standard deviation in the prior's own scale."""
+        """Computes the change of a value for one standard deviation in the prior's natural scale."""
         if self._of_logarithm:
             return KINDS[self.kind].spread_of_logarithm(self.values) * value
         return _standard_deviation(self.kind, self.numbers)
@@ -329,20 +329,20 @@ class Prior:
         return KINDS[self.kind].width(self.values)
 
     def scaled(self, factor: float, lower: float = -math.inf, upper: float = math.inf) -> Prior:
-        """Returns the prior `factor` times as wide about the same place, inside [lower, upper]; each kind says how it stays there."""
+        """Returns the prior `factor` times as wide about the same centre, inside [lower, upper]; each kind implements the limits."""
         kind, numbers = KINDS[self.kind].scaled(self.values, factor, lower, upper)
         return replace(self, kind=kind, numbers=tuple(numbers.items()))
 
     def oversteps(self, lower: float, upper: float) -> str:
-        """Describes a prior of which more than OUTSIDE lies beyond [lower, upper]: the quantile beyond the bound, and the largest
-        deviation that would fit, in words; else nothing."""
-        own = self.frozen()
-        below, above = float(own.cdf(lower)), float(own.sf(upper))
+        """Describes a prior with more than OUTSIDE beyond [lower, upper]: the quantile beyond the bound, and the largest deviation that
+        would fit; else empty."""
+        distribution = self.frozen()
+        below, above = float(distribution.cdf(lower)), float(distribution.sf(upper))
         if below + above <= OUTSIDE:
             return ""
         unit = f" {self.unit}" if self.unit else ""
         low = below >= above
-        quantile, bound = (float(own.ppf(OUTSIDE)), lower) if low else (float(own.isf(OUTSIDE)), upper)
+        quantile, bound = (float(distribution.ppf(OUTSIDE)), lower) if low else (float(distribution.isf(OUTSIDE)), upper)
         text = (f"its {'lower' if low else 'upper'} {OUTSIDE:g} quantile is {quantile:.4g}{unit}, {'below' if low else 'above'} the bound "
                 f"{bound:g}{unit}")
         key = next((name for name in _DEVIATIONS if name in self.values), None)
@@ -354,12 +354,12 @@ class Prior:
         return f"{text}; {fits}; or use truncated_normal or uniform"
 
     def _largest(self, key: str, lower: float, upper: float) -> float:
-        # Of a deviation, rounded down to three digits; 0 where none fits.
+        # Largest deviation, rounded down to three digits; 0 where none fits.
         small, large = 0.0, self.values[key]
         for _ in range(60):
             middle = 0.5 * (small + large)
-            own = KINDS[self.kind].frozen({**self.values, key: middle})
-            small, large = (middle, large) if own.cdf(lower) + own.sf(upper) <= OUTSIDE else (small, middle)
+            distribution = KINDS[self.kind].frozen({**self.values, key: middle})
+            small, large = (middle, large) if distribution.cdf(lower) + distribution.sf(upper) <= OUTSIDE else (small, middle)
         if small <= 1e-9 * self.values[key]:
             return 0.0
         digit = 10.0 ** (math.floor(math.log10(small)) - 2)
@@ -375,7 +375,7 @@ class Prior:
         return f"{self.kind}({numbers}) {self.unit}".strip()
 
 
-# SciPy takes milliseconds to make a distribution, which a search for the noise asks for hundreds of times.
+# Creating a SciPy distribution takes milliseconds, and a search for the noise needs hundreds.
 
 
 @lru_cache(maxsize=1024)

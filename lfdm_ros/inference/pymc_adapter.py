@@ -1,9 +1,8 @@
-"""PyMC and PyTensor: the model of a stage, and all uses of names that these packages do not promise to keep.
+"""PyMC and PyTensor: the model of a stage, and all uses of unstable names of these packages.
 
-In the model the simulator is one Op, the moments of the errors; priors, noise and the Gaussian stay in PyTensor. It serves PyMC's own
-samplers, predictives and gradients of the posterior; the package's samplers take the density from `lfdm_ros.inference.model`, which is the
-same in NumPy. `MADE_FOR` lists the releases that the rest was written against; `LOOK_AT` lists per name the properties that another release
-has to keep.
+In the model the simulator is one Op, the moments of the errors; priors, noise and the Gaussian stay in PyTensor. It serves PyMC's samplers,
+predictives and gradients of the posterior; the package's samplers use the same density in NumPy, `lfdm_ros.inference.model`. `MADE_FOR`
+lists the supported releases; `LOOK_AT` lists per name the properties that a new release must keep.
 """
 
 import warnings
@@ -77,19 +76,19 @@ class _Integrator(CpuLeapfrogIntegrator):
 
 
 class NutsChain:
-    """A chain of PyMC's NUTS on a density of ours, whose leapfrog steps move as we say."""
+    """A chain of PyMC's NUTS on a given density with given leapfrog steps."""
 
     def __init__(self, model: pm.Model, function: Callable[[np.ndarray], tuple[float, np.ndarray]], drift: Drift, start: np.ndarray, *,
                  mean: np.ndarray, covariance: np.ndarray, weight: float, target_accept: float, seed: np.random.SeedSequence):
         """Prepares a chain.
 
         Args:
-            model: whose unknowns these are; its own density is not compiled.
+            model: of these unknowns; its density is not compiled.
             function: x (D,) -> log density, slope (D,).
             drift: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift.
-            start: (D,). mean, covariance, weight: what adaptation of the metric begins with, and for how many draws it counts.
+            start: (D,). mean, covariance, weight: initial metric of the adaptation, and the number of draws it counts for.
         """
-        rng, potential_rng = (np.random.default_rng(own) for own in seed.spawn(2))
+        rng, potential_rng = (np.random.default_rng(child) for child in seed.spawn(2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
             potential = QuadPotentialFullAdapt(len(start), mean, covariance, weight, rng=potential_rng)
@@ -109,14 +108,13 @@ class NutsChain:
 
 
 class TemperedPopulation(SMC_KERNEL):
-    """PyMC's temperatures, weights and resampling of a population whose density and moves are ours."""
+    """PyMC's temperatures, weights and resampling of a population with this package's density and moves."""
 
     stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
 
     def __init__(self, draws: int = 2000, start: Any = None, model: pm.Model | None = None, random_seed: Any = None, threshold: float = 0.5,
                  compile_kwargs: Any = None):
-        """Replaces PyMC's, which would compile two densities of single particles that are never called; `model` is for pm.sample_smc
-        alone."""
+        """Replaces PyMC's initialisation, which would compile two unused densities; `model` is for pm.sample_smc only."""
         self.draws, self.start, self.threshold, self.rng = draws, start, threshold, np.random.default_rng(random_seed)
         self.beta, self.iteration, self.log_marginal_likelihood = 0.0, 0, 0.0
         self.weights = np.full(draws, 1.0 / draws)
@@ -127,7 +125,7 @@ class TemperedPopulation(SMC_KERNEL):
         """Gives the population and its densities before the first temperature."""
 
     def set_rng(self, rng: np.random.Generator) -> None:
-        """Sets the generator; PyMC would copy its compiled functions here, ours draw nothing."""
+        """Sets the generator; PyMC would copy its compiled functions here, which do not draw."""
         self.rng = rng
 
     def _initialize_kernel(self) -> None:
@@ -150,8 +148,8 @@ def without_compiler() -> Any:
 class Moments(Op):
     """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
 
-    One simulation gives both, and the gradient uses the second output of the node that is there. Equal likelihood, equal Op: PyTensor
-    then merges the nodes of all groups into one.
+    One simulation gives both, and the gradient uses the second output of the same node. Ops of one likelihood are equal, so PyTensor merges
+    the nodes of all groups.
     """
 
     __props__ = ("likelihood",)
@@ -173,7 +171,7 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
 
     Args:
         unknowns: prior by name, in the order of the likelihood's q.
-        errors: priors by group; of groups too that this likelihood does not have.
+        errors: priors by group, including groups that this likelihood lacks.
 
     Returns:
         Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
@@ -181,8 +179,8 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
     moments = Moments(likelihood)
     with pm.Model() as model:
         q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])
-        noise = {label: (own.noise.variable(SIGMA + label), own.correlation.variable(RHO + label) if own.correlation else pt.constant(0.0))
-                 for label, own in errors.items()}
+        noise = {label: (p.noise.variable(SIGMA + label), p.correlation.variable(RHO + label) if p.correlation else pt.constant(0.0))
+                 for label, p in errors.items()}
         for index, group in enumerate(likelihood.groups):
             pm.CustomDist(group.label, q, *noise[group.label], np.arange(group.count), logp=_gaussian(moments, index, group),
                           random=_response(likelihood, index), signature="(q),(),(),(k)->(k)", observed=likelihood.measured(index))
@@ -191,15 +189,15 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
 
 def _gaussian(moments: Moments, index: int, group: ErrorGroup) -> Callable[..., Any]:
     def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
-        own = [moments(q)[0][index, i] for i in range(MOMENTS)]
-        return log_density(group, own, pt.log(sigma), rho, maths=pt)
+        group_moments = [moments(q)[0][index, i] for i in range(MOMENTS)]
+        return log_density(group, group_moments, pt.log(sigma), rho, maths=pt)
 
     return logp
 
 
 def _response(likelihood: Likelihood, index: int) -> Callable[..., np.ndarray]:
     def draw(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rows: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        # One draw of the unknowns at a time, as PyMC's predictive sampling asks for it.
+        # One draw of the unknowns at a time, as PyMC's predictive sampling requires.
         response = likelihood.measured(index) - likelihood.errors(q[None, :])[index][0]
         return response + correlated_noise(rng, (*(size or ()), len(rows)), sigma, rho)
 

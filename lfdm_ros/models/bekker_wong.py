@@ -32,18 +32,18 @@ from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 from lfdm_ros.models.soil import SoilPatch
 
-# Speed of the rim [m/s] below which the soil is sheared as at that speed: a wheel that stands is a stiff damper on what slides.
+# Lower limit of the rim's speed [m/s] in the shear law: a standing wheel acts as a stiff damper on the slip velocity.
 RIM_SPEED_FLOOR = 0.1
-# Speed of travel [m/s] over which the resistance of the soil that is pressed down fades out: at rest it does not push.
+# Speed of travel [m/s] below which the compaction resistance fades out: at rest it does not push.
 RESISTANCE_SPEED = 0.05
 # The angle of the largest pressure over the entry angle stays between these.
-LEAST_STRESS_ANGLE, MOST_STRESS_ANGLE = 0.02, 0.9
-# Loads [N] below this are carried as this one is, and their forces scaled down.
-LEAST_LOAD = 1.0
+MIN_STRESS_ANGLE, MAX_STRESS_ANGLE = 0.02, 0.9
+# Loads [N] below this are computed at this load, and their forces scaled down.
+MIN_LOAD = 1.0
 # Entry angle [rad] of a wheel that has sunk to its axle: deeper there is no equilibrium.
 DEEPEST = 0.5 * math.pi
-# A load that is not carried there has the forces of that depth, and no more.
-MOST_SCALING = 1.05
+# Limit of the scaling of forces at that depth for larger loads.
+MAX_SCALING = 1.05
 # Gauss-Legendre between 0 and 1, by the number of points.
 _GAUSS = (((0.21132486540518713, 0.5), (0.7886751345948129, 0.5)),
           ((0.1127016653792583, 0.2777777777777778), (0.5, 0.4444444444444444), (0.8872983346207417, 0.2777777777777778)),
@@ -82,33 +82,33 @@ class BekkerWong:
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         fmin, fmax = self._m.fmin, self._m.fmax
-        load = fmax(wheel.load, LEAST_LOAD)
+        load = fmax(wheel.load, MIN_LOAD)
         at = self.under(q, wheel, load)
         theta = self.guess(at, load)
         for points in self.passes[:-1]:
             theta = self.deeper(at, theta, load, points)
         done = self.carried(at, theta, self.passes[-1], slopes=True)
-        share = fmin(load / fmax(done.fz, 1e-3 * load), MOST_SCALING) * fmax(wheel.load, 0.0) / load
+        share = fmin(load / fmax(done.fz, 1e-3 * load), MAX_SCALING) * fmax(wheel.load, 0.0) / load
 
-        # The soil that is pressed down stands against the travel, whatever the rim does.
-        way = fmin(fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
-        fx = share * (at.sense * done.traction - way * done.resistance)
+        # Compaction resistance opposes the travel, whatever the rim's speed.
+        direction = fmin(fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
+        fx = share * (at.sense * done.traction - direction * done.resistance)
         moment = share * at.sense * wheel.radius * done.shear
         return Contact(fx, share * done.fy, share * done.kx, share * done.ky, my=wheel.radius * fx - moment,
-                       changes={"sinkage": self.arc(at, theta).sinkage * fmin(fmax(wheel.load, 0.0) / LEAST_LOAD, 1.0)})
+                       changes={"sinkage": self.arc(at, theta).sinkage * fmin(fmax(wheel.load, 0.0) / MIN_LOAD, 1.0)})
 
-    # -- What does not change with the depth -----------------------------------------------------------------------------------
+    # -- Terms independent of the depth -----------------------------------------------------------------------------------
     def under(self, q: Any, wheel: Wheel, load: Scalar) -> Record:
         """Returns the soil under a wheel, how it is sheared, and the tyre's own shape."""
         where, sqrt, fabs, fmin, fmax, log = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax, self._m.log
         if not isinstance(wheel.ground, SoilPatch):
             raise InputError("a wheel of Bekker and Wong stands on a ground that has no soil; choose the ground 'soil' or 'given_soil'")
         soil, rim, vx, vy = wheel.ground.soil, wheel.radius * wheel.omega, wheel.along, wheel.across
-        # The wheel as it travels: a reversed one is its mirror image.
+        # In the direction of travel: a reversing wheel is the mirror image.
         sense = where(rim + vx < 0.0, -1.0, 1.0)
         transport = fmax(fabs(rim), RIM_SPEED_FLOOR)
         slip = sense * (rim - vx) / fmax(transport, fabs(vx))
-        stress_angle = fmin(fmax(soil.stress_angle + soil.stress_angle_growth * slip, LEAST_STRESS_ANGLE), MOST_STRESS_ANGLE)  # (3)
+        stress_angle = fmin(fmax(soil.stress_angle + soil.stress_angle_growth * slip, MIN_STRESS_ANGLE), MAX_STRESS_ANGLE)  # (3)
         # (7); the arc tangent to 0.004 rad, which is more than a linear law of the slip angle can claim.
         along, across = fabs(vx), fabs(vy)
         ratio = fmin(along, across) / fmax(fmax(along, across), 1e-9)
@@ -125,8 +125,7 @@ class BekkerWong:
 
     # -- The circle in the soil (22) -------------------------------------------------------------------------------------------
     def arc(self, at: Record, theta: Scalar) -> Record:
-        """Returns the circle of an entry angle; sines and cosines of half angles, whose differences keep their digits where the angle is
-        small."""
+        """Returns the circle of an entry angle; sines and cosines of half angles, whose differences are accurate for small angles."""
         s, c = sine_and_cosine(0.5 * theta)
         rise = 2.0 * s * s
         sinkage = at.low * rise + at.flat * (2.0 * s * c)
@@ -144,12 +143,12 @@ class BekkerWong:
         """Returns an entry angle for a load, of small angles: a rigid wheel's and a flat tyre's put together."""
         m, n, a = self._m, at.soil.sinkage_exponent, at.stress_angle
         # Load = width chord modulus sinkage^n mean, the mean being about that of (1 - y^2)^n between y = a and 1.
-        wanted = m.log(load / at.width) - at.log_modulus - n * (m.log((1.0 - a) * (1.0 + 0.5 * a)) - 0.2)
-        round_ = (wanted - (n + 1.0) * m.log(at.low) + n * math.log(2.0)) / (2.0 * n + 1.0)
+        log_pressure = m.log(load / at.width) - at.log_modulus - n * (m.log((1.0 - a) * (1.0 + 0.5 * a)) - 0.2)
+        round_ = (log_pressure - (n + 1.0) * m.log(at.low) + n * math.log(2.0)) / (2.0 * n + 1.0)
         if self.rigid:
             return m.fmin(m.exp(round_), 1.0)
         half = m.log(at.flat)
-        flat = (wanted - math.log(2.0) - half) / n - half
+        flat = (log_pressure - math.log(2.0) - half) / n - half
         low = m.fmin(round_, flat)
         return m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
 
@@ -164,23 +163,23 @@ class BekkerWong:
 
     # -- Stresses and their integrals (4-9) ------------------------------------------------------------------------------------
     def carried(self, at: Record, theta: Scalar, points: Sequence[tuple[float, float]], slopes: bool = False) -> Record:
-        """Returns the soil's reaction at an entry angle, in the sense of travel. The load, what cohesion carries of it, and by how much
-        more shear would carry at a larger angle, where the pressure stays; with `slopes` the load, traction, resistance, shear force along
-        the rim, lateral force, and the slopes of traction and lateral force against the slip velocities."""
+        """Returns the soil's reaction at an entry angle, in the sense of travel. The load, the part carried by cohesion, and the increase
+        of the shear part with the angle at constant pressure; with `slopes` the load, traction, resistance, shear force along the rim,
+        lateral force, and the slopes of traction and lateral force against the slip velocities."""
         m, soil = self._m, at.soil
         exp, sqrt = m.exp, m.sqrt
         arc = self.arc(at, theta)
         largest = at.stress_angle * theta
         exit_ = at.rebound * arc.s
-        least = -2.0 * exit_ * (1.0 + exit_ * exit_ * (1.0 / 6.0 + 0.075 * exit_ * exit_))  # (2), the arc sine of small angles
+        exit_angle = -2.0 * exit_ * (1.0 + exit_ * exit_ * (1.0 / 6.0 + 0.075 * exit_ * exit_))  # (2), the arc sine of small angles
         fz = traction = resistance = shear = fy = kx = ky = sheared = cohesive = 0.0
         for place, weight in points:
-            front, rear = largest + place * (theta - largest), largest - place * (largest - least)
+            front, rear = largest + place * (theta - largest), largest - place * (largest - exit_angle)
             ahead, behind = sine_and_cosine(0.5 * front), sine_and_cosine(0.5 * rear)
             depth = 2.0 * arc.radius * (arc.s - ahead[0]) * (arc.s + ahead[0])
             sigma = exp(soil.sinkage_exponent * m.log(depth) + at.log_modulus)  # (1, 4): the same at both places
             strength = soil.cohesion + sigma * soil.friction
-            for angle, (s, c), width in ((front, ahead, weight * (theta - largest)), (rear, behind, weight * (largest - least))):
+            for angle, (s, c), width in ((front, ahead, weight * (theta - largest)), (rear, behind, weight * (largest - exit_angle))):
                 turned, advanced = arc.radius * (theta - angle), 2.0 * arc.radius * (arc.s * arc.c - s * c)
                 ex, ey = (at.rim * turned - at.travel * advanced) * at.per_kx, at.across * turned * at.per_ky  # (6)
                 e = sqrt(ex * ex + ey * ey + 1e-8)
@@ -216,7 +215,7 @@ def sine_and_cosine(x: Scalar) -> tuple[Scalar, Scalar]:
 
 
 class RigidBekkerWong(BekkerWong):
-    """A wheel without a deflection of its own."""
+    """A rigid wheel."""
 
     rigid = True
 

@@ -107,7 +107,7 @@ def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, 
     return static, (front, rear), (p.sprung_mass * p.cg_height + front + rear) / (2.0 * base)
 
 
-# -- Motion in the plane: accelerations ahead, to the left and about the vertical ------------------------------------------------
+# -- Planar motion: longitudinal, lateral and yaw acceleration ------------------------------------------------
 def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     """Returns the slopes by which force and moment of a tyre at (px, py), turned by an angle of cosine c and sine s, fall with (u, v, r).
 
@@ -126,7 +126,7 @@ def where_stiff(m: Operations, contact: Contact, solved: Callable[..., Sequence[
 
 
 def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
-    """Returns the solution of a symmetric 3 x 3 system, by cofactors; of one whose first row has nothing but m11, without them."""
+    """Returns the solution of a symmetric 3 x 3 system, by cofactors; directly where the first row has only m11."""
     if isinstance(m12, float) and isinstance(m13, float) and m12 == m13 == 0.0:
         det = m22 * m33 - m23 * m23
         return e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
@@ -152,7 +152,7 @@ def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
 
 
 def locked(m: Operations, speeds: Iterable[Any], drives: Iterable[Any], brakes: Iterable[Any]) -> tuple[list[Any], Any]:
-    """Returns 1 for each wheel that does not turn and whose brake holds it against the drive, else 0; and the largest of these."""
+    """Returns 1 for each standing wheel whose brake holds it against the drive, else 0; and the largest of these."""
     each = [m.where(m.fabs(speed) > STANDING, 0.0, m.where(brake > m.fabs(drive), 1.0, 0.0))
             for speed, drive, brake in zip(speeds, drives, brakes, strict=True)]
     return each, reduce(m.fmax, each)

@@ -11,13 +11,13 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models.equations import Equations, Operations
 
 WHEELS = ("fl", "fr", "rl", "rr")
-# The wheels of a car that one stands for which is a whole axle.
+# The wheels represented by one wheel of an axle.
 AXLES: Mapping[str, tuple[str, ...]] = {"front": ("fl", "fr"), "rear": ("rl", "rr")}
 
 
 @dataclass(frozen=True)
 class Field:
-    """One scalar of a model. `lower` and `upper` are the bounds that input from a person or a file must keep."""
+    """One scalar of a model. `lower` and `upper` bound the input of users and files."""
 
     name: str
     unit: str
@@ -25,10 +25,10 @@ class Field:
     symbol: str = ""
     lower: float = float("-inf")
     upper: float = float("inf")
-    strict: bool = False  # lower and upper themselves are out of range
+    strict: bool = False  # lower and upper are excluded
     role: str = "continuous"  # of a state: continuous, held (a value of the last step) or discrete
-    default: float = 0.0  # of an input about which nothing is said
-    wheel: str = ""  # the wheel that it is of, which ends its name
+    default: float = 0.0  # default of an input
+    wheel: str = ""  # wheel, as in the suffix of the name
 
     @property
     def stem(self) -> str:
@@ -56,19 +56,19 @@ class Part:
     build: Callable[..., Any]
     wheel_states: tuple[Field, ...] = ()  # one of each per wheel; names without the wheel
     states: tuple[Field, ...] = ()
-    wheel_inputs: tuple[Field, ...] = ()  # one of each per wheel, after the driver's; names without the wheel
+    wheel_inputs: tuple[Field, ...] = ()  # per wheel, after the driver's inputs; names without the wheel
     inputs: tuple[Field, ...] = ()
-    largest_step: float = 0.1  # physics step that still gives the part's behaviour within some per cent [s]
-    gives: tuple[str, ...] = ()  # values of a patch that a ground says, which can lie with others (`lfdm_ros.models.ground`)
-    needs: tuple[str, ...] = ()  # values of a patch that a tyre cannot do without
+    largest_step: float = 0.1  # largest step with errors of some per cent [s]
+    gives: tuple[str, ...] = ()  # patch values of a ground that can be combined with others (`lfdm_ros.models.ground`)
+    needs: tuple[str, ...] = ()  # patch values required by a tyre
 
 
 @dataclass(frozen=True, eq=False)
 class Conventions:
-    """Other conventions than those of physics, as a slot: equations that stand in for those of chassis and parts.
+    """Non-physical conventions, as a slot: equations that replace those of chassis and parts.
 
-    variants: by what they replace; of_axles: tyres of a chassis that has one for each axle, in place of those;
-    more_states: of a chassis, by its equations.
+    variants: by the replaced equations; of_axles: replacements for tyres of a chassis with one per axle; more_states: of a chassis, by its
+    equations.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Conventions:
 class Chassis:
     """A model without its parts.
 
-    `build(m, tyre=, powertrain=, steering=, ground=)`, of which it gets its `slots`, gives the equations with those of the parts. In the
-    records stand the chassis' states, those of the powertrain, and in that of each of its `wheels` those of the tyre.
+    `build(m, tyre=, powertrain=, steering=, ground=)` gets the parts of its `slots` and returns the equations. The records have the states
+    of chassis and powertrain, and for each of its `wheels` those of the tyre.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Chassis:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A vehicle model: its declaration and the factory of its equations. Two models are the same if they are one object.
+    """A vehicle model: its declaration and the factory of its equations. Models are compared by identity.
 
     `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns `lfdm_ros.models.equations.Equations`, in
     which states, inputs and parameters have their names; `functions_of` there makes a step and a right-hand side of them.
@@ -118,10 +118,10 @@ class Model:
     parameters: tuple[Field, ...]
     build: Callable[[Operations], Equations]
     wheels: tuple[str, ...] = WHEELS
-    largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
-    # States that are not 0 at rest, each with the velocity that is then: where a run begins is found from these.
+    largest_step: float = 0.1  # [s]; longer steps are inaccurate
+    # States that are not 0 at rest, each with its velocity that is 0 then: used to find the initial state.
     resting: tuple[tuple[str, str], ...] = ()
-    own: tuple[str, ...] = ()  # outputs that its equations report themselves, as `lfdm_ros.models.equations.Reporting`
+    own: tuple[str, ...] = ()  # outputs reported by its equations, see `lfdm_ros.models.equations.Reporting`
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class Model:
             | {f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in self.reported}))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Equations cannot go to another process; the name of a model that is registered there can.
+        # Equations cannot be pickled; the name of a registered model can.
         from lfdm_ros.models.registry import get_model
 
         try:
@@ -166,7 +166,7 @@ def table_fields(stem: str, unit: str, description: str, points: int, lower: flo
 
 
 def vector_fields(name: str, unit: str, description: str, lower: float = -10.0, upper: float = 10.0) -> tuple[Field, ...]:
-    """Returns three fields NAME_x, NAME_y, NAME_z, which a vehicle file gives as one key with three numbers."""
+    """Returns three fields NAME_x, NAME_y, NAME_z, one key with three numbers in a vehicle file."""
     return tuple(Field(f"{name}_{axis}", unit, f"{description}, {axis}", "", lower, upper) for axis in "xyz")
 
 
@@ -176,7 +176,7 @@ INPUTS = (
     Field("brake", "1", "brake, 0 none, 1 full", "b", 0.0, 1.0),
 )
 
-# Outputs of every model, in this order; zeros for those that a model does not have. Those of wheels are of a car's four.
+# Outputs of every model, in this order; zero where a model lacks one. Wheel outputs are for four wheels.
 OUTPUTS = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
     Field("y", "m", "position of the sprung mass's centre, y", "Y"),
@@ -202,7 +202,7 @@ OUTPUTS = (
 
 
 def tyres_of(wheels: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the wheels whose forces are reported of a model with these: of one that is a whole axle, both that it stands for."""
+    """Returns the wheels whose forces are reported: both of an axle that has one wheel."""
     return tuple(one for wheel in wheels for one in AXLES.get(wheel, (wheel,)))
 
 

@@ -64,7 +64,7 @@ class Axles:
             softness=(0.5 / p.longitudinal_stiffness_front, 0.5 / p.longitudinal_stiffness_rear),
             lightness=1.0 / (mass + inertias[0] + inertias[1]), share=mass / (mass + inertias[0] + inertias[1]), mu_max=p.friction_max,
             wind_pitch=transfer.wind_pitch, wind_lateral=transfer.wind_lateral, ground=self.footing.prepare(p),
-            # Friction that grows with the slip has no peak; it is taken as constant.
+            # Friction that grows with the slip has no peak; assume it constant.
             mu_drop=fmax(p.friction_max - p.friction_min, 0.0), motor=self._motor.prepare(p))
 
     # -- Friction falls with the slip (001 eqs 13, 14) -------------------------------------------------------------------------
@@ -83,12 +83,12 @@ class Axles:
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
         m0, k = self.friction(fabs(t), scale, q), 0.25 * load * softness
         x = k * (scale * q.mu_drop)
-        most_b, root, rise = m0 * (1.0 + 2.0 * x) * load, m0 * sqrt(x * (1.0 + x) + 1e-24) * load, 2.0 * k * m0 * m0 * load
-        limit, elastic = _LONGITUDINAL_SHARE * (most_b - 2.0 * root), 0.5 * m0 * load / (1.0 + 2.0 * x)
+        peak_term, root, rise = m0 * (1.0 + 2.0 * x) * load, m0 * sqrt(x * (1.0 + x) + 1e-24) * load, 2.0 * k * m0 * m0 * load
+        limit, elastic = _LONGITUDINAL_SHARE * (peak_term - 2.0 * root), 0.5 * m0 * load / (1.0 + 2.0 * x)
 
         def slip(force: Scalar) -> Scalar:
             size = fabs(force)
-            rest = most_b - fmin(fmax(size, elastic), limit)
+            rest = peak_term - fmin(fmax(size, elastic), limit)
             far = fmin(rise / (rest + sqrt(rest * rest - 4.0 * root * root)), 1.0)
             return where(size > elastic, where(force < 0.0, -far, far), force * softness)
 
@@ -121,7 +121,7 @@ class Axles:
         scales = [patch.friction for patch in stance.patches]
         (limit_f, slip_f), (limit_r, slip_r) = (self.grip(t, load, softness, scale, q)
                                                 for t, load, softness, scale in zip(slips, loads, q.softness, scales))
-        # Drive force and slip hang on each other through the motor's speed. Two evaluations, and the force taken as linear between.
+        # Drive force and slip depend on each other through the motor's speed. Two evaluations, with the force linear in between.
         first = self.drive(vx, (0.0, 0.0), u.throttle, q)
         slip_1 = slip_f(first[0]), slip_r(first[1])
         second = self.drive(vx, slip_1, u.throttle, q)
@@ -130,7 +130,7 @@ class Axles:
         drives = [before + part * (after - before) for before, after in zip(first, second)]
 
         # Drive forces less the wheels' inertia, at either end of the dry friction.
-        holds = [rolling * load + u.brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
+        holds = [rolling * load + u.brake * brake_torque for rolling, load, brake_torque in zip(q.rolling, loads, q.brakes)]
         limits = [(limit, 0.25 / (CORNER * limit)) for limit in (limit_f, limit_r)]
         ends = []
         for side in (-1.0, 1.0):
@@ -141,9 +141,9 @@ class Axles:
         for low, high, t, load, slip, scale, patch in zip(*ends, slips, loads, (slip_f, slip_r), scales, stance.patches):
             worst = fmax(fabs(low), fabs(high))
             s = slip(worst)
-            most = self.friction(sqrt(s * s + t * t + 1e-24), scale, q) * load
-            # The ground's resistance is no torque at a wheel, and takes nothing of the friction circle.
-            result.append((0.5 * (low + high), 0.5 * (high - low) + q.share * (patch.resistance * load), sqrt(most * most - worst * worst)))
+            grip = self.friction(sqrt(s * s + t * t + 1e-24), scale, q) * load
+            # The ground's resistance is not a wheel torque, and does not use the friction circle.
+            result.append((0.5 * (low + high), 0.5 * (high - low) + q.share * (patch.resistance * load), sqrt(grip * grip - worst * worst)))
         return result
 
     # -- Wheels of the axles, by a steady turn's load transfer (000 eqs 10-13) -------------------------------------------------
@@ -151,7 +151,7 @@ class Axles:
         return self.footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     def wheel_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, ...]:
-        """Returns loads of the wheels [N], negative where one would lift off."""
+        """Returns loads of the wheels [N], negative for a lifted wheel."""
         along, across = stance.wind
         pitch = q.pitch * x.ax - q.wind_pitch * along
         side_f, side_r = (lateral * x.ay - wind * across for lateral, wind in zip(q.lateral, q.wind_lateral))
@@ -173,8 +173,8 @@ class Axles:
 def friction_share(m: Operations, excess: Scalar, capacity: Scalar) -> tuple[Scalar, Scalar]:
     """Returns the share of the dry friction that acts (-1 to 1), and whether it stops the vehicle within the step.
 
-    excess: acceleration that the vehicle would have to lose to stand at the end of the step; capacity: what all of the friction takes
-    away [m/s^2]. Without friction the share is still the side it would be on: that is the derivative by the brake where it is 0.
+    excess: deceleration required to stop within the step; capacity: deceleration by the full friction [m/s^2]. Without friction the share
+    is still the sign of its side, which is the derivative by the brake at 0.
     """
     return m.fmin(m.fmax(excess / m.fmax(capacity, 1e-9), -1.0), 1.0), m.fabs(excess) < capacity
 
@@ -196,7 +196,7 @@ class DrivenBicycle:
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         q = self._axles.prepare(p)
-        # In a turn the outer wheels are spun up and the inner ones slowed down.
+        # In a turn the outer wheels are faster than the inner ones.
         wheels = 0.25 * (q.inertias[0] * p.track_front * p.track_front + q.inertias[1] * p.track_rear * p.track_rear)
         return Record(axles=q, steering=self._steering.prepare(p), yaw_inertia=p.yaw_inertia + wheels,
                       stiffness=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear),

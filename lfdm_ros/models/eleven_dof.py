@@ -30,7 +30,7 @@ class ElevenDof:
     gravity = chassis.GRAVITY
     centre_height = staticmethod(chassis.centre_height)
     spin = staticmethod(chassis.spin)
-    tyres = 2.0  # forces and brakes of an axle are those of so many; its inertia is always that of two
+    tyres = 2.0  # wheels per axle for forces and brakes; the inertia is always that of two
 
     def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
         self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
@@ -68,18 +68,18 @@ class ElevenDof:
 
         # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins (000, between eqs 9 and 10).
         brakes = [u.brake * brake for brake in q.brakes]
-        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_locked = chassis.locked(m, [states.omega for states in x.wheels], drives, brakes)
         axles = []
         total, slopes = [0.0] * 3, [0.0] * 6
-        for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
+        for i, (px, states, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
             front = i == 0
             c, s = (m.cos(delta), m.sin(delta)) if front else (1.0, 0.0)
             radius = q.radius - f * q.compliance[i]
-            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch,
-                                                  holds[i], any_held))
+            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, states.omega, f, radius, states, patch,
+                                                  holds[i], any_locked))
             contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, kx_locked=n * one.kx_locked,
                               friction=n * one.friction, my=n * one.my, mz=n * one.mz)
-            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drive, brakes[i], h)
+            wheel = self.spin(m, contact, states.omega, radius, q.inertia, drive, brakes[i], h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy + contact.mz))]
             if implicit:

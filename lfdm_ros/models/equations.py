@@ -1,7 +1,7 @@
-"""Form of the equations, by name, and the one place where they become the functions that the back ends compile.
+"""Interface of the equations, by name, and their conversion to the functions compiled by the back ends.
 
 A model or chassis gives its dynamics: for each state, by name, a derivative or, where the state is a value of the last step, its new
-value. Here the half-implicit step, the right-hand side and the reports are made of them.
+value. This module builds the half-implicit step, the right-hand side and the outputs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Scalar = Any  # operand and result of the operations: a number, an array of them
 
 
 class Operations(Protocol):
-    """The scalar operations that equations are written with; `namespace` makes a record of named values.
+    """The scalar operations of equations; `namespace` makes a record of named values.
 
-    row(table, index) gives four neighbouring numbers of an array that lies outside, by its number and the first of them
+    row(table, index) returns four neighbouring values of an external array, by its number and the first index
     (`lfdm_ros.compiler.tables`); its derivative is 0, as that of floor.
     """
 
@@ -49,19 +49,19 @@ class Record(SimpleNamespace):
         """Returns a copy with some values changed."""
         return Record(**{**self.__dict__, **values})
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers: attributes are those that were given
+    def __getattr__(self, name: str) -> Any:  # for type checkers: attributes are the arguments
         raise AttributeError(f"no '{name}' here; there are: {', '.join(self.__dict__)}")
 
 
-# -- What equations and parts give ----------------------------------------------------------------------------------------------
+# -- Interface of equations and parts ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Patch:
     """The ground under one wheel.
 
-    height: over the one the vehicle rests on [m]; slope_x, slope_y: rise along x and y of the map [1], which is its normal too;
-    friction: over that of the road the tyre was measured on; resistance: force against the travel over the load [1], beside the tyre's own.
+    height: above the reference plane of the vehicle [m]; slope_x, slope_y: rise along x and y of the map [1], defining the normal;
+    friction: relative to the road of the tyre's measurement; resistance: additional force against the travel over the load [1].
     """
 
     height: Scalar = 0.0
@@ -73,14 +73,13 @@ class Patch:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel as its tyre meets it.
+    """State of a wheel as input of its tyre.
 
     front: it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
     cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
-    ground: its patch; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
-    of the vehicle, on which code jumps for all of them at once; inclination: of the wheel's plane against the ground's normal, about the
-    travel, + top to the right (ISO 8855) [rad], 0 in chassis whose wheels stay upright; side: of the vehicle, 1 left, -1 right, 0 a whole
-    axle, a number of Python's own.
+    ground: its patch; locked: 1 where its brake holds it at standstill, else 0; any_locked: 1 if any wheel of the vehicle is locked, the
+    condition of a common jump; inclination: of the wheel's plane against the ground's normal, about the travel, + top to the right (ISO
+    8855) [rad], 0 in chassis whose wheels stay upright; side: of the vehicle, 1 left, -1 right, 0 a whole axle, a number of Python's own.
     """
 
     front: bool
@@ -135,9 +134,9 @@ class Contact:
 
 
 class Tyre(Protocol):
-    """Forces of a tyre on the ground; its states are in the record of its wheel.
+    """Forces of a tyre on the ground; its states are part of the wheel's record.
 
-    One that rolls freely on another radius than that from its centre to the ground gives it as rolling_radius(q, wheel) [m].
+    A tyre with a rolling radius other than the height of its centre defines rolling_radius(q, wheel) [m].
     """
 
     @property
@@ -148,7 +147,7 @@ class Tyre(Protocol):
         """Computes the terms that depend on the parameters alone, once a run."""
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
-        """Returns the forces on one wheel; q is what `prepare` gave."""
+        """Returns the forces on one wheel; q is the result of `prepare`."""
 
 
 class Powertrain(Protocol):
@@ -205,11 +204,11 @@ class Dynamics:
     """Changes and forces over a step of h seconds, or at an instant where h is 0.
 
     Attributes:
-        changes: for each state but those of `Equations.motions` its derivative or, for one that is held or discrete, its new value;
-            `changes.wheels` has the same of each wheel.
-        forces: of each wheel that is reported.
-        late: of values that go with the velocities at the end of the step: late(x) gives them from a record in which those are new.
-        start: states that the step begins from, where they are not those that were given.
+        changes: derivative of each state except those of `Equations.motions` or, for held and discrete ones, the new value;
+            `changes.wheels` likewise for each wheel.
+        forces: of each reported wheel.
+        late: late(x) returns values that depend on the new velocities in the record x.
+        start: initial states of the step, if they differ from the given ones.
     """
 
     changes: Record
@@ -219,7 +218,8 @@ class Dynamics:
 
 
 class Equations(Protocol):
-    """Equations of a model. x, u and p are records by the names declared, q what `prepare` gave, h the step [s], 0 in continuous time."""
+    """Equations of a model. x, u and p are records by the declared names, q the result of `prepare`, h the step [s], 0 in continuous
+    time."""
 
     @property
     def input_time(self) -> float:
@@ -227,17 +227,17 @@ class Equations(Protocol):
 
     @property
     def mean_motion(self) -> bool:
-        """Flag that positions move with the mean of the velocities before and after a step, rather than with the new ones."""
+        """Flag to integrate positions with the mean of the old and new velocities instead of the new ones."""
 
     @property
     def motions(self) -> Sequence[Callable[[Record, Record, Any], Record]]:
-        """Functions (x, u, q) -> rates of positions, which follow from velocities; each sees what those before it gave."""
+        """Functions (x, u, q) -> rates of positions, from velocities; each uses the results of its predecessors."""
 
     def prepare(self, p: Any) -> Any:
         """Computes the terms that depend on the parameters alone, once a run."""
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        """Evaluates the equations of motion, solved for the accelerations; what is stiff is implicit over h."""
+        """Evaluates the equations of motion, solved for the accelerations; stiff terms are implicit over h."""
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
         """Returns loads as those of the forces [N], but negative where a wheel is off the ground, so that derivatives lead back."""
@@ -248,7 +248,7 @@ class Equations(Protocol):
 
 @runtime_checkable
 class Standing(Protocol):
-    """Equations that say how the vehicle stands, as all do that take a ground."""
+    """Equations that report the vehicle's stance, as all with a ground do."""
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
         """Returns the patches of ground under the wheels, and the plane that they make together."""
@@ -264,7 +264,7 @@ class Reaching(Protocol):
 
 @runtime_checkable
 class Reporting(Protocol):
-    """Equations that report outputs of their own."""
+    """Equations that report additional outputs."""
 
     def own_outputs(self, x: Record, u: Record, q: Any) -> Mapping[str, Scalar]:
         """Returns them by name."""
@@ -341,7 +341,7 @@ class Functions:
             return 1.0
         stance = self._equations.stance(*self._records(x, u), q)
         first, *others = (patch.friction for patch in stance.patches)
-        # Where it is the same for all, as on a plane, nothing is computed.
+        # If it is equal for all, as on a plane, there is nothing to compute.
         mean = first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
         return mean * stance.normal
 
@@ -377,8 +377,7 @@ class RecordLayout:
         return tuple(getattr(parts[part], stem) for part, stem, _ in self._fields)
 
     def after(self, old: Record, changes: Record, h: Scalar, new: Record | None = None) -> Record:
-        """Returns `new` (default `old`) with what `changes` make of `old` over h: derivatives, and new values of what is held or
-        discrete."""
+        """Returns `new` (default `old`) with `changes` applied to `old` over h: derivatives, and new values of held or discrete states."""
         result, before, change = self._copies(new or old), self._parts(old), self._parts(changes)
         for part, stem, role in self._fields:
             if stem in change[part]:
@@ -387,7 +386,7 @@ class RecordLayout:
         return self._joined(result)
 
     def replaced(self, record: Record, others: Record) -> Record:
-        """Returns the record with the values of another one where that has them."""
+        """Returns the record updated with the values of another one."""
         result, other = self._copies(record), self._parts(others)
         for part, stem, _ in self._fields:
             if stem in other[part]:

@@ -67,7 +67,7 @@ class Fiala:
         # Friction falls with the comprehensive slip (001 eqs 13, 14); the 1e-24 keeps the root differentiable at 0.
         slip = fmin(sqrt(s * s + t * t + 1e-24), 1.0)
         mu_max, mu_min = wheel.ground.friction * q.mu_max, wheel.ground.friction * q.mu_min
-        # In this order compiled code keeps what is no number: a ground that is gone shall not pass for one without grip.
+        # In this order compiled code propagates NaN: a missing ground must not look like one without grip.
         limit = fmax(1e-6, (mu_max - (mu_max - mu_min) * slip) * wheel.load)
 
         # Longitudinal: elastic up to s*, sliding beyond (001 eqs 15, 18).

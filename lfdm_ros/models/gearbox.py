@@ -77,7 +77,7 @@ class Gearbox:
                       reverse=-p.reverse_ratio, modulation=p.throttle_modulation, front_share=p.front_drive_share,
                       extra_bias=p.differential_bias - 1.0, engine=self._engine.prepare(p), losses=self._losses.prepare(p))
 
-    # (1, 2, 4) without a converter: the engine's speed is that of the gearbox' input, and its torque goes through.
+    # (1, 2, 4) without a converter: engine speed and torque are those of the gearbox' input.
     def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Any, q: Any) -> tuple[Sequence[Scalar], dict[str, Scalar]]:
         sense, ratio, opened = self.engaged(x.gear, throttle, q)
         speed = mean(speeds) / ratio
@@ -101,12 +101,12 @@ class Gearbox:
         return value
 
     def engaged(self, gear: Scalar, throttle: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        """Returns the sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets."""
+        """Returns the direction of the gear, its ratio, and the engine's throttle."""
         where = self._m.where
         reverse = gear < 0.0
         sense = where(reverse, -1.0, 1.0)
-        asked = sense * throttle
-        return sense, where(reverse, q.reverse, self.of_gear(gear, q.ratio)), where(asked < 0.0, 0.0, asked)
+        forward_throttle = sense * throttle
+        return sense, where(reverse, q.reverse, self.of_gear(gear, q.ratio)), where(forward_throttle < 0.0, 0.0, forward_throttle)
 
     def output_torque(self, torque: Scalar, speed: Scalar, ratio: Scalar, travel: Scalar) -> Scalar:
         # Engine braking cannot turn a standing vehicle the other way.
@@ -137,7 +137,7 @@ class Gearbox:
     def split(self, torque: Scalar, speeds: Sequence[Scalar], q: Any) -> tuple[Scalar, ...]:
         share, extra = q.front_share, q.extra_bias
         if len(speeds) == 2:
-            # An axle a wheel: the central differential is the limited-slip one, unless only one axle is driven.
+            # One wheel per axle: the central differential is the limited-slip one, unless only one axle is driven.
             rear, front = self.differential(torque, speeds[1], speeds[0], extra)
             one = self._m.where(share > 0.5, 1.0, 0.0)
             both = self._m.where(share * (1.0 - share) > 0.0, 1.0, 0.0)

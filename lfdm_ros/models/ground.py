@@ -1,8 +1,8 @@
-"""Ground contact and wind: the ground is an argument of the equations, as the driver's inputs are.
+"""Ground contact and wind: the ground is an input of the equations, like the driver's inputs.
 
-A ground fills a slot of every chassis. `Plane` is the default, level and of one friction; `GivenGround` takes what each wheel meets from
-inputs, held over a step or linear in it, one for each vehicle of a batch; a ground of your own computes it inside the step from the place
-of the wheel. All are differentiated as the rest is. A ground may hand out more than a `Patch`, soil say, to tyres that know of it.
+A ground fills a slot of every chassis. `Plane` is the default, level with uniform friction; `GivenGround` takes the patch of each wheel
+from inputs, held over a step or linear in it, one for each vehicle of a batch; custom grounds compute it inside the step from the position
+of the wheel. All are differentiated like the rest. A ground may return more than a `Patch`, such as soil, for tyres that use it.
 """
 
 import math
@@ -31,7 +31,7 @@ WIND = (
 
 
 class Plane:
-    """Level ground of one friction, no wind."""
+    """Level ground with uniform friction, no wind."""
 
     def __init__(self, m: Operations):
         pass
@@ -80,10 +80,10 @@ GIVEN = Part("given_ground", "height, slope and friction at each wheel and wind 
 
 
 class GroundByPlace:
-    """A ground that a map says, without wind.
+    """A ground from a map, without wind.
 
     Args:
-        scaled: its friction is times the vehicle's friction_scale; not in models that have friction coefficients of their own.
+        scaled: True to multiply its friction by the vehicle's friction_scale; False in models with separate friction coefficients.
     """
 
     def __init__(self, m: Operations, scaled: bool = True):
@@ -108,12 +108,12 @@ def parts_by_place(ground: type[GroundByPlace], number: Field, description: str,
             Part(number.name, description, (number,), partial(ground, scaled=False), gives=gives))
 
 
-# -- How a vehicle stands -------------------------------------------------------------------------------------------------------
+# -- Stance -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Stance:
-    """A vehicle on its ground: what each wheel meets, and the plane that they make together.
+    """A vehicle on its ground: the patch of each wheel, and their common plane.
 
     With the slopes p ahead and r to the left of the vehicle, P = sqrt(1 + p^2), N = sqrt(1 + p^2 + r^2), the body's axes in that plane are
     e_x = (1, 0, p) / P and e_y = (-p r, P^2, r) / (N P), the normal n = (-p, -r, 1) / N; all in level axes turned by the yaw angle.
@@ -161,7 +161,7 @@ class Footing:
         self.prepare = ground.prepare
 
     def stance(self, x: Record, u: Record, q: Any, places: Sequence[tuple[Scalar, Scalar]]) -> Stance:
-        """Returns the stance of a vehicle whose wheels have these places from its centre; q: the result of `prepare`."""
+        """Returns the stance of a vehicle with wheels at these positions from its centre; q: the result of `prepare`."""
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         patches = [self._ground.under(i, x.x + px * c - py * s, x.y + px * s + py * c, u, q) for i, (px, py) in enumerate(places)]
         count = len(patches)
@@ -191,10 +191,10 @@ RESISTANCE_SPEED = 0.05
 
 
 class Layers:
-    """Several grounds as one (`lfdm_ros.models.equations.Ground`), that lie on each other: each wheel meets them all.
+    """Superposition of several grounds (`lfdm_ros.models.equations.Ground`).
 
-    Each part says which values of a patch it gives (`Part.gives`); no two may give the same. Friction that none gives is the vehicle's
-    own; soil has its own strength, whatever the friction.
+    Each part declares the patch values it gives (`Part.gives`); no two may give the same. Without a friction layer the vehicle's friction
+    holds; soil has a separate strength.
     """
 
     def __init__(self, m: Operations, parts: Sequence[Part]):
@@ -206,10 +206,10 @@ class Layers:
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         (first, _), *others = self._layers
         patch = first.under(wheel, x, y, u, q[0])
-        for (layer, gives), own in zip(others, q[1:]):
-            here = layer.under(wheel, x, y, u, own)
+        for (layer, gives), prepared in zip(others, q[1:]):
+            here = layer.under(wheel, x, y, u, prepared)
             values = {name: getattr(here, name) for name in gives}
-            # A patch of soil is a kind of its own, which the plain one becomes.
+            # A plain patch becomes a soil patch.
             patch = replace(patch, **values) if type(here) is Patch else replace(
                 here, **{name: value for name, value in vars(patch).items() if name not in gives})
         return patch
@@ -220,8 +220,8 @@ class Layers:
 
 @cache
 def layered(parts: tuple[Part, ...]) -> Part:
-    """Grounds as one part, named by all their names; one alone as it is. Raises InputError: one that cannot lie with others, or two that
-    give the same."""
+    """Grounds combined to one part with their joint name; a single one is unchanged. Raises InputError: one that cannot be combined, or two
+    that give the same value."""
     if len(parts) == 1:
         return parts[0]
     for part in parts:
@@ -238,7 +238,7 @@ def layered(parts: tuple[Part, ...]) -> Part:
 
 
 class WithRollingResistance:
-    """A tyre on ground that resists: its own forces, and a drag against its travel that is no torque at the wheel."""
+    """A tyre on ground with rolling resistance: its forces, and a drag against its travel that is not a wheel torque."""
 
     def __init__(self, m: Operations, tyre: Tyre):
         self._m, self._tyre, self.prepare = m, tyre, tyre.prepare
@@ -249,6 +249,6 @@ class WithRollingResistance:
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         contact = self._tyre.forces(q, wheel)
-        way = self._m.fmin(self._m.fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
-        drag = way * wheel.ground.resistance * wheel.load
+        direction = self._m.fmin(self._m.fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
+        drag = direction * wheel.ground.resistance * wheel.load
         return replace(contact, fx=contact.fx - drag, my=contact.my - wheel.radius * drag)

@@ -31,15 +31,15 @@ def head(x: float, y: float, spacing: float, nodes: tuple[int, int], numbers: tu
 
 
 def cell(m: Operations, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
-    """Returns the cell, one of `count`, of a place in cells from the first node, and the way into it, at an edge for places beyond it."""
+    """Returns the cell, one of `count`, of a position in cells from the first node, and the position within it, clipped at the edges."""
     inside = m.fmin(m.fmax(place, 0.0), count)
     number = m.fmin(m.floor(inside), count - 1.0)
     return number, inside - number
 
 
 class GridSpline:
-    """The bicubic spline of an array by its number, sixteen coefficients a place. Its derivatives are exact, since what is read does not
-    change with the place but for the cell."""
+    """The bicubic spline of an array by its number, sixteen coefficients a place. Its derivatives are exact, since coefficients are
+    constant within a cell."""
 
     def __init__(self, m: Operations):
         self._m = m
@@ -51,7 +51,7 @@ class GridSpline:
         return Record(number=number, x=x, y=y, per_length=per_length, cells_x=nx - 1.0, cells_y=ny - 1.0, line=line, numbers=(one, other))
 
     def value(self, x: Scalar, y: Scalar, q: Record) -> Scalar:
-        """Returns the value at a place; q is what `prepare` gave."""
+        """Returns the value at a position; q is the result of `prepare`."""
         column, t = cell(self._m, (x - q.x) * q.per_length, q.cells_x)
         row, r = cell(self._m, (y - q.y) * q.per_length, q.cells_y)
         return _sum(_weights(t), self._lines(q, row, column, _weights(r)))
@@ -70,7 +70,7 @@ class GridSpline:
         return self._m.where(place > 0.0, self._m.where(place < count, 1.0, 0.0), 0.0)
 
     def _lines(self, q: Record, row: Scalar, column: Scalar, along: Sequence[Scalar]) -> Sequence[Scalar]:
-        # Along y first: what stands side by side in a row is summed side by side.
+        # Along y first: adjacent values of a row are summed together.
         first, lines = FIRST + row * q.line + column, (0.0,) * 4
         for k, weight in enumerate(along):
             lines = tuple(line + weight * near for line, near in zip(lines, self._m.row(q.number, first + k * q.line)))
@@ -148,9 +148,8 @@ def cells_head(x: float, y: float, spacing: float, cells: tuple[int, int]) -> tu
 class FrictionMapGround(GroundByPlace):
     """Level ground whose friction is bilinear in each cell: one row of four numbers a place, and no link to compute.
 
-    It is a field that was looked up beforehand (`lfdm_ros.ground.FrictionMap`), for many rollouts: a quarter of the time, and as near to
-    the field as its cells are small. Derivatives are exact but jump from cell to cell; a controller, which needs smooth ones, takes the
-    field.
+    It is a pre-evaluated field (`lfdm_ros.ground.FrictionMap`) for many rollouts: a quarter of the time, with an accuracy set by the cell
+    size. Derivatives are exact but discontinuous between cells; a controller, which needs smooth ones, uses the field.
     """
 
     def prepare(self, p: Any) -> Any:
@@ -179,7 +178,7 @@ class HeightMapGround(_SplineGround):
 
 
 class ResistanceMapGround(_SplineGround):
-    """Ground that resists by place whatever drives the wheel, for tyres that know nothing of soil.
+    """Ground with a resistance map, for tyres without a soil model.
 
     `lfdm_ros.ground.vehicle_on_ground` derives it from the soil, together with friction.
     """
@@ -188,11 +187,11 @@ class ResistanceMapGround(_SplineGround):
         return self._spline.prepare(p.resistance_map).but(friction=self.scale(p))
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
-        # Where it begins the spline swings below 0: nothing pushes.
+        # The spline undershoots at its edge: resistance stays non-negative.
         return Patch(friction=q.friction, resistance=self._m.fmax(self._spline.value(x, y, q), 0.0))
 
 
-# Each ground as a part with the vehicle's friction_scale, and one without.
+# Each ground as a part with and without the vehicle's friction_scale.
 FIELD, UNSCALED_FIELD = parts_by_place(
     FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number",
     "times the vehicle's friction_scale", ("friction",))

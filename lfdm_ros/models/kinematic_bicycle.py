@@ -1,8 +1,8 @@
-"""The kinematic bicycle: wheels that do not slip sideways, with the drive and brakes of `driven_bicycle`. A baseline for controllers.
+"""The kinematic bicycle: wheels without side slip, with the drive and brakes of `driven_bicycle`. A baseline for controllers.
 
-The rear axle does not slip, so yaw rate = vx tan(delta) / wheelbase and vy = yaw rate times the distance of the rear axle, at once: both
-are held values, not states of their own. The lateral acceleration is that of a steady turn. Friction bounds drive and brakes only.
-Parameters are those of `driven_bicycle`; what concerns the tyres' sideways stiffness has no effect.
+The rear axle does not slip, so yaw rate = vx tan(delta) / wheelbase and vy = yaw rate times the distance of the rear axle, without delay:
+both are held values, not states. The lateral acceleration is that of a steady turn. Friction bounds drive and brakes only. Parameters are
+those of `driven_bicycle`; those of the tyres' lateral stiffness have no effect.
 """
 
 from dataclasses import replace
@@ -56,15 +56,15 @@ class KinematicBicycle:
         forces = self._axles.split(x, (drive_f - share * hold_f, front / self._m.cos(delta)), (drive_r - share * hold_r, rear), stance,
                                    axle)
 
-        def held(vx: Scalar) -> Record:
+        def held_values(vx: Scalar) -> Record:
             yaw_rate, vy = self.turn(vx, u, q)
             return Record(vy=vy, yaw_rate=yaw_rate, ax=ud - yaw_rate * vy - gravity_x, ay=yaw_rate * vx - gravity_y)
 
         def late(new: Record) -> Record:
             speed = where(stops, 0.0, new.vx)
-            return held(speed).but(vx=speed)
+            return held_values(speed).but(vx=speed)
 
-        return Dynamics(held(vx).but(vx=ud), forces, late)
+        return Dynamics(held_values(vx).but(vx=ud), forces, late)
 
     def turning(self, x: Record, u: Record, q: Any) -> Record:
         return Record(yaw=self.turn(x.vx, u, q)[0] * self.stance(x, u, q).turn)

@@ -1,6 +1,6 @@
 """Differences of the C++ library LFDM from physics: vehicles imported from its files have `conventions: lfdm`.
 
-Each class is one of the package's with what differs; docs/concepts/lfdm_differences.md says how much each of them matters.
+Each class derives from one of the package and implements the difference; docs/concepts/lfdm_differences.md quantifies each.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any,
     return Spin(total / (inertia + h * radius * radius * contact.kx), contact.fx, contact.kx, 0.0)
 
 
-def stopped(m: Operations, own: Record, ground: Scalar) -> Record:
-    """Returns the states of a wheel that has lost the ground: it stands, and its tyre is straight."""
-    return own.but(**{name: m.where(ground, value, 0.0) for name, value in vars(own).items()
-                      if name in ("omega", "tyre_deflection_x", "tyre_deflection_y")})
+def stopped(m: Operations, states: Record, ground: Scalar) -> Record:
+    """Returns the states of a wheel without ground contact: stopped, with zero tyre deflection."""
+    return states.but(**{name: m.where(ground, value, 0.0) for name, value in vars(states).items()
+                         if name in ("omega", "tyre_deflection_x", "tyre_deflection_y")})
 
 
 def straight(m: Operations, changes: Record, ground: Scalar) -> Record:
-    """Returns the changes of a wheel; the tyre of one that has lost the ground stays straight."""
+    """Returns the changes of a wheel; without ground contact the tyre stays undeflected."""
     return changes.but(**{name: m.where(ground, value, 0.0) for name, value in vars(changes).items() if name.startswith("tyre_deflection")})
 
 
@@ -71,7 +71,7 @@ class LfdmRollChassis(RollChassis):
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m = self._m
         ground = [m.fmax(load, 0.0) > 0.0 for load in self.wheel_loads(x, u, q)]
-        start = x.but(wheels=tuple(stopped(m, own, g) for own, g in zip(x.wheels, ground)))
+        start = x.but(wheels=tuple(stopped(m, states, g) for states, g in zip(x.wheels, ground)))
         d = super().dynamics(start, u, q, h)
         wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
         return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
@@ -95,7 +95,7 @@ class LfdmElevenDof(ElevenDof):
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m = self._m
         ground = [m.fmax(load, 0.0) > 0.0 for load in self.axle_loads(x, self.stance(x, u, q), q)]
-        start = x.but(wheels=tuple(stopped(m, own, g) for own, g in zip(x.wheels, ground)))
+        start = x.but(wheels=tuple(stopped(m, states, g) for states, g in zip(x.wheels, ground)))
         d = super().dynamics(start, u, q, h)
         wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
         return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
@@ -111,24 +111,24 @@ class LfdmTwentyFourDof(TwentyFourDof):
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m, wheels = self._m, []
         inclines = [Incline(m, x.yaw, patch) for patch in self.stance(x, u, q).patches]
-        for i, (own, at, deviation) in enumerate(zip(x.wheels, inclines, self.free_deviations(x, inclines, q))):
+        for i, (states, at, deviation) in enumerate(zip(x.wheels, inclines, self.free_deviations(x, inclines, q))):
             ground = q.loads[i // 2] + deviation > 0.0
-            wheels.append(stopped(m, own, ground).but(
-                tyre_compression=m.where(ground, own.tyre_compression, -q.compressions[i // 2] - at.height), ground=ground,
+            wheels.append(stopped(m, states, ground).but(
+                tyre_compression=m.where(ground, states.tyre_compression, -q.compressions[i // 2] - at.height), ground=ground,
                 deviation=m.where(ground, deviation, -q.loads[i // 2])))
         start = x.but(wheels=tuple(wheels))
         d = super().dynamics(start, u, q, h)
-        changes = tuple(straight(m, changes, own.ground) for changes, own in zip(d.changes.wheels, wheels))
+        changes = tuple(straight(m, changes, states.ground) for changes, states in zip(d.changes.wheels, wheels))
         return Dynamics(d.changes.but(wheels=changes), d.forces, d.late, start)
 
     def deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
-        return [own.deviation for own in x.wheels]
+        return [states.deviation for states in x.wheels]
 
-    def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
-        return own.strut_rate
+    def strut_rate(self, states: Record, rate: Scalar) -> Scalar:
+        return states.strut_rate
 
-    def contact_arm(self, own: Record, radius: Scalar) -> Scalar:
-        return own.loaded_radius
+    def contact_arm(self, states: Record, radius: Scalar) -> Scalar:
+        return states.loaded_radius
 
     def jacking(self, x: Record, forces: Sequence[Scalar]) -> Sequence[Scalar]:
         return x.jacking_front, x.jacking_rear
@@ -136,11 +136,11 @@ class LfdmTwentyFourDof(TwentyFourDof):
     def cross_slope(self, wheel: int, sin_p: Scalar, cos_t: Scalar) -> Scalar:
         return sin_p if wheel == 3 else sin_p * cos_t
 
-    def loaded_radius(self, own: Record, axle: int, level: Scalar, incline: Incline, q: Any) -> Scalar:
-        return self._m.where(own.ground, super().loaded_radius(own, axle, level, incline, q), q.radius)
+    def loaded_radius(self, states: Record, axle: int, level: Scalar, incline: Incline, q: Any) -> Scalar:
+        return self._m.where(states.ground, super().loaded_radius(states, axle, level, incline, q), q.radius)
 
-    def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
-        return self._m.where(own.ground, fx, 0.0), self._m.where(own.ground, fy, 0.0)
+    def carried(self, states: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
+        return self._m.where(states.ground, fx, 0.0), self._m.where(states.ground, fy, 0.0)
 
     def completed(self, dynamics: Dynamics, corners: Sequence[Record], jacking: Sequence[Scalar]) -> Dynamics:
         wheels = [changes.but(strut_rate=corner.rate, loaded_radius=corner.radius)
@@ -149,7 +149,7 @@ class LfdmTwentyFourDof(TwentyFourDof):
         return Dynamics(dynamics.changes.but(wheels=wheels, jacking_front=front, jacking_rear=rear), dynamics.forces, dynamics.late)
 
 
-# Kept from the last step.
+# Value of the last step.
 TWENTY_FOUR_DOF_STATES = (
     *per_wheel("strut_rate", "m/s", "compression rate of the strut in the last step", role="held"),
     Field("jacking_front", "N", "jacking force of the front axle in the last step", role="held"),
@@ -218,14 +218,14 @@ class LfdmSteadyAxle(LfdmSteadyTmeasy):
 
 
 class LfdmGearbox(Gearbox):
-    """The engine may not brake where the vehicle stands or goes the other way, rather than where the wheels do."""
+    """No engine braking if the vehicle, instead of the wheels, stands or rolls backwards."""
 
     def standing(self, speed: Scalar, travel: Scalar) -> Scalar:
         return travel < 1e-9
 
 
 class LfdmAutomatic(Automatic):
-    """Automatic with the engine brake of `LfdmGearbox`; the converter's torque changes its sign at once."""
+    """Automatic with the engine brake of `LfdmGearbox`; the converter's torque changes its sign abruptly."""
 
     def carried_share(self, ratio: Scalar) -> Scalar:
         return self._m.where(ratio > 1.0, -1.0, 1.0)

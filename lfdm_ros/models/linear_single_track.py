@@ -3,7 +3,7 @@
 Conventions
 - The tyre forces are linear in the slip angle, without a limit; all angles are small. The lateral velocity stands for the sideslip:
   beta = vy / vx. Position and yaw follow from the velocities without that approximation.
-- The longitudinal speed is what it was at the start: throttle and brake have no effect. There are no wheels that turn; wheel
+- The longitudinal speed is constant: throttle and brake have no effect. There are no wheels that turn; wheel
   speeds, gear and engine speed are reported as 0.
 - The vehicle file has the cornering stiffness of one tyre; the axle's is twice that.
 - Unsprung masses stand at their axles. With them the equations are those of `eight_dof` without roll, linearised; without them,
@@ -34,7 +34,7 @@ STATES = (
 )
 
 _DECLARED = {field.name: field for field in (*chassis.BODY, *fiala.PARAMETERS)}
-# Parameters of the vehicle in a single-track model, its tyres apart.
+# Parameters of the vehicle in a single-track model, except tyres.
 BODY_PARAMETERS = tuple(_DECLARED[name] for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "yaw_inertia",
                                                      "cg_to_front_axle", "cg_to_rear_axle"))
 STIFFNESSES = tuple(_DECLARED[name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear"))

@@ -30,9 +30,9 @@ CREEP, STICK_END, SLIDE_BEGIN = 5e-4, 0.1, 0.5
 CARCASS_TIME, STANDING_TIME = 3e-3, 20e-3
 # The relaxing tyre's lagged slips return to their range at this multiple of the slip velocity over the relaxation length.
 RETURN = 4.0
-LEAST_RELAXATION = 0.01  # [m] of a tyre without load
+MIN_RELAXATION = 0.01  # [m] of a tyre without load
 
-# Coefficients without unit, by what they shape; a number after the letters is one of 1 .. n.
+# Dimensionless coefficients by quantity; the number after the letters is one of 1 .. n.
 _SHAPES = (
     ("longitudinal force", "PCX1 PDX1 PDX2 PDX3 PEX1 PEX2 PEX3 PEX4 PKX1 PKX2 PKX3 PHX1 PHX2 PVX1 PVX2 PPX1 PPX2 PPX3 PPX4"),
     ("longitudinal force in combined slip", "RBX1 RBX2 RBX3 RCX1 REX1 REX2 RHX1"),
@@ -79,7 +79,7 @@ RELAXATION = (
     *(_field(name, "1", "coefficient of the relaxation lengths") for name in _RELAXATION.split()),
     *(_field(name, "1", f"scale {name[1:]} of a relaxation length", 0.0, 1e3) for name in ("LSGKP", "LSGAL")),
 )
-# Values of a .tir file that does not give them, where that is not 0, or 1 of a scale; None: it must.
+# Defaults of a .tir file, if not 0 or, for a scale, 1; None: required.
 DEFAULTS: dict[str, float | None] = {
     "VERSION": None, "FNOMIN": None, "UNLOADED_RADIUS": None, "PCX1": None, "PDX1": None, "PKX1": None, "PCY1": None, "PDY1": None,
     "PKY1": None, "PKY2": None, "TYRESIDE": 1.0, "VERTICAL_STIFFNESS": 2e5, "LONGVL": 16.7, "VXLOW": 1.0, "NOMPRES": 2e5, "INFLPRES": 2e5,
@@ -109,7 +109,7 @@ class MagicFormula:
         dpi = c.inflpres / c.nompres - 1.0  # (4.E2b)
         load, r0 = c.lfzo * c.fnomin, c.unloaded_radius  # (4.E1)
         moment = r0 * c.lmx
-        # Factors that hold for a run: scales, and what the pressure makes of the coefficients.
+        # Constant factors of a run: scales and the effect of pressure.
         for factor, names in (
             (c.lcx, "pcx1"), (c.lmux * (1.0 + c.ppx3 * dpi + c.ppx4 * dpi * dpi), "pdx1 pdx2"), (c.lex, "pex1 pex2 pex3"),
             (c.lkx * (1.0 + c.ppx1 * dpi + c.ppx2 * dpi * dpi), "pkx1 pkx2"), (c.lhx, "phx1 phx2"), (c.lvx * c.lmux, "pvx1 pvx2"),
@@ -146,7 +146,7 @@ class MagicFormula:
         per_speed = 1.0 / m.fmax(m.fabs(wheel.along), SLIP_SPEED_FLOOR)
         k = self.evaluate(q, wheel, vs * per_speed, wheel.across * per_speed)
         turning = self.contact(k, wheel, per_speed, per_speed)
-        # Slips of a locked wheel that hardly moves say nothing: it holds by dry friction, by the formula from walking pace on.
+        # A locked wheel at low speed holds by dry friction, since its slips are undefined; from walking pace on by the formula.
         speed = m.sqrt(wheel.along * wheel.along + wheel.across * wheel.across + 1e-24)
         slides = m.fmin(m.fmax((speed - STICK_END) * (1.0 / (SLIDE_BEGIN - STICK_END)), 0.0), 1.0)
         hold = (1.0 - slides) * k.limit / m.fmax(speed, CREEP)
@@ -206,19 +206,19 @@ class MagicFormula:
         # Shifts fade out towards standstill, and turn round in reverse.
         u = wheel.along
         fade = 0.5 - 0.5 * cos(math.pi * fmin(fabs(u) * q.per_vxlow, 1.0))
-        way = where(u < 0.0, -fade, fade)
+        direction = where(u < 0.0, -fade, fade)
 
         def sign(x: Scalar) -> Scalar:
             return where(x < 0.0, -1.0, 1.0)
 
         # Longitudinal, pure slip (4.E9 to 4.E18).
-        kappa = s + way * (q.phx1 + q.phx2 * dfz)
+        kappa = s + direction * (q.phx1 + q.phx2 * dfz)
         dx = fz * (q.pdx1 + q.pdx2 * dfz) * (1.0 - q.pdx3 * gamma * gamma) * road
         ex = fmin((q.pex1 + (q.pex2 + q.pex3 * dfz) * dfz) * (1.0 - q.pex4 * sign(u * kappa)), 1.0)
         kxk = self.slip_stiffness(q, fz, dfz)
         bx = kxk / (q.pcx1 * dx + EPSILON)
         angle_x = q.pcx1 * self.angle(bx * kappa, ex)
-        fx0 = dx * sin(angle_x) + way * fz * (q.pvx1 + q.pvx2 * dfz) * road
+        fx0 = dx * sin(angle_x) + direction * fz * (q.pvx1 + q.pvx2 * dfz) * road
 
         # Lateral, pure slip (4.E19 to 4.E30).
         dy0 = fz * (q.pdy1 + q.pdy2 * dfz) * road
@@ -229,8 +229,8 @@ class MagicFormula:
             svc = fade * fz * (q.pvy3 + q.pvy4 * dfz) * lean * road
             # The camber shift of 6.1 (4.E27), of 5.2 by PHY3.
             shift = fade * lean * where(q.latest > 0.0, fz * (q.pky6 + q.pky7 * dfz - (q.pvy3 + q.pvy4 * dfz) * road) / safe, q.phy3)
-            sh = way * (odd.phy1 + odd.phy2 * dfz) + shift
-            sv = way * fz * (odd.pvy1 + odd.pvy2 * dfz) * road + svc
+            sh = direction * (odd.phy1 + odd.phy2 * dfz) + shift
+            sv = direction * fz * (odd.pvy1 + odd.pvy2 * dfz) * road + svc
             alpha, mu_y = t + sh, dy0 * (1.0 - q.pdy3 * lean2)
             ey = fmin((q.pey1 + q.pey2 * dfz) * (1.0 + q.pey5 * lean2 - (odd.pey3 * sign(u) + q.pey4 * lean) * sign(alpha)), 1.0)
             by = kya / (q.pcy1 * mu_y + EPSILON)
@@ -261,7 +261,7 @@ class MagicFormula:
         # Aligning moment (4.E31 to 4.E47, 4.E71 to 4.E78 as A54 to A60).
         bt = (q.qbz1 + (q.qbz2 + q.qbz3 * dfz) * dfz) * (1.0 + odd.qbz4 * gamma + q.qbz5 * fabs(gamma)) / road
         dt = fz * (q.qdz1 + q.qdz2 * dfz) * (1.0 + odd.qdz3 * gamma + q.qdz4 * gamma * gamma)
-        alpha_t = t + way * (odd.qhz1 + odd.qhz2 * dfz) + fade * (q.qhz3 + q.qhz4 * dfz) * tilt
+        alpha_t = t + direction * (odd.qhz1 + odd.qhz2 * dfz) + fade * (q.qhz3 + q.qhz4 * dfz) * tilt
         et = fmin((q.qez1 + (q.qez2 + q.qez3 * dfz) * dfz) * (
             1.0 + (odd.qez4 * sign(u) + q.qez5 * tilt) * (2.0 / math.pi) * atan(bt * q.qcz1 * alpha_t)), 1.0)
         drive = kxk / tilted.safe * s
@@ -271,7 +271,7 @@ class MagicFormula:
             return sign(alpha) * atan(sqrt(tangent * tangent + drive * drive + 1e-24))
 
         cosine = 1.0 / sqrt(1.0 + t * t)  # cos' alpha (4.E6)
-        trail = way * cosine * dt * cos(q.qcz1 * self.angle(bt * equivalent(alpha_t), et))
+        trail = direction * cosine * dt * cos(q.qcz1 * self.angle(bt * equivalent(alpha_t), et))
         residual = fz * (odd.qdz6 + odd.qdz7 * dfz + (q.qdz8 + q.qdz9 * dfz + (q.qdz10 + q.qdz11 * dfz) * fabs(tilt)) * tilt)
         br = q.qbz9 / road + q.qbz10 * tilted.by * q.pcy1
         mzr = fade * road * cosine * residual * cos(atan(br * equivalent(t + tilted.shift)))
@@ -299,8 +299,8 @@ class RelaxingMagicFormula(MagicFormula):
         old_x = (q.ptx1 + q.ptx2 * dfz) * exp(-q.ptx3 * dfz) * q.lsgkp * q.unloaded_radius * fz / q.fnomin
         old_y = q.pty1 * sin(2.0 * atan(fz / (fmax(q.pty2, EPSILON) * q.load))) * (1.0 - q.pky3 * fabs(gamma)) * (
             q.unloaded_radius * q.lfzo * q.lsgal)
-        return (fmax(where(q.latest > 0.0, fabs(kxk / cx), old_x), LEAST_RELAXATION),
-                fmax(where(q.latest > 0.0, fabs(kya / cy), old_y), LEAST_RELAXATION))
+        return (fmax(where(q.latest > 0.0, fabs(kxk / cx), old_x), MIN_RELAXATION),
+                fmax(where(q.latest > 0.0, fabs(kya / cy), old_y), MIN_RELAXATION))
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         fabs, fmin, fmax = self._m.fabs, self._m.fmin, self._m.fmax

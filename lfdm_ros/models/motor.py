@@ -1,6 +1,6 @@
 """Single-gear powertrain with a torque-speed map and open differentials on four wheels (paper 000 section 3.3.1).
 
-In reverse the motor turns the other way with the same map and ratio, as Chrono's SimplePowertrain does. Nothing holds the change back.
+In reverse the motor turns the other way with the same map and ratio, as Chrono's SimplePowertrain does, without a shift delay.
 """
 
 from collections.abc import Sequence

@@ -122,7 +122,7 @@ class Multibody:
         self._suspension, self._struts, self._linkage = suspension, struts, steering_linkage
         self.motions = (self.motion,)
 
-    # -- What depends on the parameters alone --------------------------------------------------------------------------------------
+    # -- Terms of the parameters alone --------------------------------------------------------------------------------------
     def prepare(self, p: Any) -> Any:
         origins = {"front": Vector(p.cg_to_front_axle - p.wheel_centre_front_x, 0.0, -p.cg_above_pivots),
                    "rear": Vector(-p.cg_to_rear_axle - p.wheel_centre_rear_x, 0.0, -p.cg_above_pivots)}
@@ -145,27 +145,27 @@ class Multibody:
                       powertrain=self._powertrain.prepare(p), ground=self._footing.prepare(p), reaction=p.driveline_roll_reaction)
 
     # -- Kinematics -----------------------------------------------------------------------------------------------------------------
-    def pose(self, x: Record, at: Record, own: Record, q: Any) -> tuple[CornerPose, Shift]:
-        """Returns the pose of a corner, by what was prepared for it and the states of its wheel."""
+    def pose(self, x: Record, at: Record, states: Record, q: Any) -> tuple[CornerPose, Shift]:
+        """Returns the pose of a corner from its prepared terms and the states of its wheel."""
         still = Shift(ZERO, ZERO, ZERO)
         shift = self._linkage.shift(x.link_displacement, q.linkage) if at.front else still
-        return self._suspension.pose(at.suspension, self._m.cos(own.arm_angle), self._m.sin(own.arm_angle), shift.displacement), shift
+        return self._suspension.pose(at.suspension, self._m.cos(states.arm_angle), self._m.sin(states.arm_angle), shift.displacement), shift
 
     def corners(self, x: Record, q: Any) -> list[Corner]:
         """Returns the corners from the front, left before right."""
         found = []
-        for at, own in zip(q.corners, x.wheels, strict=True):
-            pose, shift = self.pose(x, at, own, q)
+        for at, states in zip(q.corners, x.wheels, strict=True):
+            pose, shift = self.pose(x, at, states, q)
             by_angle, by_steering = self._suspension.rates(at.suspension, pose, shift.slope)
-            found.append(Corner(pose, shift, by_angle, by_steering, together(by_angle, by_steering, own.arm_rate, x.link_rate)))
+            found.append(Corner(pose, shift, by_angle, by_steering, together(by_angle, by_steering, states.arm_rate, x.link_rate)))
         return found
 
     def reach(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         """Returns the distance of each corner from the end of its linkage's reach, 1 to 0; negative: out of reach, without a pose."""
-        return [self._m.fmin(*self.pose(x, at, own, q)[0].reach) for at, own in zip(q.corners, x.wheels, strict=True)]
+        return [self._m.fmin(*self.pose(x, at, states, q)[0].reach) for at, states in zip(q.corners, x.wheels, strict=True)]
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        return self._stance(x, u, q, Attitude.of(self._m, x), [self.pose(x, at, own, q)[0] for at, own in zip(q.corners, x.wheels)])
+        return self._stance(x, u, q, Attitude.of(self._m, x), [self.pose(x, at, states, q)[0] for at, states in zip(q.corners, x.wheels)])
 
     def _stance(self, x: Record, u: Record, q: Any, attitude: Attitude, poses: list[CornerPose]) -> Stance:
         places = [attitude.axes.out(pose.wheel) for pose in poses]
@@ -200,22 +200,22 @@ class Multibody:
         attitude, corners = Attitude.of(self._m, x), self.corners(x, q)
         stance = self._stance(x, u, q, attitude, [corner.pose for corner in corners])
         base = w.cross(v) + attitude.up * self.gravity
-        drives, driving = self._powertrain.drive([own.omega for own in x.wheels], x.vx, u.throttle, x, q.powertrain)
+        drives, driving = self._powertrain.drive([states.omega for states in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
         whole = System(STEERING + 1)
         whole.carry(Body(q.mass, ZERO, principal(q.inertia, Basis(X, Y, Z))), {}, w, base)
         for body, column in self._linkage.bodies(x.link_displacement, x.link_rate, q.linkage):
             whole.carry(body, {STEERING: column}, w, base)
-        asked = self._linkage.asked(u.steering, q.linkage)
-        whole.b[STEERING] += q.linkage.stiffness * (asked - x.link_displacement) - q.linkage.damping * x.link_rate
+        commanded = self._linkage.commanded(u.steering, q.linkage)
+        whole.b[STEERING] += q.linkage.stiffness * (commanded - x.link_displacement) - q.linkage.damping * x.link_rate
         for i, force in enumerate((*stance.wind, 0.0, q.reaction * sum(drives))):
             whole.b[i] += force
 
         taken = []
-        for at, own, corner, patch, drive in zip(q.corners, x.wheels, corners, stance.patches, drives, strict=True):
-            system = self._corner(x, at, own, corner, drive, w, base, q)
-            wheel, contact, columns = self._tyre_on(system, x, at, own, corner, patch, attitude, q, h)
-            spin = self._spin(system, contact, own.omega, u.brake * at.brake, h)
+        for at, states, corner, patch, drive in zip(q.corners, x.wheels, corners, stance.patches, drives, strict=True):
+            system = self._corner(x, at, states, corner, drive, w, base, q)
+            wheel, contact, columns = self._tyre_on(system, x, at, states, corner, patch, attitude, q, h)
+            spin = self._spin(system, contact, states.omega, u.brake * at.brake, h)
             angle = system.eliminate()
             whole.absorb(system)
             taken.append((wheel, contact, columns, spin, angle))
@@ -223,24 +223,24 @@ class Multibody:
         accelerations = whole.solve()
         changes, forces = [], []
         for wheel, contact, columns, spin, angle in taken:
-            own_two = [angle.acceleration_after(accelerations)]
-            own_two.append(spin.acceleration_after([*accelerations, *own_two]))
-            late = [h * sum(c * a for c, a in zip(column, [*accelerations, *own_two])) for column in columns]
+            corner_accelerations = [angle.acceleration_after(accelerations)]
+            corner_accelerations.append(spin.acceleration_after([*accelerations, *corner_accelerations]))
+            late = [h * sum(c * a for c, a in zip(column, [*accelerations, *corner_accelerations])) for column in columns]
             forces.append(TyreForce(contact.fx - contact.kx * late[0], contact.fy - contact.ky * late[1], wheel.load))
-            changes.append(Record(omega=own_two[1], arm_rate=own_two[0], **contact.changes))
+            changes.append(Record(omega=corner_accelerations[1], arm_rate=corner_accelerations[0], **contact.changes))
         vx, vy, vz, roll, pitch, yaw, link = accelerations
         proper = Vector(vx, vy, vz) + base
         return Dynamics(Record(vx=vx, vy=vy, vz=vz, roll_rate=roll, pitch_rate=pitch, yaw_rate=yaw, link_rate=link, ax=proper.x,
                                ay=proper.y, wheels=changes, **driving), forces)
 
-    def _corner(self, x: Record, at: Record, own: Record, corner: Corner, drive: Scalar, w: Vector, base: Vector, q: Any) -> System:
+    def _corner(self, x: Record, at: Record, states: Record, corner: Corner, drive: Scalar, w: Vector, base: Vector, q: Any) -> System:
         """Assembles a corner's bodies, strut and drive."""
         pose, shift, motion = corner.pose, corner.shift, corner.motion
         bias = self._suspension.accelerations(at.suspension, pose, motion, shift.slope * x.link_rate,
                                               shift.curvature * (x.link_rate * x.link_rate))
         system = System(SPIN + 1)
         for body, columns in self._suspension.bodies(at.suspension, at.carrier, pose, corner.by_angle, corner.by_steering, motion, bias,
-                                                     pose.axis * (q.axial * own.omega)):
+                                                     pose.axis * (q.axial * states.omega)):
             system.carry(body, columns, w, base)
         # The wheel as a rotor on the upright.
         followed = (corner.by_steering.upright.dot(pose.axis), corner.by_angle.upright.dot(pose.axis))
@@ -250,11 +250,11 @@ class Multibody:
         system.b[SPIN] += drive - q.axial * pose.axis.dot(w.cross(motion.upright) + bias.upright)
         for i, share in zip((STEERING, ANGLE), followed):
             system.b[i] += drive * share
-        strut = self._struts.strut(at.strut, at.suspension, self._m.cos(own.arm_angle), self._m.sin(own.arm_angle))
-        system.b[ANGLE] += self._struts.force(at.strut, strut, own.arm_rate)
+        strut = self._struts.strut(at.strut, at.suspension, self._m.cos(states.arm_angle), self._m.sin(states.arm_angle))
+        system.b[ANGLE] += self._struts.force(at.strut, strut, states.arm_rate)
         return system
 
-    def _tyre_on(self, system: System, x: Record, at: Record, own: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any,
+    def _tyre_on(self, system: System, x: Record, at: Record, states: Record, corner: Corner, patch: Patch, attitude: Attitude, q: Any,
                  h: Scalar) -> tuple[Wheel, Contact, list[list[Scalar]]]:
         """Applies the tyre's forces on a corner (4, 5): what it met, what it does, and the columns J_x and J_y."""
         foot = self.wheel_contact(x, at, corner, patch, attitude, q)
@@ -264,8 +264,8 @@ class Multibody:
                     corner.by_steering.on_upright(corner.pose, foot.point).dot(direction),
                     corner.by_angle.on_upright(corner.pose, foot.point).dot(direction), spin]
 
-        wheel = Wheel(at.front, foot.velocity.dot(foot.along), foot.velocity.dot(foot.across), 1.0, 0.0, own.omega,
-                      self._m.fmax(foot.load, 0.0), foot.radius, own, patch, inclination=foot.inclination, side=at.side)
+        wheel = Wheel(at.front, foot.velocity.dot(foot.along), foot.velocity.dot(foot.across), 1.0, 0.0, states.omega,
+                      self._m.fmax(foot.load, 0.0), foot.radius, states, patch, inclination=foot.inclination, side=at.side)
         contact = self._tyre.forces(q.tyre, wheel)
         along, across = columns(foot.along, -foot.radius), columns(foot.across, 0.0)
         for direction, force in ((along, contact.fx), (across, contact.fy), (columns(foot.normal, 0.0), wheel.load)):
@@ -297,9 +297,9 @@ class Multibody:
         yaw = across / m.cos(x.pitch)
         return Record(x=along.x * c - along.y * s, y=along.x * s + along.y * c, z=along.z, yaw=yaw, roll=x.roll_rate + yaw * m.sin(x.pitch),
                       pitch=x.pitch_rate * m.cos(x.roll) - x.yaw_rate * m.sin(x.roll), link_displacement=x.link_rate,
-                      wheels=[Record(arm_angle=own.arm_rate) for own in x.wheels])
+                      wheels=[Record(arm_angle=states.arm_rate) for states in x.wheels])
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        gear, speed = self._powertrain.report([own.omega for own in x.wheels], x, q.powertrain)
-        axes = [self.pose(x, at, own, q)[0].axis for at, own in zip(q.corners, x.wheels) if at.front]
+        gear, speed = self._powertrain.report([states.omega for states in x.wheels], x, q.powertrain)
+        axes = [self.pose(x, at, states, q)[0].axis for at, states in zip(q.corners, x.wheels) if at.front]
         return gear, speed, sum(self._m.atan2(-axis.x, axis.y) for axis in axes) / len(axes)

@@ -1,4 +1,4 @@
-"""Models by name: a chassis, and the parts in its slots; what ships with the package, and what is registered from outside."""
+"""Models by name: a chassis, and the parts in its slots; those of the package, and registered ones."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
@@ -37,7 +37,7 @@ from lfdm_ros.plugins import Registry
 
 
 def _open(*entries: Any) -> Registry[Any]:
-    return Registry(lambda: load_plugins(), *entries)  # which stands below
+    return Registry(lambda: load_plugins(), *entries)  # defined below
 
 
 _SLOTS: dict[str, Registry[Any]] = {
@@ -56,7 +56,7 @@ _SLOTS: dict[str, Registry[Any]] = {
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
-# Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
+# Grounds of chassis with separate friction coefficients, by the name of the ground they replace.
 _UNSCALED = {part.name: part for part in (
     ground.UNSCALED_PLANE, ground_maps.UNSCALED_FIELD, ground_maps.UNSCALED_MAP, ground_maps.UNSCALED_HEIGHTS,
     ground_maps.UNSCALED_RESISTANCE)}
@@ -95,17 +95,17 @@ def load_plugins() -> None:
 
 
 def register_part(slot: str, part: Part) -> None:
-    """Makes a part known by its name: in specifications, in vehicle files, to commands.
+    """Registers a part by its name, for specifications, vehicle files and commands.
 
     Args:
         slot: tyre, powertrain, steering, ground, suspension, struts or steering_linkage.
 
     Raises:
-        InputError: no such slot, a name that is taken or is no name, or a parameter that is declared otherwise already.
+        InputError: no such slot, a name that is taken or invalid, or a parameter with another declaration.
     """
     if slot not in _SLOTS or slot == "conventions":
-        known = ", ".join(name for name in _SLOTS if name != "conventions")
-        raise InputError(f"there is no slot '{slot}' to register a part for; there are: {known}")
+        slots = ", ".join(name for name in _SLOTS if name != "conventions")
+        raise InputError(f"there is no slot '{slot}' to register a part for; there are: {slots}")
     fields = (*part.parameters, *part.states, *part.wheel_states, *part.inputs, *part.wheel_inputs)
     _register(_SLOTS[slot], part, fields, part.parameters)
 
@@ -141,7 +141,7 @@ def _register(entries: Registry[Any], entry: Part | Chassis | Model, fields: tup
 
 
 def model_names() -> tuple[str, ...]:
-    """Returns the chassis that `get_model` knows."""
+    """Returns the chassis available to `get_model`."""
     return (*CHASSIS, *_WHOLE)
 
 
@@ -151,17 +151,17 @@ def usual_spec(name: str) -> str:
 
 
 def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
-    """Returns the slots of a chassis; none for a model from outside that is whole, or unknown."""
+    """Returns the slots of a chassis; none for an external complete model, or an unknown one."""
     return MappingProxyType({slot: SLOTS[slot] for slot in CHASSIS[name].slots} if name in CHASSIS else {})
 
 
 @cache
 def get_model(spec: str) -> Model:
-    """Returns a model by its specification CHASSIS[/PART...]; slots that are not named have their default. The ground may be several
-    parts that lie on each other: eight_dof/friction_field/height_map.
+    """Returns a model by its specification CHASSIS[/PART...]; other slots have their default. The ground may combine several parts:
+    eight_dof/friction_field/height_map.
 
     Raises:
-        InputError: no such chassis or part, or two parts for one slot; the message lists those there are.
+        InputError: no such chassis or part, or two parts for one slot; the message lists the available ones.
     """
     name, *parts = spec.split("/")
     if name in _WHOLE:
@@ -176,8 +176,8 @@ def get_model(spec: str) -> Model:
         slot = next((slot for slot, there in SLOTS.items() if part in there), None)
         there = chassis_slots(name)
         if slot is None:
-            known = [p for entries in there.values() for p in entries]
-            raise InputError(f"model '{spec}': no part '{part}'{suggest(part, known, 'there are: ')}")
+            candidates = [p for entries in there.values() for p in entries]
+            raise InputError(f"model '{spec}': no part '{part}'{suggest(part, candidates, 'there are: ')}")
         if slot not in there:
             raise InputError(f"model '{name}' has no {slot} to choose; leave out '{part}'")
         if slot == "ground":
@@ -188,7 +188,7 @@ def get_model(spec: str) -> Model:
         chosen[slot] = SLOTS[slot][part]
     if grounds:
         chosen["ground"] = _ground(spec, CHASSIS[name], grounds)
-    # One object a model, however it is spelled.
+    # One object per model, whatever the spelling.
     return _assemble(CHASSIS[name], tuple(chosen.get(slot) or next(iter(there.values())) for slot, there in chassis_slots(name).items()))
 
 
@@ -208,7 +208,7 @@ def all_parameters() -> dict[str, Field]:
 
 
 def registered() -> int:
-    """Counts parts, chassis and models: what was derived from them is valid while this stays."""
+    """Counts parts, chassis and models, as a version for derived data."""
     load_plugins()
     return _count
 
@@ -235,7 +235,7 @@ def _declared() -> dict[str, Field]:
 @cache
 def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
     parts: dict[str, Any] = dict(zip(chassis.slots, chosen))
-    # The name leaves out what is the default, in the order of the slots.
+    # The name omits defaults, in the order of the slots.
     named = [part.name for slot, part in parts.items() if part.name != next(iter(SLOTS[slot]))]
     if not chassis.friction_scale:
         parts["ground"] = _UNSCALED.get(parts["ground"].name, parts["ground"])

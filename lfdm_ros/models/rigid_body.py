@@ -118,7 +118,7 @@ class System:
 
     # -- Solution: the last coordinate first (L D L' from the end) ----------------------------------------------------------------
     def eliminate(self) -> Eliminated:
-        """Takes the last coordinate out, and says how it follows the others."""
+        """Eliminates the last coordinate, and returns its dependence on the others."""
         return self.eliminate_as(self.b[-1] / self.a[-1][-1], 1.0 / self.a[-1][-1])
 
     def eliminate_as(self, acceleration: Scalar, mobility: Scalar) -> Eliminated:
@@ -133,7 +133,7 @@ class System:
         return Eliminated(acceleration, share)
 
     def solve(self) -> list[Scalar]:
-        """Returns the accelerations of all that is left."""
+        """Returns the accelerations of the remaining coordinates."""
         later: list[Eliminated] = []
         while self.b:
             later.append(self.eliminate())
@@ -145,7 +145,7 @@ class System:
 
 @dataclass(frozen=True)
 class Eliminated:
-    """A coordinate that was taken out: its acceleration where those before it do not accelerate, and how it follows them."""
+    """An eliminated coordinate: its acceleration with the others at zero, and its dependence on them."""
 
     acceleration: Scalar
     share: list[Scalar]

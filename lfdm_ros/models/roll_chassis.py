@@ -138,17 +138,17 @@ class RollChassis:
         # Forces of the tyres and their moment (000 eqs 4-6, right-hand sides; contact patch velocities of eqs 8-9), wheel spins.
         corners = self.corners(q)
         brakes = [u.brake * axle.brake for _, _, axle in corners]
-        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_locked = chassis.locked(m, [state.omega for state in x.wheels], drives, brakes)
         wheels: list[Any] = []
         total = [0.0] * 3
         slopes = [0.0] * 6
-        for (px, py, axle), own, f, drive, brake, held, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
-                                                                     strict=True):
+        for (px, py, axle), state, f, drive, brake, held, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
+                                                                       strict=True):
             c, s = (cos_d, sin_d) if axle.front else (1.0, 0.0)
             radius = q.radius - f * axle.compliance
-            contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius,
-                                                      own, patch, held, any_held, side=-1.0 if len(wheels) % 2 else 1.0))
-            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drive, brake, h)
+            contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, state.omega, f, radius,
+                                                      state, patch, held, any_locked, side=-1.0 if len(wheels) % 2 else 1.0))
+            wheel = self.spin(m, contact, state.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]
             if implicit:

@@ -1,6 +1,6 @@
-"""Soft soil as what a ground hands out: the values of Bekker, Mohr-Coulomb and Janosi (paper 001 eqs 1-7), one soil or one for each wheel.
+"""Soft soil as a ground: the values of Bekker, Mohr-Coulomb and Janosi (paper 001 eqs 1-7), one soil or one for each wheel.
 
-A tyre that knows of soil finds them in its patch, as `wheel.ground.soil`; others find level ground of friction 1.
+Tyres with a soil model read them in their patch, as `wheel.ground.soil`; for others it is level ground of friction 1.
 """
 
 from dataclasses import dataclass, field
@@ -10,8 +10,7 @@ from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.ground import WIND
 
-# Moduli of pressure over sinkage have units of their own for each exponent; these are those of a sinkage of 1 m. What is said of no soil
-# is said of LETE sand.
+# Units of the moduli of pressure over sinkage depend on the exponent; these are for a sinkage of 1 m. Defaults are LETE sand.
 SOIL = (
     Field("soil_frictional_modulus", "N/m^2", "pressure over sinkage: part free of the width, at a sinkage of 1 m", "kphi", 0.0, 1e9,
           default=5301e3),
@@ -62,7 +61,7 @@ class Soil:
 
 
 class GivenSoil:
-    """The soil of each wheel, and the wind, as the inputs say."""
+    """The soil of each wheel, and the wind, from the inputs."""
 
     def __init__(self, m: Operations):
         self._m = m

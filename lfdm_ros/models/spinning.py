@@ -2,8 +2,8 @@
 
 import math
 
-SPIN = 0.5236  # [rad] slip angle of a vehicle that is lost: 30 degrees
-SLOW = 3.0  # [m/s] who is slower has no slip angle worth the name
+SPIN = 0.5236  # [rad] slip angle of a spinning vehicle: 30 degrees
+SLOW = 3.0  # [m/s] below which the slip angle is not meaningful
 
 
 def sideslip(vx: float, vy: float) -> float:

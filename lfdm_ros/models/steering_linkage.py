@@ -37,10 +37,10 @@ class Linkage(Protocol):
     """A linkage from the coordinate s to the tie rods."""
 
     def prepare(self, p: Any, origin: Vector) -> Record:
-        """Computes what depends on the parameters alone; has `stiffness`, `damping` and `mass`, that of all that moves with the link."""
+        """Computes what depends on the parameters alone; has `stiffness`, `damping` and `mass`, of all parts that move with the link."""
 
-    def asked(self, steering: Scalar, q: Record) -> Scalar:
-        """Returns the displacement that the driver asks for [m]."""
+    def commanded(self, steering: Scalar, q: Record) -> Scalar:
+        """Returns the displacement commanded by the driver [m]."""
 
     def shift(self, s: Scalar, q: Record) -> Shift:
         """Returns the displacement of the tie rods' inner joints, and its derivatives by s."""
@@ -64,7 +64,7 @@ class PitmanArm:
                       link_mass=p.steering_link_mass, link_inertia=vector_of(p, "steering_link_inertia"),
                       mass=p.pitman_arm_mass + p.steering_link_mass, stiffness=p.steering_stiffness, damping=p.steering_damping)
 
-    def asked(self, steering: Scalar, q: Record) -> Scalar:
+    def commanded(self, steering: Scalar, q: Record) -> Scalar:
         return steering * q.lock
 
     def shift(self, s: Scalar, q: Record) -> Shift:
@@ -101,7 +101,7 @@ class Rack:
         return Record(lock=p.rack_travel, mass=p.rack_mass, centre=origin + vector_of(p, "rack_centre"),
                       inertia=vector_of(p, "rack_inertia"), stiffness=p.steering_stiffness, damping=p.steering_damping)
 
-    def asked(self, steering: Scalar, q: Record) -> Scalar:
+    def commanded(self, steering: Scalar, q: Record) -> Scalar:
         return steering * q.lock
 
     def shift(self, s: Scalar, q: Record) -> Shift:

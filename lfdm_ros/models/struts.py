@@ -58,7 +58,7 @@ class Strut:
 
 
 class Struts:
-    """The force elements of a corner; `corner` is what the suspension prepared: the lower arm's pivot and axis."""
+    """The force elements of a corner; `corner` has the suspension's prepared terms: the lower arm's pivot and axis."""
 
     def __init__(self, m: Operations):
         self._m = m
@@ -77,9 +77,9 @@ class Struts:
         """Returns the strut where the lower arm's angle has this cosine and sine."""
         def length(upper: Vector, lower: Vector) -> tuple[Scalar, Scalar]:
             arm = turned(lower - corner.lower_arm_fore, corner.lower_axis, cos, sin)
-            way = corner.lower_arm_fore + arm - upper
-            value = self._m.sqrt(way.squared)
-            return value, way.dot(corner.lower_axis.cross(arm)) / value
+            span = corner.lower_arm_fore + arm - upper
+            value = self._m.sqrt(span.squared)
+            return value, span.dot(corner.lower_axis.cross(arm)) / value
 
         spring, spring_slope = length(q.spring_upper, q.spring_lower)
         damper, damper_slope = length(q.damper_upper, q.damper_lower)

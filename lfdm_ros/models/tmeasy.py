@@ -22,8 +22,8 @@ LARGEST_STEP = 2e-3
 TRANSPORT_SPEED_FLOOR = 0.01
 # Slip velocities [m/s] between which the carcass force loses its limit.
 STICK_END, SLIDE_BEGIN = 1.0, 1.5
-# Below this share of the nominal load the curves are those of the share: nothing divides by 0, and the forces are nothing.
-LEAST_LOAD = 1e-14
+# Lower limit of the load over the nominal load, against division by 0; forces are negligible there.
+MIN_LOAD = 1e-14
 
 _AXES = ("longitudinal", "lateral")
 _CURVE = (("slope", "N", "initial slope of the force over slip"), ("peak_force", "N", "largest force"),
@@ -139,7 +139,7 @@ class Tmeasy:
 
         # The curves of both directions at this load.
         carried = fmin(wheel.load, q.maximum)
-        n = fmax(carried * q.per_load, LEAST_LOAD)
+        n = fmax(carried * q.per_load, MIN_LOAD)
         at = {axis: [n * (c0 - c1 * n) if unit == "N" else c0 + c1 * n for (c0, c1), (_, unit, _) in zip(q.curves[axis], _CURVE)]
               for axis in _AXES}
         (dx, fmx, smx, fsx, ssx), (dy, fmy, smy, fsy, ssy) = at["longitudinal"], at["lateral"]
@@ -191,19 +191,19 @@ class RelaxingTmeasy(Tmeasy):
         rate_x = (-wx * carcass_x * ex - k.fos * k.vs) / (wx * damping_x + k.fos)
         rate_y = (-wy * carcass_y * ey - k.fos * slide_y) / (wy * damping_y + k.fos)
 
-        def held(force: Scalar, limit: Scalar, slide: Scalar) -> Scalar:
+        def limited(force: Scalar, limit: Scalar, slide: Scalar) -> Scalar:
             # A tyre that hardly slides cannot carry more than the largest force.
             stick = 1.0 - self.smooth((fabs(slide) - STICK_END) * (1.0 / (SLIDE_BEGIN - STICK_END)))
             return force + stick * (fmin(fmax(force, -limit), limit) - force)
 
-        limits = [wheel.ground.friction * most for most in q.most]
-        return Contact(held(carcass_x * ex + damping_x * rate_x, limits[0], k.vs),
-                       held(carcass_y * ey + damping_y * rate_y, limits[1], slide_y), friction=k.resistance,
+        limits = [wheel.ground.friction * peak for peak in q.most]
+        return Contact(limited(carcass_x * ex + damping_x * rate_x, limits[0], k.vs),
+                       limited(carcass_y * ey + damping_y * rate_y, limits[1], slide_y), friction=k.resistance,
                        changes={"tyre_deflection_x": rate_x, "tyre_deflection_y": rate_y})
 
 
 class SteadyTmeasy(Tmeasy):
-    """The force follows the slip at once; at walking pace it is dry friction on the slip velocity."""
+    """The force follows the slip without delay; at walking pace it is dry friction on the slip velocity."""
 
     implicit = True
 
@@ -218,14 +218,14 @@ class SteadyTmeasy(Tmeasy):
         dry_x, dry_y = tanh(-gain * k.vs), tanh(-gain * k.across)
         over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
         blend = self.smooth((fabs(wheel.along) - begin) * per_width)
-        most = (1.0 - blend) * wheel.ground.friction * wheel.load
-        dry = most / over
+        friction_limit = (1.0 - blend) * wheel.ground.friction * wheel.load
+        dry = friction_limit / over
         fx, fy = dry * dry_x + blend * k.fos * k.sx, dry * dry_y + blend * k.fos * k.sy
         if not self.implicit:
             return self.rolling(fx, fy, k.resistance, wheel)
         sliding = sqrt(k.vs * k.vs + k.across * k.across + 1e-24)
-        secant = most * tanh(GAIN * gain * sliding) / sliding + blend * k.fos / k.transport
-        # The maximum keeps CasADi from moving the choice into each product of the slope, where it could not be jumped over at once.
+        secant = friction_limit * tanh(GAIN * gain * sliding) / sliding + blend * k.fos / k.transport
+        # The maximum keeps CasADi from moving the choice into each product of the slope, where one jump could not skip it.
         slope = fmax(self._m.where(wheel.any_locked > 0.0, wheel.locked * secant, 0.0), 0.0)
         return replace(choose(self._m, wheel, Contact(-secant * k.vs, -secant * k.across), self.rolling(fx, fy, k.resistance, wheel)),
                        ky=slope, kx_locked=slope, stiff=wheel.any_locked)

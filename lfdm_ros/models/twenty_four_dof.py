@@ -137,12 +137,12 @@ class TwentyFourDof:
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
-    # -- What is taken as it is at the instant ---------------------------------------------------------------------------------
-    def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
+    # -- Instantaneous quantities ---------------------------------------------------------------------------------
+    def strut_rate(self, states: Record, rate: Scalar) -> Scalar:
         """Returns the compression rate of the strut in its damper below and in the inertia forces [m/s]."""
         return rate
 
-    def contact_arm(self, own: Record, radius: Scalar) -> Scalar:
+    def contact_arm(self, states: Record, radius: Scalar) -> Scalar:
         """Returns the distance of the contact patch from the wheel's centre, in its velocity [m]."""
         return radius
 
@@ -158,14 +158,14 @@ class TwentyFourDof:
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
         return self._footing.stance(x, u, q.ground, [(q.a if i < 2 else -q.b, q.halves[i // 2] * (1.0 - 2.0 * (i % 2))) for i in range(4)])
 
-    def compression(self, own: Record, axle: int, incline: Incline, q: Any) -> Scalar:
+    def compression(self, states: Record, axle: int, incline: Incline, q: Any) -> Scalar:
         """Returns the compression of a tyre across the ground, from that at rest on level ground of height 0 [m]."""
-        lower = own.tyre_compression + incline.height
+        lower = states.tyre_compression + incline.height
         return lower * incline.normal + (q.radius - q.compressions[axle]) * (1.0 - incline.normal)
 
     def free_deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
         """Returns the load of each wheel less that at rest, were the tyre to pull too [N]."""
-        return [q.tyre_stiffness[i // 2] * self.compression(own, i // 2, at, q) for i, (own, at) in enumerate(zip(x.wheels, inclines))]
+        return [q.tyre_stiffness[i // 2] * self.compression(state, i // 2, at, q) for i, (state, at) in enumerate(zip(x.wheels, inclines))]
 
     def deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
         """Returns the same down to no load at all [N]."""
@@ -173,7 +173,7 @@ class TwentyFourDof:
         return [self._m.where(q.loads[i // 2] + dev > 0.0, dev, -q.loads[i // 2]) for i, dev in enumerate(free)]
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        # As the tyre's spring would pull, had it not left the ground.
+        # Extrapolated force of the tyre's spring after lift-off.
         inclines = [Incline(self._m, x.yaw, patch) for patch in self.stance(x, u, q).patches]
         return [q.loads[i // 2] + dev for i, dev in enumerate(self.free_deviations(x, inclines, q))]
 
@@ -182,7 +182,7 @@ class TwentyFourDof:
         tilt = Record(cos_p=m.cos(x.roll), sin_p=m.sin(x.roll), cos_t=m.cos(x.pitch), sin_t=m.sin(x.pitch))
         tilt = tilt.but(level=tilt.cos_p * tilt.cos_t)
         stance = self.stance(x, u, q)
-        drives, driving = self._powertrain.drive([own.omega for own in x.wheels], x.vx, u.throttle, x, q.powertrain)
+        drives, driving = self._powertrain.drive([states.omega for states in x.wheels], x.vx, u.throttle, x, q.powertrain)
         corners = self.corners(x, u, stance, tilt, drives, q, h)
         forces = [(corner.wheel.fx, corner.contact.fy) for corner in corners]
         others = (*stance.wind, q.reaction * sum(drives))
@@ -194,7 +194,7 @@ class TwentyFourDof:
             stiff = corners[0].contact.stiff > 0.0
             forces = [(m.where(stiff, late_x, fx), m.where(stiff, late_y, fy)) for (late_x, late_y), (fx, fy) in zip(ending, forces)]
             follow = [m.where(stiff, along, 0.0) for along in following]
-        forces = [self.carried(own, *force) for own, force in zip(x.wheels, forces)]
+        forces = [self.carried(states, *force) for states, force in zip(x.wheels, forces)]
         body = self.balance(x, corners, forces, others, tilt, q)
         changes = Record(
             vx=body.vx, vy=body.vy, vz=body.az + x.pitch_rate * x.vx - x.roll_rate * x.vy, roll_rate=body.roll, pitch_rate=body.pitch,
@@ -222,40 +222,40 @@ class TwentyFourDof:
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
         brakes = [u.brake * q.brakes[i // 2] for i in range(len(x.wheels))]
-        holds, any_held = chassis.locked(m, [own.omega for own in x.wheels], drives, brakes)
+        holds, any_locked = chassis.locked(m, [states.omega for states in x.wheels], drives, brakes)
         corners = []
-        for i, own in enumerate(x.wheels):
+        for i, states in enumerate(x.wheels):
             axle, left = i // 2, i % 2 == 0
             front = axle == 0
             px, py = q.a if front else -q.b, q.halves[axle] if left else -q.halves[axle]
-            length = q.lengths[axle] - own.strut_deflection
+            length = q.lengths[axle] - states.strut_deflection
             # Velocity of the strut's top, of the unsprung mass below it, and its acceleration (1-3).
             us, vs, ws = x.vx - py * wz, x.vy + px * wz, py * wx - px * wy + x.vz
-            uu, vu, wu = us - length * wy, vs + length * wx, own.unsprung_velocity
+            uu, vu, wu = us - length * wy, vs + length * wx, states.unsprung_velocity
             rate = wu - ws
-            late_rate = self.strut_rate(own, rate)
+            late_rate = self.strut_rate(states, rate)
 
             # Tyre: load and radius (4), velocity of the contact patch, turned by pitch and roll into the ground's plane (5, 6).
             fz = q.loads[axle] + deviations[i]
             at = inclines[i]
-            radius = self.loaded_radius(own, axle, at.upright(tilt.sin_p, tilt.cos_p, tilt.sin_t, tilt.cos_t), at, q)
-            arm = self.contact_arm(own, radius)
+            radius = self.loaded_radius(states, axle, at.upright(tilt.sin_p, tilt.cos_p, tilt.sin_t, tilt.cos_t), at, q)
+            arm = self.contact_arm(states, radius)
             vgx = tilt.cos_t * (uu - wy * arm) + tilt.sin_t * (wu * tilt.cos_p + tilt.sin_p * (wx * arm + vu))
             vgy = tilt.cos_p * (vu + wx * arm) - wu * tilt.sin_p
             compression_rate = uu * tilt.sin_t - tilt.cos_t * (wu * tilt.cos_p + vu * tilt.sin_p)  # minus the wheel's vertical velocity
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
-            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i],
-                                                      holds[i], any_held, at.inclination(tilt, c, s, m), 1.0 if left else -1.0))
-            wheel = self.spin(m, contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
+            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, states.omega, fz, radius, states, stance.patches[i],
+                                                      holds[i], any_locked, at.inclination(tilt, c, s, m), 1.0 if left else -1.0))
+            wheel = self.spin(m, contact, states.omega, radius, q.inertia, drives[i], brakes[i], h)
             corners.append(Record(
                 axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],
                 incline=at, contact=contact, wheel=wheel, rate=rate, late_rate=late_rate, compression_rate=compression_rate,
                 uu=uu, vu=vu, wu=wu, uu_dot=ud - py * wz_dot + late_rate * wy - length * wy_dot,
-                vu_dot=vd + px * wz_dot - late_rate * wx + length * wx_dot, spring=q.stiffness[axle] * own.strut_deflection))
+                vu_dot=vd + px * wz_dot - late_rate * wx + length * wx_dot, spring=q.stiffness[axle] * states.strut_deflection))
         return corners
 
-    # -- What forces of the tyres make of the vehicle (7-13) --------------------------------------------------------------------------
+    # -- Effect of the tyre forces on the vehicle (7-13) --------------------------------------------------------------------------
     def balance(self, x: Record, corners: Sequence[Record], forces: Sequence[tuple[Scalar, Scalar]], others: tuple[Scalar, Scalar, Scalar],
                 tilt: Record, q: Any) -> Record:
         """Accelerations; forces: of each tyre along and across; others: wind ahead and to the left [N], moment of roll [N m].
@@ -271,8 +271,8 @@ class TwentyFourDof:
             fx, fy, up = at.incline.force(fx_tyre * at.c - fy_tyre * at.s, fx_tyre * at.s + fy_tyre * at.c, at.fz)
             fxg = fx * cos_t - up * sin_t
             fyg = fx * sin_p * sin_t + fy * cos_p + up * sin_p * cos_t
-            # Newton for the unsprung mass along and across: what the strut hands to the sprung mass (8); vertical forces (9), from the
-            # static load.
+            # Newton for the unsprung mass, longitudinal and lateral: the strut's force on the sprung mass (8); vertical forces (9), from
+            # the static load.
             fxs = fxg + at.mass * (gravity * sin_t - at.uu_dot + wz * at.vu - wy * at.wu)
             fys = fyg + at.mass * (-gravity * self.cross_slope(i, sin_p, cos_t) - at.vu_dot + wx * at.wu - wz * at.uu)
             # Its moments: about the ground's axes, then about the body's.
@@ -292,9 +292,9 @@ class TwentyFourDof:
             of_left, of_right = handed[2 * axle:2 * axle + 2]
             jacking.append((of_right.roll_arm + of_left.roll_arm - (of_right.fys + of_left.fys) * q.drops[axle]) / (2.0 * q.halves[axle]))
         lifts = []
-        for i, (at, own, force) in enumerate(zip(corners, handed, [force for force in self.jacking(x, jacking) for _ in range(2)])):
+        for i, (at, states, force) in enumerate(zip(corners, handed, [force for force in self.jacking(x, jacking) for _ in range(2)])):
             side = force / at.mass
-            lifts.append(own.lift + side if i % 2 == 0 else own.lift - side)
+            lifts.append(states.lift + side if i % 2 == 0 else states.lift - side)
 
         # Newton (12) and Euler (13) for the sprung mass: proper accelerations along its axes, and angular ones.
         fl, fr, rl, rr = handed
@@ -326,7 +326,7 @@ class TwentyFourDof:
             along = [c, s, s * below, -c * below, s * at.px - c * at.py]
             across = [-s, c, c * below, s * below, c * at.px + s * at.py]
             for motion, slope in ((along, h * at.wheel.kx), (across, h * at.contact.ky)):
-                # The body feels the roll moment at the roll centre; the rest of it goes to the unsprung masses (10).
+                # The roll moment at the roll centre acts on the body; the rest on the unsprung masses (10).
                 moments = [*motion[:2], motion[1] * drop, *motion[3:]]
                 rows = [[value + slope * moment * one for value, one in zip(row, motion)] for row, moment in zip(rows, moments)]
             patches.append((along, across))
@@ -338,16 +338,16 @@ class TwentyFourDof:
             follow.append(along)
         return forces, follow
 
-    def loaded_radius(self, own: Record, axle: int, upright: Scalar, incline: Incline, q: Any) -> Scalar:
+    def loaded_radius(self, states: Record, axle: int, upright: Scalar, incline: Incline, q: Any) -> Scalar:
         """Returns the distance of the wheel's centre from the ground along the wheel, which is so `upright` on it [m]."""
-        return (q.radius - self._m.fmax(self.compression(own, axle, incline, q) + q.compressions[axle], 0.0)) / upright
+        return (q.radius - self._m.fmax(self.compression(states, axle, incline, q) + q.compressions[axle], 0.0)) / upright
 
-    def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
+    def carried(self, states: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
         """Returns the part of a tyre's forces that acts."""
         return fx, fy
 
     def completed(self, dynamics: Dynamics, corners: Sequence[Record], jacking: Sequence[Scalar]) -> Dynamics:
-        """Returns the result, with what variants of the equations keep from step to step."""
+        """Returns the result, extended by variants of the equations that store values between steps."""
         return dynamics
 
     # -- Positions from velocities: Cardan angles (14), place (004 eq 11) -------------------------------------------------------
@@ -361,5 +361,5 @@ class TwentyFourDof:
         return self._footing.travel(x, self.stance(x, u, q))
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        gear, speed = self._powertrain.report([own.omega for own in x.wheels], x, q.powertrain)
+        gear, speed = self._powertrain.report([states.omega for states in x.wheels], x, q.powertrain)
         return gear, speed, self._steering.angle(u.steering, q.steering)

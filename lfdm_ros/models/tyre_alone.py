@@ -1,12 +1,12 @@
-"""A tyre alone, on a wheel that another program moves: pose and motion of the wheel go in, the load of the ground on it comes out.
+"""A tyre alone, on a wheel simulated by another program: input is the pose and motion of the wheel, output the load of the ground on it.
 
 Names and frames are those of the tyre FMUs of Project Chrono (chrono_vehicle, FMU_ForceElementTire): all vectors are in the axes of the
 world, z up; the rotation is a unit quaternion from the wheel's frame, whose y is its axis, to the left; the angular velocity is that of the
 rim. The ground is the plane through (x, y, terrain_height) below the wheel's centre.
 
-The contact is that of `lfdm_ros.models.multibody` (1-3), with the upright's velocity that of the wheel without its spin. A tyre in steady
-state is a stiff damper on the slip velocity, and no step of its can be implicit where the wheel is somebody else's: it sees a travel of
-`slip_speed_floor` at least, with the slip velocity as it is.
+The contact is that of `lfdm_ros.models.multibody` (1-3), with the upright's velocity that of the wheel without its spin. A steady-state
+tyre is a stiff damper on the slip velocity, which cannot be integrated implicitly with an external wheel: its speed of travel is at least
+`slip_speed_floor`, with the slip velocity unchanged.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from lfdm_ros.models.ground import FRICTION_SCALE, touch
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.models.vectors import Vector, unit
 
-# terrain_mu where nobody says it, as that of Chrono's own flat terrains.
+# Default terrain_mu, as of Chrono's flat terrains.
 USUAL_MU = 0.8
 # Speed of the wheel [rad/s] over which rolling resistance, a dry friction, turns round: no step is implicit in it.
 RESTING_SPEED = 1.0
@@ -62,7 +62,7 @@ class TyreAlone:
     """The equations of one wheel's tyre; see `lfdm_ros.models.equations.Equations`.
 
     Args:
-        tyre: its equations. axle: front or rear, whose parameters it has. side: 1 left, -1 right. steady: it has no states of its own.
+        tyre: its equations. axle: front or rear, whose parameters it has. side: 1 left, -1 right. steady: True for a tyre without states.
     """
 
     input_time, mean_motion, motions = 0.5, False, ()
@@ -88,7 +88,7 @@ class TyreAlone:
         moving = velocity + (turning - axis * omega).cross(at.arm)
         compression = q.radius - at.radius
         spring = (q.stiffness * compression - q.damping * at.per_camber * moving.dot(normal)) * at.per_camber
-        # A centre that is not above the ground is that of a wheel which nobody has placed yet.
+        # A centre below the ground is of a wheel that has not been placed yet.
         load = m.where(compression > 0.0, m.where(at.radius > 0.0, m.fmax(spring, 0.0), 0.0), 0.0)
         radius = m.fmax(m.fmin(at.radius, q.radius), 0.1 * q.radius)
 
@@ -130,7 +130,7 @@ def tyre_model(name: str, wheel: str) -> Model:
         wheel: fl, fr, rl or rr.
 
     Raises:
-        InputError: it needs ground that a height, a normal and a friction do not say.
+        InputError: it needs more of the ground than height, normal and friction.
     """
     part = SLOTS["tyre"][name]
     if part.needs:
@@ -138,11 +138,11 @@ def tyre_model(name: str, wheel: str) -> Model:
                          f"choose one of: {', '.join(other.name for other in SLOTS['tyre'].values() if not other.needs)}")
     axle, side, steady = "front" if wheel in AXLES["front"] else "rear", 1.0 if wheel.endswith("l") else -1.0, not part.wheel_states
     radius, *stiffnesses = (field for field in chassis.WHEELS_AND_BRAKES if field.name.startswith(("wheel_radius", "tyre_vertical")))
-    own = (radius, *(field for field in stiffnesses if field.name.endswith(axle)), chassis.vertical_damping(axle), FRICTION_SCALE,
-           _REFERENCE_MU, *([_FLOOR] if steady else []))
+    wheel_fields = (radius, *(field for field in stiffnesses if field.name.endswith(axle)), chassis.vertical_damping(axle), FRICTION_SCALE,
+                    _REFERENCE_MU, *([_FLOOR] if steady else []))
     return Model(
         name=f"{name}_tyre", description=f"{part.description}, {PLACES[wheel]}, alone", source="paper 001 eqs 11-19, see multibody_hmmwv",
         states=(_TURN,) if steady else part.wheel_states, inputs=INPUTS, outputs=OUTPUTS, wheels=(),
-        parameters=tuple({field.name: field for field in (*part.parameters, *own)}.values()),
+        parameters=tuple({field.name: field for field in (*part.parameters, *wheel_fields)}.values()),
         build=lambda m: TyreAlone(m, part.build(m), axle, side, steady), largest_step=part.largest_step,
         own=tuple(field.name for field in OUTPUTS))

@@ -10,7 +10,7 @@ from lfdm_ros.models.equations import Operations, Scalar
 
 @dataclass(frozen=True)
 class Vector:
-    """Components along the axes of a frame. A scalar stands on the right: `v * 2.0`, since those of a graph take no vector."""
+    """Components along the axes of a frame. Multiply a scalar from the right: `v * 2.0`, since scalars of a graph do not accept vectors."""
 
     x: Scalar
     y: Scalar

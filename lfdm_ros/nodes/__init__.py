@@ -1,3 +1,3 @@
-"""The nodes: one lifecycle node a module, and what several of them share."""
+"""The nodes: one lifecycle node per module, and shared parts."""
 
 import lfdm_ros.ros  # noqa: F401  # looks at the middleware, before any module here imports rclpy

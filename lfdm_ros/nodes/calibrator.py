@@ -1,4 +1,4 @@
-"""The calibrator node: calibrates a vehicle from bags, stores the posteriors, and publishes the one that is in force."""
+"""The calibrator node: calibrates a vehicle from bags, stores the posteriors, and publishes the one in force."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
 
 
-FRESH = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
+STATE_TIMEOUT = 1.0  # [s] maximum age of the vehicle/state that gives the speed
 
 
 class VehicleSpeed:
-    """Speed by the last vehicle/state, which is kept as bytes, since the speed is rarely needed."""
+    """Speed from the last vehicle/state, stored serialised, since the speed is rarely needed."""
 
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
@@ -140,9 +140,9 @@ class VehicleSpeed:
         self._received = time.monotonic(), state
 
     def now(self) -> float | None:
-        """Returns the speed [m/s]; None: not known."""
+        """Returns the speed [m/s]; None: unknown."""
         received = self._received
-        if received is None or time.monotonic() - received[0] > FRESH:
+        if received is None or time.monotonic() - received[0] > STATE_TIMEOUT:
             return None
         state = deserialize_message(received[1], VehicleState)
         try:
@@ -175,7 +175,7 @@ class Calibrator(Component):
         watched, value = self.value("watch_directory"), self.value
         require_requested(value("draws"), value("chains"), value("seed"))
         store = store_path(value, self.get_fully_qualified_name())
-        # Each of several vehicles has a folder of its own in it.
+        # With several vehicles each has a subfolder.
         if watched and not Path(watched).exists() and any(place.is_dir() for place in Path(watched).absolute().parents[:2]):
             Path(watched).mkdir(parents=True)
             self.get_logger().info(f"made the folder {watched}, to watch it")
@@ -304,7 +304,7 @@ class Calibrator(Component):
         self._publish_status()
         return response
 
-    # ---- what comes in by itself ---------------------------------------------------------------------------------------
+    # ---- subscriptions and the watched folder ---------------------------------------------------------------------------------------
 
     @while_active
     def _look(self) -> None:
@@ -327,7 +327,7 @@ class Calibrator(Component):
     def _share(self) -> Share:
         return Share(self.value("max_cores"), self.value("priority"))
 
-    # ---- what is in force, and how it goes -----------------------------------------------------------------------------
+    # ---- posterior in force, and status -----------------------------------------------------------------------------
 
     def _publish_posterior(self, version: Version | None) -> None:
         message = version_message(version)

@@ -1,4 +1,4 @@
-"""The cockpit node: shows the vehicle on a page in the browser, and lets one person at a time drive from there."""
+"""The cockpit node: shows the vehicle in the browser, where one person at a time can drive it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Caller = Callable[..., None]  # of a service by its name, with a request, and th
 
 
 class CalibrationCard:
-    """A calibration of the newest drive at a time. Methods are called from the node's thread; work of seconds is done in one of its own."""
+    """Calibration of the newest drive, one at a time. Methods are called from the node's thread; long work runs in a separate thread."""
 
     def __init__(self, calibrator: ActionClient, call: Caller, publish: Callable[[dict[str, Any]], None],
                  answer: Callable[[str, str], None]) -> None:
@@ -76,7 +76,7 @@ class CalibrationCard:
         Args:
             call: calls a service; see `Cockpit._call`.
             publish: sends the card's content to the pages.
-            answer: tells the pages why a request, by its name, could not be met.
+            answer: reports the reason of a failed request, by its name, to the pages.
         """
         self._calibrator, self._call, self._publish, self._answer = calibrator, call, publish, answer
         self._drive: DriveCalibration | None = None
@@ -85,7 +85,7 @@ class CalibrationCard:
         self._version = 0  # [1] of the drive's posterior in the calibrator's store
 
     def take(self, drive: DriveCalibration) -> None:
-        """Takes a drive that was recorded, and looks at what it can teach; nothing while one is calibrated or without a calibrator."""
+        """Surveys a recorded drive; does nothing during a calibration or without a calibrator."""
         if self._busy or not self._calibrator.server_is_ready():
             return
         self._drive, self._version, self._card = drive, 0, {"bag": drive.bag}
@@ -285,14 +285,14 @@ class Cockpit(ManualControl):
         self._card = CalibrationCard(self.action_client("calibrate"), self._call, lambda card: self._text("calibration", card, keep=True),
                                      lambda service, text: self._text("answer", {"service": service, "text": text}))
         self._simulated, self._vehicle = False, self.value("vehicle")
-        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._tell_settings, self._topics_of)
+        self._settings = stack_settings.StackSettings(self.get_namespace(), self._callers, self._publish_settings, self._topics_of)
         self.subscription("/rosout", self._settings.on_log)
-        self._said: dict[str, str] = {}
+        self._last_reports: dict[str, str] = {}
         self._records = False
         self._text("choices", {"scenario": config_names("scenarios"), "ground": ["", *config_names("grounds")], "law": list(LAWS),
                                "threats": list(COMPONENTS)}, keep=True)
         super().configure()
-        # An input goes out at once, from the server's thread: the next turn of the executor would be milliseconds later.
+        # Inputs are published from the server's thread, milliseconds before the executor's next turn.
         self.server.on_input = CallbackGuard(self.catch).around(self._publish_command)
         self.every(0.5, self._send_warnings)
         self._fleet = OtherVehicles(self)
@@ -336,7 +336,7 @@ class Cockpit(ManualControl):
     # ---- from the graph to the page ------------------------------------------------------------------------------------
 
     def _on_message(self, topic: str, kind: type, data: bytes) -> None:
-        """Sends a message to the pages; decodes what is due only, as states and statuses come 100 times a second."""
+        """Sends a message to the pages; decodes only due messages, as states and statuses arrive at 100 Hz."""
         period, now = page_messages.PERIODS[topic], time.monotonic()
         if period and (not self.server.views or now - self._taken_at[topic] < period):
             return
@@ -384,15 +384,15 @@ class Cockpit(ManualControl):
     def _text(self, kind: str, data: dict[str, Any], *, keep: bool = False) -> None:
         text = pack_json(kind, data)
         if kind in _LASTING:
-            if self._said.get(kind) == text:
+            if self._last_reports.get(kind) == text:
                 return
-            self._said[kind] = text
+            self._last_reports[kind] = text
         self.server.publish(kind, text, keep=keep)
 
     # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
 
     def _insist_on_stop(self) -> None:
-        """Asks for the emergency stop until shared control has it, which may start later or start again."""
+        """Repeats the emergency stop until shared control confirms it, as that may start later or restart."""
         now = time.monotonic()
         if self.server.seat.stopped and not self._stop_confirmed and now >= self._ask_for_stop:
             self._ask_for_stop = now + _INSIST
@@ -423,7 +423,7 @@ class Cockpit(ManualControl):
             self.server.disarm()
             self._call("vehicle_simulator/reset", Reset.Request())
         elif name == "record":
-            self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._tell_recording, value))
+            self._call("recorder/start" if value else "recorder/stop", Trigger.Request(), partial(self._publish_recording, value))
         elif name in _TAKEOVER:
             self._call(_TAKEOVER[name], Trigger.Request())
         elif name in _CARD:
@@ -460,7 +460,7 @@ class Cockpit(ManualControl):
             return [name.removeprefix(f"{namespace.rstrip('/')}/") for name, _ in found]
         return []
 
-    def _tell_settings(self) -> None:
+    def _publish_settings(self) -> None:
         if self._settings.restarting == "vehicle_simulator prepares":  # what is no more is not said by anybody
             self.server.publish(GROUND, pack(GROUND, 0.0, []), keep=True)
             self._text("world", {"discs": [], "lines": []}, keep=True)
@@ -472,7 +472,8 @@ class Cockpit(ManualControl):
         self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 
     def _call(self, service: str, request: Any, then: Callable[[str], None] = lambda message: None, *, quiet: bool = False) -> None:
-        """Calls a service where there is one; the page says why it failed, else `then` takes the message. quiet: it may be missing."""
+        """Calls a service, if available; on success `then` gets the message, a failure is shown on the page. quiet: the service may be
+        missing."""
         client = self._callers[service]
         if not client.service_is_ready():
             if not quiet:
@@ -490,9 +491,9 @@ class Cockpit(ManualControl):
         if not failed:
             then(getattr(response, "message", ""))
         elif service == "recorder/stop":  # whatever it was, nothing is recorded now
-            self._tell_recording(False, "")
+            self._publish_recording(False, "")
 
-    def _tell_recording(self, records: bool, bag: str) -> None:
+    def _publish_recording(self, records: bool, bag: str) -> None:
         self._records = records
         self._text("recording", {"records": records, "bag": bag}, keep=True)
         if bag and not records and self._vehicle:

@@ -23,28 +23,28 @@ from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle
 from lfdm_ros.ros.runtime import run_node
 
 ACKERMANN, TWIST = "ackermann", "twist"
-_SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
+_SLOWEST = 0.01  # [m/s] below which a yaw rate does not define a curvature
 
 
 @dataclass
 class _Source:
     """The last setpoint from one kind of message."""
 
-    wanted: MotionSetpoint | None = None
+    setpoint: MotionSetpoint | None = None
     arrived_ns: int = 0
     stamp_ns: int = 0  # 0: not stamped
 
     def age(self, now_ns: int) -> float:
-        """Returns the time since it came or since it was sent, whichever is longer [s]; inf: nothing has come."""
-        if self.wanted is None:
+        """Returns the larger of the ages since arrival and since its stamp [s]; inf: none received."""
+        if self.setpoint is None:
             return math.inf
         return 1e-9 * (now_ns - min(self.arrived_ns, self.stamp_ns or self.arrived_ns))
 
 
 class CommandAdapter(Component):
-    """Conversion of `ackermann_cmd` and `cmd_vel` to `control/command`: each state is answered by the newest that is not out of date.
+    """Conversion of `ackermann_cmd` and `cmd_vel` to `control/command`: each state is answered by the newest command within its timeout.
 
-    Time is that of the states' stamps. Where both are out of date, and before the first, the vehicle stops with its wheels as they are.
+    Time is that of the states' stamps. Without a valid command the vehicle stops with its current steering angle.
     """
 
     NAME = "command_adapter"
@@ -54,7 +54,7 @@ class CommandAdapter(Component):
         Parameter("cmd_vel_type", "twist", "type of cmd_vel; twist_stamped: as of nav2 with enable_stamped_cmd_vel",
                   choices=("twist", "twist_stamped")),
         Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead of vehicle/state"),
-        Parameter("ackermann_timeout", 0.5, "age of an Ackermann command, since its stamp and since it came, from which on it is none",
+        Parameter("ackermann_timeout", 0.5, "maximum age of an Ackermann command, since its stamp and since its arrival",
                   0.001, 1e6, live=True, unit="s"),
         Parameter("twist_timeout", 0.5, "as ackermann_timeout, of cmd_vel", 0.001, 1e6, live=True, unit="s"),
         Parameter("stop_deceleration", 3.0, "of the stop where no command counts any more", 0.1, 50.0, live=True, unit="m/s^2"),
@@ -93,7 +93,7 @@ class CommandAdapter(Component):
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def _on_ackermann(self, message: AckermannDriveStamped) -> None:
-        def wanted() -> MotionSetpoint:
+        def setpoint() -> MotionSetpoint:
             d = message.drive
             require_all({"vx": d.speed, "road_wheel_angle": d.steering_angle, "steering_angle_velocity": d.steering_angle_velocity,
                          "ax": d.acceleration, "jerk": d.jerk},
@@ -101,15 +101,15 @@ class CommandAdapter(Component):
             return MotionSetpoint(d.speed, angle=d.steering_angle, acceleration=abs(d.acceleration), jerk=abs(d.jerk),
                           angle_rate=abs(d.steering_angle_velocity))
 
-        self._take(ACKERMANN, message.header.stamp, wanted)
+        self._take(ACKERMANN, message.header.stamp, setpoint)
 
     def _on_twist(self, message: Twist) -> None:
-        self._take(TWIST, Time(), lambda: self._wanted(message))
+        self._take(TWIST, Time(), lambda: self._setpoint(message))
 
     def _on_twist_stamped(self, message: TwistStamped) -> None:
-        self._take(TWIST, message.header.stamp, lambda: self._wanted(message.twist))
+        self._take(TWIST, message.header.stamp, lambda: self._setpoint(message.twist))
 
-    def _wanted(self, twist: Twist) -> MotionSetpoint:
+    def _setpoint(self, twist: Twist) -> MotionSetpoint:
         linear, angular = twist.linear, twist.angular
         values = {"vx": linear.x, "vy": linear.y, "roll_rate": angular.x, "pitch_rate": angular.y, "yaw_rate": angular.z}
         require_all(values, tuple(values))
@@ -128,11 +128,11 @@ class CommandAdapter(Component):
             if abs(age) > limit:
                 raise Refused(f"stamped {age:.3f} s ago, the limit is {limit:g} s" if age > 0.0 else
                               f"stamped {-age:.3f} s ahead of the states; does its sender use_sim_time?", STAMP)
-            wanted = make()
+            setpoint = make()
         except InputError as error:
             self.refusals.refuse(kind, error)
             return
-        self._sources[kind] = _Source(wanted, now_ns, stamp_ns)
+        self._sources[kind] = _Source(setpoint, now_ns, stamp_ns)
 
     def _on_state(self, state: VehicleState) -> None:
         self._answer(state.header.stamp, {"vx": state.vx, "yaw_rate": state.yaw_rate})
@@ -154,23 +154,23 @@ class CommandAdapter(Component):
         if self._now_ns is not None and now_ns < self._now_ns:  # the clock was set back: what came before counts no more
             self._sources = {kind: _Source() for kind in self._sources}
         self._now_ns = now_ns
-        wanted = self._in_force(now_ns)
+        setpoint = self._in_force(now_ns)
         command = self._command
         set_stamp(command.header.stamp, now_ns)
         command.steering, command.throttle, command.brake = self.follower.inputs(
-            1e-9 * now_ns, measured["vx"], measured["yaw_rate"], wanted)
+            1e-9 * now_ns, measured["vx"], measured["yaw_rate"], setpoint)
         self._angle = self.follower.angle
         self._answered += 1
         self._publisher.publish(command)
 
     def _in_force(self, now_ns: int) -> MotionSetpoint:
-        """Returns the newest setpoint that is not out of date, else a stop."""
-        fresh = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
-        before, self._driven_by = self._driven_by, max(fresh, key=lambda kind: fresh[kind].arrived_ns) if fresh else ""
+        """Returns the newest valid setpoint, else a stop."""
+        current = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
+        before, self._driven_by = self._driven_by, max(current, key=lambda kind: current[kind].arrived_ns) if current else ""
         if self._driven_by:
-            wanted = fresh[self._driven_by].wanted
-            assert wanted is not None
-            return wanted
+            setpoint = current[self._driven_by].setpoint
+            assert setpoint is not None
+            return setpoint
         if before:
             self._stops += 1
             self.get_logger().warning(f"{before}: no command any more, stopping")
@@ -183,8 +183,8 @@ class CommandAdapter(Component):
     @while_active
     def diagnose(self) -> Diagnosis:
         values = {"driven_by": self._driven_by or "nobody", "answered": self._answered, "stops": self._stops}
-        silent, self._answered_before = self._answered == self._answered_before, self._answered
-        if silent:
+        no_new_messages, self._answered_before = self._answered == self._answered_before, self._answered
+        if no_new_messages:
             return WARN, f"no {'odom' if self.value('odometry') else 'vehicle/state'} in the last second", values
         return (OK, f"driven by {self._driven_by}", values) if self._driven_by else (WARN, "no command, stopping", values)
 

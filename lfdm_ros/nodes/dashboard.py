@@ -40,23 +40,23 @@ class Dashboard(Component):
         self._screen = Screen()
         if not self._screen.there:
             self.get_logger().warning("standard output is no terminal: nothing is shown")
-        self._heard: dict[str, tuple[float, Any]] = {}  # newest message and when it came [s], by topic
+        self._messages: dict[str, tuple[float, Any]] = {}  # newest message and when it came [s], by topic
         self._notices: dict[str, tuple[float, bytes, str]] = {}  # when [s], level, text, by node
         for topic in ("vehicle/state", "scan", "shared_control/status", "simulator/status"):
-            self.subscription(topic, partial(self._hear, topic))
-        self._command = self.subscription("teleop/command", partial(self._hear, "teleop/command"))
+            self.subscription(topic, partial(self._store, topic))
+        self._command = self.subscription("teleop/command", partial(self._store, "teleop/command"))
         self.subscription("/diagnostics", self._on_diagnostics)
         self.every(1.0 / self.value("refresh_rate"), self._show)
 
     def cleanup(self) -> None:
         self._screen.clear()
 
-    def _hear(self, topic: str, message: Any) -> None:
-        self._heard[topic] = (time.monotonic(), message)
+    def _store(self, topic: str, message: Any) -> None:
+        self._messages[topic] = (time.monotonic(), message)
 
     def _newest(self, topic: str) -> Any:
-        """Returns the newest message of a topic; None: there is none that counts."""
-        came, message = self._heard.get(topic, (-math.inf, None))
+        """Returns the newest valid message of a topic, or None."""
+        came, message = self._messages.get(topic, (-math.inf, None))
         return message if time.monotonic() - came <= _LASTS else None
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
@@ -72,7 +72,7 @@ class Dashboard(Component):
         """Collects the values to show now."""
         now = time.monotonic()
         command, sharing, simulator = (self._newest(name) for name in ("teleop/command", "shared_control/status", "simulator/status"))
-        came, state = self._heard.get("vehicle/state", (-math.inf, None))
+        came, state = self._messages.get("vehicle/state", (-math.inf, None))
         return Reading(
             motion=None if state is None else VehicleMotion(state.x, state.y, state.yaw, state.vx, now - came),
             command=None if command is None else (command.steering, command.throttle, command.brake),
@@ -97,11 +97,11 @@ class Dashboard(Component):
             return None
         ranges = np.asarray(scan.ranges, float)
         angles = scan.angle_min + scan.angle_increment * np.arange(len(ranges))
-        seen = np.where(np.isfinite(ranges) & (ranges >= scan.range_min) & (ranges <= scan.range_max) & (np.abs(angles) <= _AHEAD),
-                        ranges, np.inf)
-        if not np.isfinite(seen).any():
+        valid = np.where(np.isfinite(ranges) & (ranges >= scan.range_min) & (ranges <= scan.range_max) & (np.abs(angles) <= _AHEAD),
+                         ranges, np.inf)
+        if not np.isfinite(valid).any():
             return None
-        return float(seen.min()), float(angles[seen.argmin()])
+        return float(valid.min()), float(angles[valid.argmin()])
 
     def _wrong(self, now: float) -> list[str]:
         """Returns the warnings of nodes, the worst first."""

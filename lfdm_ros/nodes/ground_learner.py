@@ -37,15 +37,15 @@ class GroundLearner(Component):
     NAME = "ground_learner"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
-        Parameter("learn_ground", True, "false: do nothing; what a stack says where nobody is to learn"),
-        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is felt by"),
+        Parameter("learn_ground", True, "false: idle; set by stacks without learning"),
+        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState used for the estimate"),
         Parameter("odometry", False, "feel by nav_msgs/Odometry on the topic odom instead; it has no wheel speeds, so that only what rolls "
                                      "freely is felt"),
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
-        Parameter("command_timeout", 0.5, "age of the last command from which on nobody knows what acts, and nothing is felt", 0.01, 60.0,
+        Parameter("command_timeout", 0.5, "maximum age of the last command for an estimate", 0.01, 60.0,
                   unit="s"),
-        Parameter("model", "eight_dof", "chassis that the friction is felt by", choices=model_names),
+        Parameter("model", "eight_dof", "chassis of the friction estimator", choices=model_names),
         Parameter("take_posterior", True, "feel by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("publish_period", 1.0, "between two maps, at least", 0.1, 3600.0, unit="s"),
         Parameter("backlog", 120.0, "of the drive that may wait to be learned; of more the oldest is dropped", 1.0, 3600.0, unit="s"),
@@ -122,7 +122,7 @@ class GroundLearner(Component):
         self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
 
     def _on_posterior(self, message: Posterior) -> None:
-        # Latched and sent once: it is taken in the inactive state too.
+        # Latched and sent once: accepted in the inactive state too.
         try:
             vehicle = calibrated(self._vehicle, self._model, message)
         except InputError as error:
@@ -154,21 +154,21 @@ class GroundLearner(Component):
     def diagnose(self) -> Diagnosis:
         if self.state != "active" or not self.value("learn_ground"):
             return OK, self.state if self.value("learn_ground") else "does not learn", {}
-        learning, told, drive = self._learning, self._learning.told, self._segmenter
+        learning, update, drive = self._learning, self._learning.told, self._segmenter
         behind = learning.waiting * _STRETCH
-        values = {"windows_felt": told.felt, "windows_silent": told.silent, "windows_kept": told.kept, "maps": self._maps,
+        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.kept, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
                   "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
-        silent, self._states_before = self._states == self._states_before, self._states
+        no_states, self._states_before = self._states == self._states_before, self._states
         dropped, self._dropped_before = learning.dropped - self._dropped_before, learning.dropped
         if learning.failed:
             return ERROR, f"the process that learns has died: {learning.failed}", values
         if dropped:
             return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
-        if silent:
+        if no_states:
             return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
-        return OK, f"{told.felt} windows felt, {told.kept} of them kept, {behind:g} s behind", values
+        return OK, f"{update.felt} windows felt, {update.kept} of them kept, {behind:g} s behind", values
 
 
 main = partial(run_node, GroundLearner)

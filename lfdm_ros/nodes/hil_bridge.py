@@ -83,14 +83,14 @@ class HilBridge(Component):
     def configure(self) -> None:
         realism = load_realism(self.value("realism")) if self.value("realism") else Realism()
         schedule, seed = load_faults(self.value("faults")) if self.value("faults") else ((), 1)
-        wanted = RealTimeRequest(self.value("priority"), self.value("lock_memory"), parse_cores(self.value("cores")))
+        request = RealTimeRequest(self.value("priority"), self.value("lock_memory"), parse_cores(self.value("cores")))
         faults = Injector(schedule, seed)
         if self.value("role") == VEHICLE:
-            self._end: VehicleEnd | ControllerEnd = VehicleEnd(self, realism, faults, wanted, self._ended)
+            self._end: VehicleEnd | ControllerEnd = VehicleEnd(self, realism, faults, request, self._ended)
         else:
             if self.value("realism") or self.value("mode") == LOCKSTEP:
                 raise InputError(f"node {self.get_name()}: realism and lockstep are of the role vehicle; give them to the other end")
-            self._end = ControllerEnd(self, faults, wanted)
+            self._end = ControllerEnd(self, faults, request)
         self._status_publisher = self.publisher("hil/status")
         self.service("~/inject_fault", self._on_fault)
         self.every(_STATUS_PERIOD, self._look)
@@ -117,13 +117,13 @@ class HilBridge(Component):
         return self._end.core
 
     def show(self, world: World) -> None:
-        """Sets the world that the LIDAR sees from the next scan on, in role vehicle. Raises InputError: it has no LIDAR."""
+        """Sets the world of the LIDAR from the next scan on, in role vehicle. Raises InputError: it has no LIDAR."""
         if not isinstance(self._end, VehicleEnd):
             raise InputError("role controller: there is no world of ours to change")
         self._end.show(world)
 
     def _ended(self, reason: str) -> None:
-        """Ends a run that is over as planned, after its last status."""
+        """Ends a completed run after its last status."""
         self._publish_status()
         self.stop_requested(reason)
 

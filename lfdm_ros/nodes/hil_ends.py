@@ -70,7 +70,7 @@ def fill_signals(message: VehicleState, packet: Packet) -> None:
 
 
 def signals_message(frame: str, body: str) -> VehicleState:
-    """Makes a state with nothing in it but its frames and the wheels' names."""
+    """Creates a state with only its frames and wheel names."""
     message = unmeasured()
     message.header.frame_id, message.child_frame_id, message.wheel_names = frame, body, list(WHEELS)
     return message
@@ -153,7 +153,7 @@ class VehicleEnd(_End):
 
     core: Rig
 
-    def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: RealTimeRequest, ended: Callable[[str], None]) -> None:
+    def __init__(self, node: Component, realism: Realism, faults: Injector, request: RealTimeRequest, ended: Callable[[str], None]) -> None:
         super().__init__(node)
         value = node.value
         ground = ground_of(node)
@@ -191,7 +191,7 @@ class VehicleEnd(_End):
         self.core = Rig(
             plant, link, gate,
             Pace(value("mode"), value("policy"), value("wait_limit"), value("on_silence"), _REPEAT if value("link") == ROS else 0.0,
-                 value("stop_time"), every, wanted),
+                 value("stop_time"), every, request),
             Listeners(self._publish_state, self._publish_command, self._publish_faults, ended, node.give_up),
             realism=realism, faults=faults)
 
@@ -218,7 +218,7 @@ class VehicleEnd(_End):
                 **asdict(self._monitor.verdict)}
 
     def show(self, world: World) -> None:
-        """Sets the world that the LIDAR sees from the next scan on. Raises InputError: it has no LIDAR."""
+        """Sets the world of the LIDAR from the next scan on. Raises InputError: it has no LIDAR."""
         if self._lidar is None:
             raise InputError("there is no LIDAR; give a scenario with obstacles")
         self._lidar = self._make_lidar(world)
@@ -239,18 +239,18 @@ class ControllerEnd(_End):
 
     core: Mirror
 
-    def __init__(self, node: Component, faults: Injector, wanted: RealTimeRequest) -> None:
+    def __init__(self, node: Component, faults: Injector, request: RealTimeRequest) -> None:
         super().__init__(node)
         period = 1.0 / node.value("rate")
         if node.value("link") == ROS:
             raise InputError("role controller needs a link to the vehicle: can, udp, or one from outside; on ROS it needs no bridge")
         link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period, timeout=node.value("command_timeout")))
         self._message = signals_message(ODOM_FRAME, BODY_FRAME)
-        self._own_clock = node.value("own_clock")
+        self._uses_ros_clock = node.value("own_clock")
         self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")
         gate = gate_of(node, period)
         self.core = Mirror(link, gate, period, self._publish_state, on_faults=self._publish_faults, failed=node.give_up, faults=faults,
-                           wanted=wanted)
+                           request=request)
         self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
         node.subscription("control/command", self._on_command)
 
@@ -261,7 +261,7 @@ class ControllerEnd(_End):
                 "commands_rejected": dict(gate.rejected), "messages_refused": dict(wire.refused)}
 
     def _publish_state(self, time_ns: int, values: Mapping[str, float]) -> None:
-        published_ns = self._node.get_clock().now().nanoseconds if self._own_clock else time_ns
+        published_ns = self._node.get_clock().now().nanoseconds if self._uses_ros_clock else time_ns
         self._stamps = (published_ns, time_ns)
         if self._clock is not None:
             clock = Clock()
@@ -275,7 +275,7 @@ class ControllerEnd(_End):
             return
         published_ns, time_ns = self._stamps
         stamp_ns = nanoseconds(command.header.stamp)
-        if self._own_clock:  # from the clock of ROS to that of the link
+        if self._uses_ros_clock:  # from the clock of ROS to that of the link
             stamp_ns = max(time_ns + stamp_ns - published_ns, 0) if stamp_ns else 0
         if not self.core.command((command.steering, command.throttle, command.brake), stamp_ns):
             self._node.get_logger().warning(f"command refused, {self.core.gate.last_rejection}", throttle_duration_sec=1.0)

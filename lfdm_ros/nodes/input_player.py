@@ -20,8 +20,8 @@ from lfdm_ros.simulation import load_scenario
 class InputPlayer(Component):
     """A player of a scenario's inputs: one `control/command` for each `vehicle/state`, with that state's stamp.
 
-    Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation, and again
-    from the first one after the simulator was reset: put at the scenario's start, or somewhere else.
+    Independent of timers and clocks: equal in lockstep and free running. Time starts at the first state after activation, and again after
+    each reset of the simulator, to the scenario's start or another pose.
     """
 
     NAME = "input_player"
@@ -46,7 +46,7 @@ class InputPlayer(Component):
         self._duration_ns = round(self._scenario.duration * 1e9)
         steering, throttle, brake = (float(v) for v in profile.sample(self._scenario.duration)[0])
         self._last = (steering, throttle, brake) if self.value("at_end") == "hold" else (steering, 0.0, self.value("end_brake"))
-        self._falls_silent = self.value("on_finish") == "shutdown"
+        self._shuts_down = self.value("on_finish") == "shutdown"
         # Copies for np.interp, which wants contiguous columns.
         self._time = profile.time
         self._columns = [np.ascontiguousarray(column) for column in profile.values.T]
@@ -78,9 +78,9 @@ class InputPlayer(Component):
         if over and not self.finished:
             self.finished = True
             self.get_logger().info(f"scenario {self._scenario.name} finished at {1e-9 * now:.3f} s")
-            if self._falls_silent:
+            if self._shuts_down:
                 self.stop_requested(f"scenario {self._scenario.name} finished")
-        if over and self._falls_silent:
+        if over and self._shuts_down:
             return  # In lockstep the simulator then stands at exactly this state.
         command = self._command
         command.header.stamp = state.header.stamp
@@ -107,11 +107,11 @@ class InputPlayer(Component):
     @while_active
     def diagnose(self) -> Diagnosis:
         values = {"scenario": self._scenario.name, "commands": self._answered, "finished": self.finished}
-        silent = self._answered == self._answered_before
+        no_answer = self._answered == self._answered_before
         self._answered_before = self._answered
         if self.finished:
             return OK, "finished", values
-        if silent:
+        if no_answer:
             return WARN, "no vehicle/state in the last second", values
         return OK, "driving", values
 

@@ -21,9 +21,8 @@ _FIND_CLOCK = 3.0  # [s] in which a clock is found that there is, on a busy mach
 class ManualControl(Component):
     """Publisher of `teleop/command`, `rate` times a second of the wall clock; free running only, as a person cannot drive in lockstep.
 
-    Commands are stamped by /clock where somebody publishes it, whatever `use_sim_time` was at first. They stop while it stands still: the
-    second of two with one stamp would be refused. Without a link in between: remap `teleop/command` to `operator/command`, or to
-    `control/command` to drive the vehicle alone.
+    Commands are stamped by /clock if it is published, whatever the initial `use_sim_time`. They pause while it stands still, since repeated
+    stamps are refused. Without a link: remap `teleop/command` to `operator/command`, or to `control/command` to drive the vehicle alone.
 
     Subclasses have RATE and COMMAND, and define `request`.
     """
@@ -51,11 +50,11 @@ class ManualControl(Component):
     def publish(self) -> None:
         """Publishes the command of now."""
         now = time.monotonic()
-        asked, stamp = self.request(now), self.stamp()
+        command, stamp = self.request(now), self.stamp()
         looking = not self.value("use_sim_time") and now < self._activated + _FIND_CLOCK
-        if asked is None or looking or nanoseconds(stamp) in (0, self._stamped):
+        if command is None or looking or nanoseconds(stamp) in (0, self._stamped):
             return
         self._stamped = nanoseconds(stamp)
         self.command.header.stamp = stamp
-        self.command.steering, self.command.throttle, self.command.brake = asked
+        self.command.steering, self.command.throttle, self.command.brake = command
         self._publisher.publish(self.command)

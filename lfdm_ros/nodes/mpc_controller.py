@@ -107,18 +107,18 @@ class MpcController(piloted.PilotedComponent):
         self._posterior, self._maps = Posterior(), 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
-        # The angle is not known for a vehicle whose steering is a table.
+        # The angle is unknown for a vehicle with a steering table.
         self._lock = vehicle.parameters.get(_LOCK, math.nan)
         self._command_publisher, self._ackermann_publisher, self._status_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
         self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
             self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
-        self._hear(settings.period)
+        self._subscribe(settings.period)
         self.subscription(piloted.RADAR_TOPIC, self._on_radar)
         self.subscription(piloted.REAR_TOPIC, self._on_rear_scan)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
-        self.subscription(KNOWN, self._on_known)
+        self.subscription(KNOWN, self._on_friction_map)
         self.every(1.0 / self.value("marker_rate"), self._publish_markers)
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
@@ -161,7 +161,7 @@ class MpcController(piloted.PilotedComponent):
             self._posterior = message
             self.get_logger().info(f"drives by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
-    def _on_known(self, message: GridMap) -> None:
+    def _on_friction_map(self, message: GridMap) -> None:
         # Likewise.
         try:
             self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)
@@ -182,7 +182,7 @@ class MpcController(piloted.PilotedComponent):
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
-        """Publishes the command at once, then everything else; then evaluates the scans that came meanwhile."""
+        """Publishes the command first, then the rest; then evaluates the scans received meanwhile."""
         if self._answers(decision):
             assert decision is not None
             self._command_publisher.publish(self._messages.fill_command(decision))

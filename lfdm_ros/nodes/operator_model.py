@@ -23,7 +23,7 @@ from lfdm_ros.teleop import OPERATOR, Operator
 class OperatorModel(PilotedComponent):
     """A simulated operator: answers states on `teleop/state` with `teleop/command`, and avoids obstacles in the scans on `teleop/scan`.
 
-    Where shared control says that autonomy offers to drive on, the foot comes off the brake: with the picture of that time.
+    When shared control reports that autonomy offers to continue, the foot releases the brake, with the picture of that time.
 
     Settings: teleop/operator_settings.py. The operator's traits, its distractions and the noise of its hands come from the seed. Free
     running, it needs `use_sim_time` wherever the states' stamps are simulated time.
@@ -50,7 +50,7 @@ class OperatorModel(PilotedComponent):
         self.pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
         self._messages = PlanMessages({})
         self._publisher = self.publisher("teleop/command")
-        self._hear(settings.period)
+        self._subscribe(settings.period)
         self.subscription("shared_control/status", self._on_sharing)
         self.get_logger().info(f"{vehicle.name}, {settings.cognition}, seed {self.value('seed')}, {self.value('stepping')}, {task.name}")
 

@@ -26,49 +26,49 @@ class _Vehicle:
     """Bytes and time [s] of the newest state; outline [m]; subscriptions."""
 
     state: bytes = b""
-    heard_at: float = -math.inf
+    received_at: float = -math.inf
     outline: Sequence[float] = _CAR
     subscriptions: list[Any] = field(default_factory=list)
 
 
 class OtherVehicles:
-    """Hears the states of the vehicles in other namespaces, as far as they are published. A state is read when it is asked for."""
+    """Subscribes to the published states of vehicles in other namespaces. States are decoded on request."""
 
     def __init__(self, node: Component) -> None:
-        self._node, self._own = node, node.get_namespace().rstrip("/")
+        self._node, self._namespace = node, node.get_namespace().rstrip("/")
         self._vehicles: dict[str, _Vehicle] = {}
 
     @property
     def names(self) -> list[str]:
-        """The namespaces of the vehicles, the slash alone for the root's."""
+        """The namespaces of the vehicles, / for the root."""
         return [name or "/" for name in self._vehicles]
 
     def look(self) -> None:
-        """Looks for vehicles that have come or gone."""
+        """Updates the list of vehicles."""
         found = {topic.removesuffix(_STATE) for topic, types in self._node.get_topic_names_and_types()
-                 if topic.endswith(_STATE) and _TYPE in types and self._node.count_publishers(topic)} - {self._own}
+                 if topic.endswith(_STATE) and _TYPE in types and self._node.count_publishers(topic)} - {self._namespace}
         for name in self._vehicles.keys() - found:
             for subscription in self._vehicles.pop(name).subscriptions:
                 self._node.destroy_subscription(subscription)
         for name in sorted(found - self._vehicles.keys())[:MAX_VEHICLES - len(self._vehicles)]:
-            self._hear(name)
+            self._subscribe(name)
 
     def rows(self) -> list[tuple[float, ...]]:
-        """Returns number among `names`, x, y [m], yaw [rad], forward speed [m/s] and outline [m] of those that are heard."""
+        """Returns number among `names`, x, y [m], yaw [rad], forward speed [m/s] and outline [m] of vehicles with current states."""
         rows, oldest = [], time.monotonic() - _LASTS
         for number, vehicle in enumerate(self._vehicles.values()):
-            if vehicle.heard_at > oldest:
+            if vehicle.received_at > oldest:
                 state = deserialize_message(vehicle.state, VehicleState)
                 row = (float(number), state.x, state.y, state.yaw, state.vx, *vehicle.outline)
                 if all(map(math.isfinite, row)):
                     rows.append(row)
         return rows
 
-    def _hear(self, name: str) -> None:
+    def _subscribe(self, name: str) -> None:
         vehicle = self._vehicles[name] = _Vehicle()
 
         def on_state(data: bytes) -> None:
-            vehicle.state, vehicle.heard_at = data, time.monotonic()
+            vehicle.state, vehicle.received_at = data, time.monotonic()
 
         def on_description(message: VehicleDescription) -> None:
             vehicle.outline = message.outline_front, message.outline_rear, message.outline_half_width

@@ -38,7 +38,7 @@ from lfdm_ros.vehicles import Vehicle
 
 
 class FrameTree(TransformTree):
-    """Transforms, and with them a task from one frame in another."""
+    """Transforms, and the conversion of tasks between frames."""
 
     def task(self, task: Task, frame: str) -> Task:
         """Returns the task in a frame, if its place in the task's own is known; else as it is, to be refused for its frame. Raises Refused:
@@ -66,7 +66,7 @@ LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arri
 MARKER_RATE = Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz")
 SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s")
 
-RADAR = Parameter("radar", "", "topic of a radar_msgs/RadarScan that tells how fast obstacles move, as sensors/NAME of a radar in the "
+RADAR = Parameter("radar", "", "topic of a radar_msgs/RadarScan with the speed of obstacles, as sensors/NAME of a radar in the "
                                "vehicle's file, which has its place, and the rate by which a state waits for returns in lockstep; empty: "
                                "none")
 RADAR_TOPIC = "sensors/radar"
@@ -97,7 +97,7 @@ def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
     return (
         Parameter("stepping", FREE_RUNNING, "free_running: a cycle a period; lockstep: an answer to every state, stamped as that state, "
                                             "and no time budget, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
-        Parameter("state_topic", state_topic, "topic of the lfdm_ros/VehicleState that is driven from"),
+        Parameter("state_topic", state_topic, "topic of the lfdm_ros/VehicleState used for driving"),
         Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead"),
         Parameter("task", "none", "the first task: none, or the path or goal of the scenario", choices=("none", "scenario")),
         Parameter("scenario", "", "name of a scenario in config/scenarios, or a path; with task scenario"),
@@ -106,7 +106,7 @@ def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
                   0.1, 100.0, live=True, unit="m/s"),
         Parameter("goal_tolerance", 3.0, "distance to a goal that came by topic at which it is reached; as speed", 0.1, 100.0,
                   live=True, unit="m"),
-        Parameter("stop_at_end", True, "stand at the end of a goal or path that came by topic; as speed", live=True),
+        Parameter("stop_at_end", True, "stop at the end of a goal or path from a topic; as speed", live=True),
         Parameter("on_finish", "idle", "when the task is done; idle: go on answering; shutdown: end the run, in lockstep without an answer",
                   choices=("idle", "shutdown")))
 
@@ -133,7 +133,7 @@ def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]
 
 
 def task_endpoints() -> tuple[Endpoint, ...]:
-    """Returns the topics of goals and paths, and of the frames that they may be in."""
+    """Returns the topics of goals and paths, and of their frames."""
     return (*(subscribes(topic, PoseStamped, qos.TASK, "where to drive") for topic in _GOALS),
             *(subscribes(topic, PathMessage, qos.TASK, "along what to drive") for topic in _PATHS),
             subscribes("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
@@ -141,7 +141,7 @@ def task_endpoints() -> tuple[Endpoint, ...]:
 
 
 class TaskTopics:
-    """Goals and paths by topic, in any frame that is known, given to a pilot in the frame of its states; its node has `task_endpoints`."""
+    """Goals and paths by topic, transformed from any known frame to that of the pilot's states; its node has `task_endpoints`."""
 
     def __init__(self, node: Component, pilot: Any, task_of_goal: Callable[[PoseStamped], Task], task_of_path: Callable[[bytes], Task],
                  accepted: Callable[[], None] = lambda: None) -> None:
@@ -150,7 +150,7 @@ class TaskTopics:
         Args:
             pilot: a `Pilot` or a `SharedPilot`.
             task_of_goal, task_of_path: make a task of a message, of a path serialized; raise InputError where it cannot be one.
-            accepted: called with each new task that the pilot drives.
+            accepted: called with each accepted task.
         """
         self._node, self._pilot, self._accepted = node, pilot, accepted
         self._task_of_goal, self._task_of_path = task_of_goal, task_of_path
@@ -185,7 +185,7 @@ class TaskTopics:
 class PilotedComponent(Component):
     """A node around a `Pilot`: its inputs go there, decisions go to `publish_decision`, which ends with `Pilot.after`.
 
-    Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
+    Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_subscribe` in `configure`, and ask
     `_answers` of each decision.
     """
 
@@ -195,11 +195,11 @@ class PilotedComponent(Component):
     STATE_TOPIC, SCAN_TOPIC = "vehicle/state", "scan"
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
-        """Publishes a decision, the command first. decision: None: nothing is due; begin: when its input came, by time.perf_counter."""
+        """Publishes a decision, the command first. decision: None: nothing is due; begin: arrival of its input, by time.perf_counter."""
         raise NotImplementedError
 
     def first_task(self) -> Task:
-        """Returns the task of the scenario, or none. Raises InputError: the scenario has nothing to drive."""
+        """Returns the task of the scenario, if any. Raises InputError: the scenario has no task."""
         if self.value("task") == "none":
             return Task()
         name = self.value("scenario")
@@ -213,8 +213,8 @@ class PilotedComponent(Component):
         return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False,
                     hidden_speed=scenario.hidden_speed)
 
-    def _hear(self, period: float) -> None:
-        """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
+    def _subscribe(self, period: float) -> None:
+        """Subscribes to states, scans, tasks and their frames; period: of the cycles [s]."""
         self.subscription("odom", self._on_odometry)
         self.subscription(self.STATE_TOPIC, self._on_state)
         self.subscription(self.SCAN_TOPIC, self._on_scan)

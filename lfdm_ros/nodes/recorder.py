@@ -25,7 +25,7 @@ from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 from lfdm_ros.ros.topics import find_topic, is_wanted
 
-# Samples the middleware keeps for a recorder that cannot take them at once.
+# Samples queued by the middleware for a slow recorder.
 _DEPTH = 10_000
 _LOOK_FOR_TOPICS = 0.25  # [s]
 _LOOK_FOR_END = 1.0  # [s]
@@ -66,7 +66,7 @@ class BagThread:
         return len(self._queue)
 
     def close(self) -> None:
-        """Writes what is queued and closes the bag."""
+        """Writes the queue and closes the bag."""
         self._closing = True
         self._filled.set()
         self._thread.join()
@@ -112,7 +112,7 @@ class Recorder(Component):
         Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
         Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded; as well as raw "
                                                                  "images, /image_raw, which a camera publishes as JPEG too"),
-        Parameter("waits", False, "record between `~/start` and `~/stop` only, each time into a bag of its own; `bag` then has {}"),
+        Parameter("waits", False, "record only between `~/start` and `~/stop`, each time into a new bag; `bag` then has {}"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )
 
@@ -129,14 +129,14 @@ class Recorder(Component):
         if self.value("waits") and "{}" not in self.value("bag"):
             raise InputError(f"parameter bag of node {self.get_name()} is {quote(self.value('bag'))}; with waits each recording needs a "
                              "folder of its own: put {} in its name")
-        self._wanted = {self.resolve_topic_name(topic) for topic in self.value("topics") or []}
+        self._selected = {self.resolve_topic_name(topic) for topic in self.value("topics") or []}
         self._excluded = {self.resolve_topic_name(topic) for topic in self.value("exclude") or []}
         self._bag: BagThread | None = None
         self._path, self._records, self.written, self.dropped = "", False, 0, 0
-        self._taken: dict[str, Subscription] = {}
+        self._recorded: dict[str, Subscription] = {}
         self._unknown: dict[str, str] = {}
         self._dropped_before = 0
-        self._taken_before = -1
+        self._recorded_before = -1
         self.service("~/start", self._on_start)
         self.service("~/stop", self._on_stop)
         if not self.value("waits"):
@@ -152,7 +152,7 @@ class Recorder(Component):
         self._dropped_before, self._records = 0, True
 
     def _close(self) -> str:
-        """Closes the bag, if there is one; returns why it is incomplete, or an empty text."""
+        """Closes the bag, if open; returns the reason if it is incomplete, else an empty text."""
         if not self._records:
             return ""
         bag, self._records = self.bag, False
@@ -205,21 +205,21 @@ class Recorder(Component):
         if self.state != "active" or not self._records:
             return True
         taken = self.bag.written + self.bag.waiting + self.bag.dropped
-        same, self._taken_before = taken == self._taken_before, taken
+        same, self._recorded_before = taken == self._recorded_before, taken
         return same
 
     def _unsubscribe(self) -> None:
-        for subscription in self._taken.values():
+        for subscription in self._recorded.values():
             self.destroy_subscription(subscription)
-        self._taken.clear()
+        self._recorded.clear()
 
     def _subscribe(self) -> None:
-        """Subscribes to wanted topics that have appeared since."""
+        """Subscribes to selected topics that have appeared."""
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():
-            if topic in self._taken or topic in self._unknown or not is_wanted(
-                    topic, self._wanted, self._excluded, self.get_namespace()):
+            if topic in self._recorded or topic in self._unknown or not is_wanted(
+                    topic, self._selected, self._excluded, self.get_namespace()):
                 continue
             try:
                 published = find_topic(self, topic)
@@ -229,7 +229,7 @@ class Recorder(Component):
                     raise InputError(f"has several types: {', '.join(types)}")
                 require_type(types[0])  # here, where it costs this topic: in the bag's thread it would cost all
                 self.bag.offer(topic, [_offered(publisher.qos_profile) for publisher in published.publishers])
-                self._taken[topic] = published.subscribe(self, self._callback(topic, types[0]), depth=_DEPTH, raw=True)
+                self._recorded[topic] = published.subscribe(self, self._callback(topic, types[0]), depth=_DEPTH, raw=True)
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
                 self._unknown[topic] = error_text(error)
                 self.get_logger().error(f"{topic} is not recorded: {error_text(error)}")
@@ -247,14 +247,14 @@ class Recorder(Component):
         if not self._records:
             return OK, "waits to be started", {"bag": self._path}
         bag = self.bag
-        values = {"bag": self._path, "topics": len(self._taken), "written": bag.written, "waiting": bag.waiting,
+        values = {"bag": self._path, "topics": len(self._recorded), "written": bag.written, "waiting": bag.waiting,
                   "dropped": bag.dropped, "topics_not_recorded": ", ".join(self._unknown)}
         lost, self._dropped_before = bag.dropped - self._dropped_before, bag.dropped
         if bag.failure:
             return ERROR, bag.failure, values
         if lost:
             return ERROR, f"{lost} messages dropped, the disk does not keep up", values
-        missing = self._wanted - self._taken.keys()
+        missing = self._selected - self._recorded.keys()
         if missing:
             return WARN, f"not published yet: {', '.join(sorted(missing))}", values
         if self._unknown:

@@ -80,7 +80,7 @@ _REMEMBERED = 100_000  # cycle times
 
 
 class SharedControl(Component):
-    """An arbiter that answers states with `control/command`, its reasons on `shared_control/status` (docs/concepts/sharing.md).
+    """An arbiter that answers states with `control/command` and reports its reasons on `shared_control/status` (docs/concepts/sharing.md).
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. `~/request_takeover` asks the operator to
     drive until `~/hand_back`; hands, or `~/acknowledge_takeover`, are the answer. Free running, it needs `use_sim_time` wherever
@@ -96,7 +96,7 @@ class SharedControl(Component):
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
                                             "who take part have answered it", choices=(FREE_RUNNING, LOCKSTEP)),
-        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is shared by"),
+        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState used for sharing"),
         Parameter("scenario", "", "scenario whose path and corridor are known at first; empty: none"),
         SCENARIO_SEED,
         Parameter("room_left", 0.0, "of the corridor along a path that comes by topic, from the path; for those that come after a change; "
@@ -104,12 +104,12 @@ class SharedControl(Component):
         Parameter("room_right", 0.0, "as room_left", 0.0, 1000.0, live=True, unit="m"),
         Parameter("threats", ["risk", "hidden", "clearance", "load_transfer"], "components of the threat, by their names"),
         Parameter("threat_settings", [], "settings of the components that are not the default, NAME.SETTING=VALUE: clearance.far=2.5"),
-        Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
+        Parameter("command_period", 0.02, "time without a state after which a command is published anyway", 0.001, 1.0, unit="s"),
         Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for from its first command on; 0: "
                                           "never, of an autonomy that sends none", 0.0, 10.0, unit="s"),
         Parameter("answer_timeout", 5.0, "in lockstep, wall-clock time to wait for answers to a state", 0.1, 600.0, unit="s"),
         Parameter("take_posterior", True, "go by the posterior on the topic posterior, if it is of this vehicle"),
-        Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken", choices=tuple(model_names())),
+        Parameter("posterior_model", "eight_dof", "chassis whose posteriors are accepted", choices=tuple(model_names())),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come",
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
@@ -295,7 +295,7 @@ class SharedControl(Component):
             self._posterior = message
             self.get_logger().info(f"goes by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
 
-    def _on_known(self, message: GridMap) -> None:
+    def _on_friction_map(self, message: GridMap) -> None:
         # Likewise.
         try:
             self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME))
@@ -362,7 +362,7 @@ class SharedControl(Component):
     # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _publish(self, decision: SharedDecision | None, begin: float) -> None:
-        """Publishes the command at once, then the status; then evaluates the scans that came meanwhile."""
+        """Publishes the command first, then the status; then evaluates the scans received meanwhile."""
         if decision is not None:
             now, new = self.pilot.decided_ns, decision is not self._last
             self._command_publisher.publish(fill_command(self._command, decision.command, now))

@@ -1,4 +1,4 @@
-"""A simulated vehicle on the graph, whatever drives it: its parts by a node's parameters, and its topics."""
+"""A simulated vehicle on the graph: its parts by a node's parameters, and its topics."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class GroundWatch:
 
     def __init__(self, node: Component, simulator: AnySimulator, ground: GroundDescription | None, scenario: Scenario | None,
                  pose: Pose) -> None:
-        """Warns of what the map or the model leaves out. Raises InputError: the vehicle begins off the map."""
+        """Warns of effects neglected by the map or the model. Raises InputError: the vehicle starts off the map."""
         self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         if ground is None:
@@ -127,7 +127,7 @@ class SensorTopics:
 
     def __init__(self, node: Component, vehicle: Vehicle, surroundings: SensorScene, names: Sequence[str], tick_ns: int) -> None:
         """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
-        self._names, self._sensors, self._made_of = tuple(names), [], (vehicle, surroundings)
+        self._names, self._sensors, self._constructor_arguments = tuple(names), [], (vehicle, surroundings)
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
             feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
             outlets = []
@@ -141,25 +141,25 @@ class SensorTopics:
         return bool(self._sensors)
 
     def disturb(self, names: Collection[str]) -> None:
-        """Has these sensors measure poorly, on purpose, and no others. Raises InputError: one cannot be disturbed."""
-        made = make_sensors(*self._made_of, names)
+        """Degrades exactly these sensors, as a fault. Raises InputError: one cannot be disturbed."""
+        sensors = make_sensors(*self._constructor_arguments, names)
         for name, feed, _ in self._sensors:
-            feed.sensor = made[name][1]
+            feed.sensor = sensors[name][1]
 
     def reset(self, origin_ns: int) -> None:
-        """Discards measurements under way; the world begins anew at `origin_ns`."""
+        """Discards pending measurements; the world restarts at `origin_ns`."""
         for _, feed, _ in self._sensors:
             feed.reset(origin_ns)
 
     def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float,
                 withheld: Collection[str]) -> None:
-        """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then; of the withheld ones none."""
+        """Publishes the measurements that arrive at a tick, for the current pose [m, rad] and attitude [rad], except withheld ones."""
         by_name = dict(zip(self._names, outputs))
         for name, feed, outlets in self._sensors:
-            def wanted(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
+            def is_requested(outlets: list[Any] = outlets, withheld: bool = name in withheld) -> bool:
                 return not withheld and any(publisher.get_subscription_count() for _, _, publisher in outlets)
 
-            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, wanted):
+            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name, is_requested):
                 for outlet, of_class, publisher in outlets:
                     if not publisher.get_subscription_count():
                         continue
@@ -189,10 +189,10 @@ class VehicleTopics:
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
         self._sensors = sensors
-        # A topic without publishers tells that there is nothing of the kind.
+        # Create publishers only for existing data.
         self._scan = node.publisher("scan")
         self.freezes_state, self.withheld = False, frozenset[str]()
-        self._told: Sequence[float] = ()
+        self._reported: Sequence[float] = ()
 
     def describe(self) -> None:
         """Publishes the vehicle's constants, once, when the node is active."""
@@ -203,9 +203,9 @@ class VehicleTopics:
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""
         messages = self._messages
-        if not (self.freezes_state and self._told):
-            self._told = outputs
-        messages.fill(time_ns, self._told)
+        if not (self.freezes_state and self._reported):
+            self._reported = outputs
+        messages.fill(time_ns, self._reported)
         # Time first, so that messages stamped on receiving the state are not older than the state.
         self._clock.publish(messages.clock)
         self._odometry.publish(messages.odometry)

@@ -1,4 +1,4 @@
-"""Settings of the nodes beside this one that a person chooses while they run: live ones, and those that need a restart of their nodes."""
+"""Run-time settings of the nodes of the stack: live ones, and those that require a restart of their nodes."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ Waits = Generator[None, None, Any]
 
 
 class StackSettings:
-    """Settings of the nodes in one namespace, as they are now; `advance` looks at them, and goes on with a restart.
+    """Current settings of the nodes in one namespace; `advance` updates them and continues a restart.
 
     Attributes:
-        values: {node: {setting: value}} of the nodes that answer; `sensors`: names of those that can be withheld.
-        restarting: what the restart does now, in one line; empty: there is none.
+        values: {node: {setting: value}} of the responding nodes; `sensors`: names of those that can be withheld.
+        restarting: state of the restart in one line, or empty.
     """
 
     def __init__(self, namespace: str, clients: Mapping[str, Any], changed: Callable[[], None], topics_of: Callable[[str], Iterable[str]],
                  ) -> None:
         """
-        Creates settings of which nothing is known yet.
+        Creates unknown settings.
 
         Args:
             clients: of ENDPOINTS, by name.
@@ -69,7 +69,7 @@ class StackSettings:
             self._errors[line.name.replace(".", "/")] = line.msg
 
     def look(self) -> None:
-        """Asks all nodes for their settings; `changed` is called when they have answered with others."""
+        """Requests the settings of all nodes; calls `changed` if they differ."""
         self._looked = time.monotonic()
         for node, names in SETTINGS.items():
             if (client := self._clients[f"{node}/get_parameters"]).service_is_ready():
@@ -102,7 +102,7 @@ class StackSettings:
         self._restart = self._restarted(nodes, values)
 
     def advance(self) -> str | None:
-        """Goes on; returns the reason that a restart has failed, "" when one is done, else None."""
+        """Continues a restart; returns the reason of its failure, "" on completion, else None."""
         if self._restart is None:
             if time.monotonic() - self._looked > _LOOK:
                 self.look()
@@ -116,7 +116,7 @@ class StackSettings:
             result = str(error)
         if result is not None:
             self._restart = None
-            self._say("")
+            self._report("")
             self.look()
         return result
 
@@ -129,18 +129,18 @@ class StackSettings:
             raise InputError(f"{error}; all is as it was") from None
 
     def _start_again(self, nodes: list[str], values: Mapping[str, Any]) -> Waits:
-        """Takes nodes down, the vehicle first, and up again in order, as a stack comes up. Raises InputError: one does not."""
+        """Stops the nodes, the vehicle first, and starts them in the order of a stack. Raises InputError: one fails."""
         for node in reversed(nodes):
             for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP):
                 yield from self._change(node, transition)  # not possible where a restart has failed before: then it is down already
         for node in nodes:
-            own = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items() if name in SETTINGS[node]]
-            answer = yield from self._call(f"{node}/set_parameters", SetParameters.Request(parameters=own))
+            changed = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items() if name in SETTINGS[node]]
+            answer = yield from self._call(f"{node}/set_parameters", SetParameters.Request(parameters=changed))
             if refused := [result.reason for result in answer.results if not result.successful]:
                 raise InputError(f"{node}: {refused[0]}")
         for transition, doing in ((Transition.TRANSITION_CONFIGURE, "prepares"), (Transition.TRANSITION_ACTIVATE, "starts")):
             for node in nodes:
-                self._say(f"{node} {doing}")
+                self._report(f"{node} {doing}")
                 if not (yield from self._change(node, transition)):
                     raise InputError(f"{node}: {(yield from self._reason(node))}")
 
@@ -165,7 +165,7 @@ class StackSettings:
     def _name(self, node: str) -> str:
         return f"{self._namespace}/{node}".lstrip("/")
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text != self.restarting:
             self.restarting = text
             self._changed()

@@ -26,7 +26,7 @@ from lfdm_ros.sensors import Datum, specific_force
 _NOISE = "noise_"
 _CHANNELS = {"x": "m", "y": "m", "roll": "rad", "pitch": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
              "roll_rate": "rad/s", "pitch_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
-# Fields of the measured messages of other packages, as the channels that they are made of; None: not measured here.
+# Channels of the fields of standard messages; None: not measured.
 _POSE = ("x", "y", None, "roll", "pitch", "yaw")
 _TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
 _ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
@@ -39,7 +39,7 @@ def _measures(what: str, *channels: str | None) -> When:
 class StateSensor(Component):
     """A sensor that publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
 
-    The same measurement, number by number, is in `measured/odom`, `measured/imu` and `gnss/fix`, as far as they have a channel of it; their
+    The same measurement, number by number, is in the corresponding fields of `measured/odom`, `measured/imu` and `gnss/fix`; their
     covariances are those of the noise, and UNKNOWN for what is not measured. The noise depends on the seed and on the number of states
     since activation alone, so a lockstep run repeats to the bit.
     """
@@ -118,7 +118,7 @@ class StateSensor(Component):
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
     def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
-        """Measures the wheels' speeds; one of a car's four is measured once."""
+        """Measures the wheels' speeds; those of a car's four wheels are measured once."""
         errors = dict(zip(WHEELS, sigma * self._random.standard_normal(len(WHEELS))))
         message.wheel_speeds[:] = state.wheel_speeds + list(errors.values())
         message.wheel_names = state.wheel_names
@@ -126,13 +126,13 @@ class StateSensor(Component):
             speed + (errors[wheel] if wheel in errors else sigma * self._random.standard_normal())
             for wheel, speed in zip(state.wheel_names, state.speed_by_wheel)])
 
-    def _known(self, channels: tuple[str | None, ...]) -> list[float]:
+    def _measured_values(self, channels: tuple[str | None, ...]) -> list[float]:
         """Returns the measured values; 0 for the rest, whose variance is UNKNOWN."""
         values = (math.nan if name is None else getattr(self._message, name) for name in channels)
         return [value if value == value else 0.0 for value in values]
 
     def _fill_odometry(self) -> Odometry:
-        odometry, pose, twist = self._odometry, self._known(_POSE), self._known(_TWIST)
+        odometry, pose, twist = self._odometry, self._measured_values(_POSE), self._measured_values(_TWIST)
         odometry.header, odometry.child_frame_id = self._message.header, self._message.child_frame_id
         messages.set_fields(odometry.pose.pose.position, "xyz", pose[:3])
         messages.set_fields(odometry.pose.pose.orientation, "xyzw", messages.quaternion(*pose[3:]))
@@ -144,8 +144,8 @@ class StateSensor(Component):
         """Fills the IMU's message: the accelerometer leans with the body, measured or not, and the noise adds to its specific force."""
         imu, message = self._imu, self._message
         imu.header.stamp = self._stamp
-        messages.set_fields(imu.orientation, "xyzw", messages.quaternion(*self._known(_ATTITUDE)))
-        messages.set_fields(imu.angular_velocity, "xyz", self._known(_GYRO))
+        messages.set_fields(imu.orientation, "xyzw", messages.quaternion(*self._measured_values(_ATTITUDE)))
+        messages.set_fields(imu.angular_velocity, "xyz", self._measured_values(_GYRO))
         felt = specific_force(state.ax, state.ay, *(value if value == value else 0.0 for value in (state.roll, state.pitch)))
         along, across = (force + noisy - true if noisy == noisy else 0.0 for force, noisy, true in zip(
             felt, (message.ax, message.ay), (state.ax, state.ay)))
@@ -166,10 +166,10 @@ class StateSensor(Component):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        silent = self._measured == self._measured_before
+        no_state = self._measured == self._measured_before
         self._measured_before = self._measured
         values = {"measured": self._measured, "channels": ", ".join(self._sigmas)}
-        return (WARN, "no vehicle/state in the last second", values) if silent else (OK, "measuring", values)
+        return (WARN, "no vehicle/state in the last second", values) if no_state else (OK, "measuring", values)
 
 
 main = partial(run_node, StateSensor)

@@ -46,7 +46,7 @@ class TeleopLink(Component):
                                             "state, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("seed", 1, "of delays and losses, both ways", 0, 2**31 - 1),
         *_UP.parameters, *_DOWN.parameters,
-        Parameter("resolution", 0.005, "free running, on the node's clock: so often is looked at what has come out", 0.001, 1.0, unit="s"),
+        Parameter("resolution", 0.005, "free running: polling period of the link, on the node's clock", 0.001, 1.0, unit="s"),
         Parameter("status_period", 0.1, "on the node's clock, between two messages on teleop/link", 0.01, 10.0, unit="s"),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come", 0.0,
                   1000.0, unit="Hz"),
@@ -83,8 +83,8 @@ class TeleopLink(Component):
         else:
             self.every(self.value("resolution"), self._poll, self.get_clock())
             self.every(self.value("status_period"), self._publish_status, self.get_clock())
-        ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in self._relay.links.items())
-        self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
+        links = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in self._relay.links.items())
+        self.get_logger().info(f"{links}, seed {self.value('seed')}, {self.value('stepping')}")
 
     def parameter_changed(self, name: str, value: Any) -> None:
         for direction, exposed in zip(DIRECTIONS, (_UP, _DOWN)):
@@ -130,7 +130,7 @@ class TeleopLink(Component):
             self._relay.image(nanoseconds(image.header.stamp), image)
 
     def _takes(self, kind: str, message: Any, bound: str, size: int) -> bool:
-        """Checks the stamp of a message, and its size by a bound; what is wrong is counted."""
+        """Checks stamp and size of a message; counts refusals."""
         if self.state != "active":
             return False
         try:
@@ -181,28 +181,28 @@ class TeleopLink(Component):
 
     @while_active
     def _publish_status(self) -> None:
-        ways = self._relay.statistics(self.now_ns())
-        message = LinkStatus(directions=list(DIRECTIONS), burst=[way.burst for way in ways])
+        statistics = self._relay.statistics(self.now_ns())
+        message = LinkStatus(directions=list(DIRECTIONS), burst=[one.burst for one in statistics])
         message.header.stamp = self.stamp()
         for name in ("latency", "latency_p50", "latency_p99", "age"):
-            setattr(message, name, array("d", [getattr(way, name) for way in ways]))
+            setattr(message, name, array("d", [getattr(one, name) for one in statistics]))
         for name in ("sent", "arrived", "dropped"):
-            setattr(message, name, array("Q", [getattr(way, name) for way in ways]))
+            setattr(message, name, array("Q", [getattr(one, name) for one in statistics]))
         self._status_publisher.publish(message)
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        ways = dict(zip(DIRECTIONS, self._relay.statistics(self.now_ns())))
-        values = {f"{name}.{field}": getattr(way, field) for name, way in ways.items()
+        statistics = dict(zip(DIRECTIONS, self._relay.statistics(self.now_ns())))
+        values = {f"{name}.{field}": getattr(one, field) for name, one in statistics.items()
                   for field in ("latency_p50", "latency_p99", "age", "sent", "arrived", "dropped", "under_way", "burst")}
         values["resets"] = self._relay.resets
-        sent = (ways["up"].sent, ways["down"].sent)
-        silent = [topic for topic, now, before in zip(("vehicle/state", "teleop/command"), sent, self._before) if now == before]
+        sent = (statistics["up"].sent, statistics["down"].sent)
+        idle_topics = [topic for topic, now, before in zip(("vehicle/state", "teleop/command"), sent, self._before) if now == before]
         self._before = sent
-        if silent:
-            return WARN, f"nothing in the last second on {', '.join(silent)}" + (
+        if idle_topics:
+            return WARN, f"nothing in the last second on {', '.join(idle_topics)}" + (
                 f"; waits for {self._relay.waits_for}" if self._relay.waits_for else ""), values
-        bursts = [name for name, way in ways.items() if way.burst]
+        bursts = [name for name, one in statistics.items() if one.burst]
         return (WARN, f"losing messages {' and '.join(bursts)}", values) if bursts else (OK, "passing on", values)
 
 

@@ -118,8 +118,8 @@ class VehicleFrames(Component):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        silent, self._odometries_before = self._odometries == self._odometries_before, self._odometries
-        return (WARN, "no odom in the last second", {}) if silent else (OK, "publishing", {})
+        no_odometry, self._odometries_before = self._odometries == self._odometries_before, self._odometries
+        return (WARN, "no odom in the last second", {}) if no_odometry else (OK, "publishing", {})
 
 
 main = partial(run_node, VehicleFrames)

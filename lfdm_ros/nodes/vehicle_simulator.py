@@ -62,7 +62,7 @@ FAULTS = {"freeze_state": "the state is frozen", "withheld_sensors": "nothing fr
 _ICE = FrictionLink(0.001, 1.5)
 
 
-_OWN = When("no `plant`", lambda value: not value("plant"))
+_OWN_MODEL = When("no `plant`", lambda value: not value("plant"))
 
 
 class VehicleSimulator(Component):
@@ -114,7 +114,7 @@ class VehicleSimulator(Component):
         publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
         publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
         subscribes("control/command", DriverCommand, qos.NEWEST, "the vehicle's commands", in_lockstep=qos.COMMAND),
-        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior") & _OWN),
+        subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior") & _OWN_MODEL),
         serves("~/pause", SetBool, "stop simulated time, or let it go on"),
         serves("~/step", Step, "some ticks while it is paused"),
         serves("~/reset", Reset, "put the vehicle somewhere"),
@@ -175,7 +175,7 @@ class VehicleSimulator(Component):
             f"{self.value('publish_rate'):g} Hz")
 
     def _open_plant(self, vehicle: Vehicle) -> PlantSimulator:
-        """Opens the plant of others, drives it for some seconds and warns of what is wrong with its mapping.
+        """Opens an external plant, simulates it for some seconds and warns of errors in its mapping.
 
         Raises:
             InputError: it cannot be opened, or a parameter is of our own simulation alone.
@@ -223,10 +223,10 @@ class VehicleSimulator(Component):
         if name == "imposed_friction" and value and self.value("plant"):
             raise InputError(f"{name}: the plant {self.value('plant')} has a ground of its own")
         if name.endswith("_sensors"):
-            known = [*([SCAN] if self._lidar is not None else []), *self._vehicle.sensors]
+            names = [*([SCAN] if self._lidar is not None else []), *self._vehicle.sensors]
             for sensor in value:
-                if sensor not in known:
-                    raise InputError(f"{name}: no sensor {quote(sensor)} here{suggest(sensor, known, 'there are: ')}")
+                if sensor not in names:
+                    raise InputError(f"{name}: no sensor {quote(sensor)} here{suggest(sensor, names, 'there are: ')}")
         if name == "imposed_friction":
             before, self._ice = self._ice, FieldTable(FrictionField.uniform(value, _ICE)) if value else None
             if self._ice is not before:  # which lives until its vehicle is gone
@@ -243,10 +243,10 @@ class VehicleSimulator(Component):
         self._faults[name] = FAULTS[name].format(shown) if value else ""
 
     def _drive(self, vehicle: Vehicle) -> None:
-        """Goes on with a vehicle that has the same model, on the friction that is imposed, if any.
+        """Continues with a vehicle of the same model, on the imposed friction, if any.
 
         Raises:
-            InputError, SimulationDiverged: as `Simulator`; the vehicle goes on as it was.
+            InputError, SimulationDiverged: as `Simulator`; the vehicle is unchanged.
         """
         there = vehicle if self._ice is None else vehicle.replace(source="imposed_friction", friction_field=self._ice.number)
         self._stepper.swap(simulator_of(self, there, self._on_ground))
@@ -258,7 +258,7 @@ class VehicleSimulator(Component):
 
     @property
     def simulated(self) -> Vehicle:
-        """The vehicle that is simulated now."""
+        """The simulated vehicle."""
         return self._stepper.vehicle
 
     def summary(self) -> dict[str, Any]:
@@ -310,8 +310,8 @@ class VehicleSimulator(Component):
 
     def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
         try:
-            asked = Pose(request.x, request.y, request.yaw, request.speed)
-            pose = self._start if asked == Pose() else asked
+            requested = Pose(request.x, request.y, request.yaw, request.speed)
+            pose = self._start if requested == Pose() else requested
             self._stepper.reset(pose, self._forget)
             response.success, response.message = True, f"reset; simulated time is {self._stepper.time:g} s"
         except InputError as error:
@@ -398,8 +398,8 @@ def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, 
     if status.timed_out:
         return WARN, "no commands any more, braking" if accepted else "no command yet, braking"
     if verdict.collisions:
-        how_many = "collision" if verdict.collisions == 1 else f"{verdict.collisions} collisions, the first"
-        return WARN, f"{how_many} with {verdict.first_collision} at {verdict.first_collision_time:.2f} s"
+        count_text = "collision" if verdict.collisions == 1 else f"{verdict.collisions} collisions, the first"
+        return WARN, f"{count_text} with {verdict.first_collision} at {verdict.first_collision_time:.2f} s"
     if status.paused:
         return OK, "paused"
     if status.waiting:

@@ -66,8 +66,8 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
                          ", it should lose at least 1 m/s^2 more"))
 
     driven = np.concatenate([ahead, turn[1:]])
-    way = np.hypot(*np.diff(driven[:, place], axis=0).T).sum()
-    found.append(_compared("speed", _integral(np.hypot(driven[:, vx], driven[:, vy]), tick), way, "m", "the distance driven"))
+    distance = np.hypot(*np.diff(driven[:, place], axis=0).T).sum()
+    found.append(_compared("speed", _integral(np.hypot(driven[:, vx], driven[:, vy]), tick), distance, "m", "the distance driven"))
 
     steps = np.diff(ahead[:, place], axis=0)
     courses = np.arctan2(steps[:, 1], steps[:, 0])[np.hypot(*steps.T) > 1e-6]
@@ -94,8 +94,8 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
     for name, expected in (("ax", np.gradient(ahead[:, vx], tick)), ("ay", turn[:, vx] * turn[:, yaw_rate])):
         rows = ahead if name == "ax" else turn
         if name in plant.model.known and abs(float(expected[-half:].mean())) > 0.1:
-            says, moves = float(rows[-half:, index[name]].mean()), float(expected[-half:].mean())
-            found.append(_compared(name, says, moves, "m/s^2", "the motion", 0.3))
+            reported, moves = float(rows[-half:, index[name]].mean()), float(expected[-half:].mean())
+            found.append(_compared(name, reported, moves, "m/s^2", "the motion", 0.3))
     return found
 
 
@@ -131,10 +131,10 @@ def _judged(ok: bool, text: str, otherwise: str) -> Finding:
     return Finding(bool(ok), text if ok else text + otherwise)
 
 
-def _compared(name: str, told: float, seen: float, unit: str, of: str, tolerance: float = _TOLERANCE) -> Finding:
+def _compared(name: str, reported: float, reference: float, unit: str, of: str, tolerance: float = _TOLERANCE) -> Finding:
     """Compares what outputs say, or their integral, with what was seen."""
-    ratio = told / seen if abs(seen) > 1e-9 else math.inf
-    text = f"{name} says {told:.4g} {unit}, {of} {seen:.4g} {unit}"
+    ratio = reported / reference if abs(reference) > 1e-9 else math.inf
+    text = f"{name} says {reported:.4g} {unit}, {of} {reference:.4g} {unit}"
     if abs(ratio - 1.0) < tolerance:
         return Finding(True, text)
     near = next((what for value, what in _RATIOS.items() if abs(ratio / value - 1.0) < tolerance), "")

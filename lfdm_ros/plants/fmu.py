@@ -128,15 +128,15 @@ class Fmu:
     def scale(self, variable: Variable, unit: str | None, where: str) -> Scale:
         """Returns the scale of a variable's values: by `unit` where it is given, else as the FMU says; without either values have no
         dimension. Raises InputError, after `where`: the unit is unknown, or of another dimension than the FMU's own."""
-        own: Scale = self.units.get(variable.unit, (1.0, 0.0, None))
+        declared: Scale = self.units.get(variable.unit, (1.0, 0.0, None))
         if unit is None:
-            if variable.unit and own[2] is None:
+            if variable.unit and declared[2] is None:
                 raise InputError(f"{where}: {self.path.name} gives {variable.name} in {quote(variable.unit)}, which is not known; write "
                                  "its unit: {variable: ..., unit: ...}")
-            return own
+            return declared
         with prefixing(where, ValueError):
             scale = unit_scale(unit)
-        if own[2] is not None and own[2] != scale[2]:
+        if declared[2] is not None and declared[2] != scale[2]:
             raise InputError(f"{where}: unit {quote(unit)} does not fit {variable.name}, which {self.path.name} gives in "
                              f"{quote(variable.unit)}")
         return scale
@@ -157,10 +157,10 @@ class Fmu:
             InputError: no such library, a path outside of the folder, a link, or more than MAX_UNPACKED bytes.
         """
         library, left = self.library(), MAX_UNPACKED
-        wanted = (str(PurePosixPath(library).parent) + "/", "resources/")
+        prefixes = (str(PurePosixPath(library).parent) + "/", "resources/")
         with opened(self.path) as archive:
             for entry in archive.infolist():
-                if not entry.filename.startswith(wanted) or entry.is_dir():
+                if not entry.filename.startswith(prefixes) or entry.is_dir():
                     continue
                 target = folder / entry.filename
                 left -= len(data := content(archive, entry, left, self.path))
@@ -407,15 +407,15 @@ def read_ssp(path: str | Path) -> FmuSystem:
                 raise InputError(str(error).replace(str(file), f"{path}: {source}")) from None
         if not parts:
             raise InputError(f"{where}: no FMU in it")
-        known = {f"{part}.{v.name}": replace(v, part=part) for part, fmu in parts.items() for v in fmu.variables.values()}
-        made = FmuSystem(path, parts, (), (), known, folder=folder)
-        links, own = _connections(system, made, where)
+        variables = {f"{part}.{v.name}": replace(v, part=part) for part, fmu in parts.items() for v in fmu.variables.values()}
+        combined = FmuSystem(path, parts, (), (), variables, folder=folder)
+        links, connectors = _connections(system, combined, where)
         if len(parts) == 1:
-            own = {variable.name: variable for variable in known.values()} | own
-        made = replace(made, links=tuple(links), variables=known | own)
-        values = tuple(_bound(system, archive, made, where))
+            connectors = {variable.name: variable for variable in variables.values()} | connectors
+        combined = replace(combined, links=tuple(links), variables=variables | connectors)
+        values = tuple(_bound(system, archive, combined, where))
     steps = [fmu.step for fmu in parts.values() if fmu.step > 0.0]
-    return replace(made, values=values, step=min(steps) if len(steps) == len(parts) else math.nan)
+    return replace(combined, values=values, step=min(steps) if len(steps) == len(parts) else math.nan)
 
 
 def _entry(archive: zipfile.ZipFile, name: str, largest: int, path: Path) -> bytes:
@@ -432,14 +432,14 @@ def _attribute(element: Element, name: str, where: str) -> str:
     return value
 
 
-def _connections(system: Element, made: FmuSystem, where: str) -> tuple[list[FmuLink], dict[str, Variable]]:
+def _connections(system: Element, fmus: FmuSystem, where: str) -> tuple[list[FmuLink], dict[str, Variable]]:
     """Reads connections: between components, and those of the system's own connectors by their names."""
     links: list[FmuLink] = []
-    own: dict[str, Variable] = {}
+    connectors: dict[str, Variable] = {}
     for found in system.findall("Connections/Connection"):
         ends = [(found.get(f"{end}Element"), _attribute(found, f"{end}Connector", where)) for end in ("start", "end")]
         place = f"{where}: connection {' to '.join('.'.join(filter(None, end)) for end in ends)}"
-        variables = [made.variable(f"{element}.{connector}", place) if element else None for element, connector in ends]
+        variables = [fmus.variable(f"{element}.{connector}", place) if element else None for element, connector in ends]
         source, target = variables
         if source is None or target is None:
             inside = source or target
@@ -447,16 +447,16 @@ def _connections(system: Element, made: FmuSystem, where: str) -> tuple[list[Fmu
                 raise InputError(f"{place}: connects the system with itself")
             name = ends[0 if source is None else 1][1]
             # Each of the components that one connector goes to is meant by COMPONENT.NAME.
-            if name in own:
-                own.pop(name)
+            if name in connectors:
+                connectors.pop(name)
             else:
-                own[name] = inside
+                connectors[name] = inside
             continue
         if source.causality != "output" or target.causality != "input":
             raise InputError(f"{place}: from {source.causality} to {target.causality}; it must go from an output to an input")
         factor, offset = 1.0, 0.0
         if found.get("suppressUnitConversion") not in ("true", "1"):
-            a, b = made.scale(source, None, place), made.scale(target, None, place)
+            a, b = fmus.scale(source, None, place), fmus.scale(target, None, place)
             if a[2] is not None and b[2] is not None:
                 if a[2] != b[2]:
                     raise InputError(f"{place}: {quote(source.unit)} to {quote(target.unit)}, which is of another kind")
@@ -469,7 +469,7 @@ def _connections(system: Element, made: FmuSystem, where: str) -> tuple[list[Fmu
         if any(link.target == target for link in links):
             raise InputError(f"{place}: its end has two connections")
         links.append(FmuLink(source, target, factor, offset))
-    return links, own
+    return links, connectors
 
 
 def _number(text: str, where: str) -> float:

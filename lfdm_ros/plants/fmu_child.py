@@ -89,7 +89,7 @@ class Instance:
     """A co-simulation of FMI 2.0 or 3.0; every call that is refused raises Failed, with the name of the part where there are several."""
 
     def __init__(self, task: dict[str, Any], step: float) -> None:
-        self._task, self.version, self._said, self._step = task, int(task["version"]), "", step
+        self._task, self.version, self._message, self._step = task, int(task["version"]), "", step
         self._part = f"{task['part']}: " if task["part"] else ""
         self._slave: c_void_p | None = None
         self._runs = False  # initialised, and no status since after which it must not be called
@@ -101,19 +101,19 @@ class Instance:
         self._functions: dict[str, Any] = {}
         if self.version == 2:
             libc = ctypes.CDLL(None)
-            self._log: Any = _LOG_2(self._hear_2)
+            self._log: Any = _LOG_2(self._on_log_2)
             self._callbacks = _Callbacks(self._log, ctypes.cast(libc.calloc, c_void_p), ctypes.cast(libc.free, c_void_p), None, None)
         else:
-            self._log = _LOG_3(lambda environment, status, category, text: self._hear(status, text))
+            self._log = _LOG_3(lambda environment, status, category, text: self._on_log(status, text))
         self.count = 0  # steps done
 
-    def _hear_2(self, environment: Any, name: Any, status: int, category: Any, text: bytes | None, first: int | None) -> None:
+    def _on_log_2(self, environment: Any, name: Any, status: int, category: Any, text: bytes | None, first: int | None) -> None:
         bad = status not in _GOOD
-        self._hear(status, ctypes.string_at(first) if bad and text == b"%s" and first else text)
+        self._on_log(status, ctypes.string_at(first) if bad and text == b"%s" and first else text)
 
-    def _hear(self, status: int, text: bytes | None) -> None:
+    def _on_log(self, status: int, text: bytes | None) -> None:
         if status not in _GOOD and text:
-            self._said = " ".join(text.decode("utf-8", "replace").split())[:200]
+            self._message = " ".join(text.decode("utf-8", "replace").split())[:200]
 
     def _function(self, name: str, result: Any = c_int) -> Any:
         if name not in self._functions:
@@ -126,12 +126,12 @@ class Instance:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Calls fmi2NAME or fmi3NAME on the instance."""
-        self._said = ""
+        self._message = ""
         status = self._function(name)(self._slave, *arguments)
         if status not in _GOOD:
             self._runs = False
             raise Failed(f"{self._part}fmi{self.version}{name} at {self.count * self._step:g} s: {_STATUS.get(status, status)}"
-                         + (f", {self._said}" if self._said else ""))
+                         + (f", {self._message}" if self._message else ""))
 
     def instantiate(self) -> None:
         """Begins at time 0; instantiated anew, as few support a reset."""
@@ -139,16 +139,16 @@ class Instance:
         self.count = 0
         create = self._function("Instantiate" if self.version == 2 else "InstantiateCoSimulation", c_void_p)
         name, token, resources = (str(self._task[key]).encode() for key in ("name", "token", "resources"))
-        self._said = ""
+        self._message = ""
         if self.version == 2:
-            made = create(name, c_int(1), token, resources, byref(self._callbacks), c_int(0), c_int(0))
+            instance = create(name, c_int(1), token, resources, byref(self._callbacks), c_int(0), c_int(0))
         else:
             no = c_bool(False)
-            made = create(name, token, resources, no, no, no, no, None, c_size_t(0), None, self._log, None)
-        if not made:
+            instance = create(name, token, resources, no, no, no, no, None, c_size_t(0), None, self._log, None)
+        if not instance:
             raise Failed(f"{self._part}it refuses to be instantiated"
-                         + (f": {self._said}" if self._said else "; a wrong GUID or token, or no licence"))
-        self._slave = c_void_p(made)
+                         + (f": {self._message}" if self._message else "; a wrong GUID or token, or no licence"))
+        self._slave = c_void_p(instance)
         if self.version == 2:
             self.call("SetupExperiment", c_int(0), c_double(0.0), c_double(0.0), c_int(0), c_double(0.0))
 

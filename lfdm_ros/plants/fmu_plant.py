@@ -205,7 +205,7 @@ class _Formula:
     """Numbers by expressions, each in the unit of its target, as one function of the numbers of `names`."""
 
     def __init__(self, names: Sequence[str], dimensions: Dimensions, constants: Mapping[str, Quantity]) -> None:
-        self._names, self._known = tuple(names), {name: Quantity(1.0, dimensions[name]) for name in names} | dict(constants)
+        self._names, self._quantities = tuple(names), {name: Quantity(1.0, dimensions[name]) for name in names} | dict(constants)
         self._constants, self._parts = constants, list[ast.expr]()
 
     def add(self, tree: ast.expr, target: Scale, unit: str, where: str, bare: Scale = _PLAIN) -> None:
@@ -220,10 +220,10 @@ class _Formula:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _SERIES:
                 raise InputError(f"{where}: {node.func.id} is of whole recordings, and a plant is stepped; write it without")
-        for name in sorted(expressions.names(tree) - self._known.keys()):
-            raise InputError(f"{where}: no variable or constant {quote(name)}{suggest(name, self._known, 'there are: ')}")
+        for name in sorted(expressions.names(tree) - self._quantities.keys()):
+            raise InputError(f"{where}: no variable or constant {quote(name)}{suggest(name, self._quantities, 'there are: ')}")
         with prefixing(where, ValueError):
-            found = expressions.evaluate(tree, np.zeros(1), self._known.__getitem__).dimension
+            found = expressions.evaluate(tree, np.zeros(1), self._quantities.__getitem__).dimension
         require_dimension(found, target, unit, where)
         value: ast.expr = tree
         if found is None and bare[:2] != (1.0, 0.0):
@@ -394,8 +394,8 @@ class FmuPlant:
         """
         reader = _Reader(items, where)
         self.fmu, self._where = reader.fmu, where
-        own = reader.fmu.step if reader.fmu.step <= _LARGEST_DEFAULT_STEP else _DEFAULT_STEP
-        self.dt = reader.seconds("step", own)
+        default_step = reader.fmu.step if reader.fmu.step <= _LARGEST_DEFAULT_STEP else _DEFAULT_STEP
+        self.dt = reader.seconds("step", default_step)
         inputs, self._inputs = reader.targets("inputs", _COMMANDS, {name: name for name in _COMMANDS if name in reader.fmu.variables},
                                               ("input",))
         if not inputs:
@@ -427,10 +427,10 @@ class FmuPlant:
         self._take(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
         there = self.outputs[self._pose]
         if abs(there[3] - vx) > _SAME_SPEED:
-            said = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
+            message = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
             if self._starts:
-                raise WrongStart(said + "look at the units of start and of vx")
-            raise InputError(said + "name a start value of it that is made of vx")
+                raise WrongStart(message + "look at the units of start and of vx")
+            raise InputError(message + "name a start value of it that is made of vx")
         if np.abs(there[:3] - (x, y, yaw)).max() > _SAME_PLACE:
             turn = yaw - there[2]
             c, s = math.cos(turn), math.sin(turn)

@@ -54,7 +54,7 @@ class Health:
             name: of the node.
             diagnosis: by the node itself; the worst of all counts.
             refusals: inputs refused so far.
-            others: other publishers of what this node alone should publish, in one line.
+            others: other publishers of topics reserved to this node, in one line.
         """
         level, summary, values = diagnosis
         refused, self._refused_before = refusals.total - self._refused_before, refusals.total
@@ -72,7 +72,7 @@ class Health:
 
 
 def other_publishers(node: Any, topics: Iterable[str]) -> str:
-    """Names other publishers of topics that this node alone should publish, in one line; '': none."""
+    """Names other publishers of topics reserved to this node, in one line; '': none."""
     found = []
     for topic in topics:
         names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in node.get_publishers_info_by_topic(topic)]
@@ -98,7 +98,7 @@ class Transitions:
         self._unconfigured: list[Any] = []
 
     def begin(self) -> None:
-        """Notes the entities of the node before `configure`: all later ones go if a transition breaks off."""
+        """Records the entities of the node before `configure`: later ones are destroyed if a transition fails."""
         self._unconfigured = self._node.all_entities()
 
     def make(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
@@ -123,7 +123,7 @@ class Transitions:
         return TransitionCallbackReturn.SUCCESS
 
     def release(self) -> None:
-        """Stops and cleans up from any state, each step whatever became of the other; safe to call twice."""
+        """Stops and cleans up from any state, each step independent of the others; idempotent."""
         self.stop()
         try:
             if self._node.state == "inactive":
@@ -147,7 +147,7 @@ class Transitions:
                 self._node.catch(name, error)
 
     def _undo(self, transition: str) -> None:
-        """Destroys all entities made since `configure` began: the next one would make them a second time."""
+        """Destroys all entities created since the start of `configure`, which would otherwise be duplicated."""
         node = self._node
         for name in _UNDONE_BY.get(transition, ()):
             try:
@@ -160,7 +160,7 @@ class Transitions:
                 node.destroy(entity)
 
 
-# All that the author of a node needs.
+# Interface for authors of nodes.
 __all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "while_active"]
 
 # Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
@@ -215,7 +215,7 @@ class Component(LifecycleNode):
                 CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
         self._transitions = Transitions(self)
-        self._made: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
+        self._entities: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
         self.errors: list[str] = []
         self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
         # The runner of this node puts its own function here: a node asks to end the run, it does not end the process.
@@ -239,12 +239,12 @@ class Component(LifecycleNode):
         return self.get_parameter(name).value
 
     def every(self, seconds: float, callback: Callable[[], Any], clock: Any = None) -> Any:
-        """Creates a timer, until the node is cleaned up; on the wall clock, whatever use_sim_time says, where no clock is given."""
-        self._made.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
-        return self._made[-1]
+        """Creates a timer, until the node is cleaned up; by default on the wall clock, whatever use_sim_time."""
+        self._entities.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
+        return self._entities[-1]
 
     def warn_of_refusal(self, text: str) -> None:
-        """Says that an input was refused; not each time, as there may be many."""
+        """Logs a refused input, rate-limited."""
         self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def now_ns(self) -> int:
@@ -268,7 +268,7 @@ class Component(LifecycleNode):
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Reads the parameters and makes what the node needs."""
+        """Reads the parameters and creates the node's parts."""
 
     def activate(self) -> None:
         """Starts the node's work."""
@@ -277,7 +277,7 @@ class Component(LifecycleNode):
         """Stops the node's work; `activate` may follow."""
 
     def cleanup(self) -> None:
-        """Releases what `configure` made; timers and what is made by ENDPOINTS end by themselves."""
+        """Releases the results of `configure`, except timers and ENDPOINTS, which end automatically."""
 
     def parameter_changed(self, name: str, value: Any) -> None:
         """Takes the new, checked value of a live parameter. Raises InputError: it cannot; the parameter keeps its value."""
@@ -287,7 +287,7 @@ class Component(LifecycleNode):
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """Handles an exception that has come out of a callback, whose work is lost; it is in the log already.
+        """Handles an exception of a callback, which is already logged.
 
         Args:
             where: name of the callback, without leading underscores.
@@ -299,11 +299,11 @@ class Component(LifecycleNode):
         return {}
 
     def settled(self) -> bool:
-        """Checks that nothing has come in since the last call."""
+        """Checks that no message was received since the last call."""
         return True
 
     def wait_until_received(self) -> None:
-        """Waits until other processes have what this node sent: a writer that goes takes with it what was not acknowledged."""
+        """Waits until other processes have acknowledged the sent messages, which a destroyed writer would drop."""
         end = time.monotonic() + _ACKNOWLEDGE
         for publisher in self.publishers:
             publisher.wait_for_all_acked(Duration(nanoseconds=max(0, int(1e9 * (end - time.monotonic())))))
@@ -357,8 +357,8 @@ class Component(LifecycleNode):
 
     def make_publisher(self, name: str, kind: Any, profile: QoSProfile) -> Any:
         """Creates a publisher that ENDPOINTS cannot name beforehand, until the node is cleaned up."""
-        self._made.append(self.create_lifecycle_publisher(kind, name, profile))
-        return self._made[-1]
+        self._entities.append(self.create_lifecycle_publisher(kind, name, profile))
+        return self._entities[-1]
 
     def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
         """Creates the subscription to a topic, likewise; raw: the callback takes bytes."""
@@ -387,15 +387,15 @@ class Component(LifecycleNode):
         if not declared:
             raise LookupError(f"ENDPOINTS of {self.NAME} has no '{name}' that it {direction}")
         for endpoint in in_force(declared, self.value):
-            self._made.append(make(endpoint))
-            return self._made[-1]
+            self._entities.append(make(endpoint))
+            return self._entities[-1]
         return None
 
     def end_made(self) -> None:
-        """Destroys timers and all that was made by ENDPOINTS."""
-        for entity in self._made:
+        """Destroys timers and the entities of ENDPOINTS."""
+        for entity in self._entities:
             self.destroy(entity)
-        self._made.clear()
+        self._entities.clear()
 
     # ---- entities, each with a guard that ends with it -----------------------------------------------------------------
 
@@ -439,7 +439,7 @@ class Component(LifecycleNode):
         server.destroy()
 
     def all_entities(self) -> list[Any]:
-        """Returns all that the node has now."""
+        """Returns all entities of the node."""
         actions = (waitable for waitable in self.waitables if isinstance(waitable, ActionServer))
         return [*self.timers, *self.subscriptions, *self.services, *self.publishers, *self.clients, *actions]
 
@@ -499,7 +499,7 @@ class Component(LifecycleNode):
         self._diagnostics.publish(array)
 
     def _others(self) -> str:
-        """Names other publishers of what this node alone should publish, in one line; once in the log."""
+        """Names other publishers of topics reserved to this node, in one line; logged once."""
         # Only of those the condition is evaluated: some of the others read a file for it.
         sole = in_force((endpoint for endpoint in self.ENDPOINTS if endpoint.sole), self.value) if self.state == "active" else []
         text = other_publishers(self, (endpoint.name_for(self.value) for endpoint in sole))

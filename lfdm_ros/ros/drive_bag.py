@@ -43,34 +43,34 @@ class DriveBag:
         period = float(run.times[1]) if len(run.times) > 1 else 1.0
         begin_ns = round(1e9 * period * round(self._scenario.under_way / period))  # of the run, by the controller's clock
         with self._writer:
-            self._say(0, "vehicle/description", description_of(self._vehicle.constants))
-            self._say(0, "tf_static", self._mounts())
-            self._say(0, "autonomy/markers", self._task())
+            self._write(0, "vehicle/description", description_of(self._vehicle.constants))
+            self._write(0, "tf_static", self._mounts())
+            self._write(0, "autonomy/markers", self._task())
             for time, outputs, cycle in zip_longest(run.times.tolist(), run.outputs.tolist(), self._cycles):
                 time_ns = round(1e9 * time)
                 places = b"".join(np.ascontiguousarray(part).tobytes() for part in (*world.circles_at(time), *world.polygons_at(time)))
                 if places != shown:
                     picture, shown = Picture(ODOM_FRAME, time_ns), places
                     picture.world(world, time)
-                    self._say(time_ns, "world", picture.array)
+                    self._write(time_ns, "world", picture.array)
                 messages.fill(time_ns, outputs)
-                self._say(time_ns, "vehicle/state", messages.state)
+                self._write(time_ns, "vehicle/state", messages.state)
                 if cycle is not None:
                     self._write_cycle(time_ns, begin_ns, plans, *cycle)
 
     def _write_cycle(self, time_ns: int, begin_ns: int, plans: PlanMessages, cycle: Cycle, scan: Scan | None) -> None:
         if scan is not None:
-            self._say(time_ns, "scan", scan_message(scan, round(1e9 * scan.stamp) - begin_ns, LIDAR_FRAME, 0.0))
+            self._write(time_ns, "scan", scan_message(scan, round(1e9 * scan.stamp) - begin_ns, LIDAR_FRAME, 0.0))
         if cycle.plan is not None:
             plan = plans.fill_plan(begin_ns + time_ns, ODOM_FRAME, cycle.plan)
             set_stamp(plan.header.stamp, time_ns)
-            self._say(time_ns, "autonomy/plan", plan)
+            self._write(time_ns, "autonomy/plan", plan)
         command = DriverCommand(**{name: float(value) for name, value in zip(("steering", "throttle", "brake"), cycle.command)})
         set_stamp(command.header.stamp, time_ns)
-        self._say(time_ns, "control/command", command)
+        self._write(time_ns, "control/command", command)
         status = plans.fill_cycle(time_ns, ODOM_FRAME, cycle, float(cycle.seconds))
         status.reason, status.task, status.distance_to_go = cycle.reason, f"scenario {self._scenario.name}", float(cycle.remaining)
-        self._say(time_ns, "autonomy/status", status)
+        self._write(time_ns, "autonomy/status", status)
 
     def _task(self) -> MarkerArray:
         picture, scenario = Picture(ODOM_FRAME, 0), self._scenario
@@ -84,6 +84,6 @@ class DriveBag:
     def _mounts(self) -> TFMessage:
         return TFMessage(transforms=[joint_transform(joint) for joint in joints_of(self._vehicle) if joint.kind == FIXED])
 
-    def _say(self, time_ns: int, topic: str, message: Any) -> None:
+    def _write(self, time_ns: int, topic: str, message: Any) -> None:
         kind = type(message)
         self._writer.write_raw(f"/{topic}", f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}", time_ns, serialize_message(message))

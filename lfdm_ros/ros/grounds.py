@@ -72,10 +72,10 @@ class GroundTopics:
         self._document.publish(String(data=json.dumps(self._ground.document)))
         field, grid = self._ground.field, self._ground.field.grid
         friction = field.link.friction(field.latent)
-        soils, heights, nothing = self._ground.soils, self._ground.heights, np.zeros(grid.shape)
+        soils, heights, zeros = self._ground.soils, self._ground.heights, np.zeros(grid.shape)
         self._map.publish(grid_map_message(grid, {
-            "friction_mean": friction, "friction_latent_mean": field.latent, "friction_latent_sd": nothing,
-            "elevation": nothing if heights is None else heights.heights,
+            "friction_mean": friction, "friction_latent_mean": field.latent, "friction_latent_sd": zeros,
+            "elevation": zeros if heights is None else heights.heights,
             **({} if soils is None else {"soil": soils.number_at(*np.meshgrid(grid.xs, grid.ys)).astype(float)})}, ODOM_FRAME, 0))
         self._picture.publish(_occupancy(field, friction))
         picture = Picture(ODOM_FRAME, 0)
@@ -107,6 +107,6 @@ def _occupancy(field: FrictionField, friction: np.ndarray) -> OccupancyGrid:
     info.resolution, info.width, info.height = grid.spacing, grid.nx, grid.ny
     info.origin.position.x, info.origin.position.y = grid.x - 0.5 * grid.spacing, grid.y - 0.5 * grid.spacing
     info.origin.orientation.w = 1.0
-    most, least = friction.max(), friction.min()
-    message.data = np.round(100.0 * (most - friction) / max(most - least, 1e-9)).astype(np.int8).ravel().tolist()
+    highest, lowest = friction.max(), friction.min()
+    message.data = np.round(100.0 * (highest - friction) / max(highest - lowest, 1e-9)).astype(np.int8).ravel().tolist()
     return message

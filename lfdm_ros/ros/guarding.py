@@ -1,4 +1,4 @@
-"""Stands between the executor and a node's callbacks: none is called that has ended, and an exception stays in its node.
+"""Guards between the executor and a node's callbacks: ended ones are not called, and exceptions stay in their node.
 
 An executor calls what was ready when an entity was destroyed, and lets an exception of a callback end the whole process.
 """

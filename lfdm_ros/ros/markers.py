@@ -37,7 +37,7 @@ def mixed(share: float) -> Colour:
 
 
 class Picture:
-    """Markers of one frame and time; each picture replaces all that were drawn before."""
+    """Markers of one frame and time; each picture replaces the previous one."""
 
     def __init__(self, frame: str, time_ns: int) -> None:
         self._frame, self._time_ns = frame, time_ns

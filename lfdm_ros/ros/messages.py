@@ -48,7 +48,7 @@ def checked_stamp(stamp: Time) -> int:
 
 
 def check_state(state: VehicleState) -> None:
-    """Raises Refused where the state says what no vehicle can be; NaN: not measured."""
+    """Raises Refused for an impossible state; NaN: not measured."""
     checked_stamp(state.header.stamp)
     check_wheels(state)
     require_all({**{name: getattr(state, name) for name in SCALARS}, **speeds_of(state)})
@@ -150,17 +150,17 @@ class VehicleMessages:
 
     def __init__(self, model: Model, imu: Mount | None = None) -> None:
         """Makes the messages; imu: mount of the IMU, by default the position point."""
-        known = model.known
-        index = {output.name: i for i, output in enumerate(model.outputs) if output.name in known}
+        computed = model.known
+        index = {output.name: i for i, output in enumerate(model.outputs) if output.name in computed}
         self._scalars = [(name, index[name]) for name in SCALARS if name in index]
         self._gear = index["gear"]
 
         # Places in the outputs, behind which `fill` puts 0 and NaN. The force of a wheel that is a whole axle is that on both tyres.
-        nothing, unknown = -2, -1
+        absent, unknown = -2, -1
 
         def places(output: str, wheel: str) -> tuple[int, int]:
             first, *second = (index.get(f"{output}_{tyre}", unknown) for tyre in AXLES.get(wheel, (wheel,)))
-            return first, second[0] if second and output != SPINS else nothing
+            return first, second[0] if second and output != SPINS else absent
 
         self._four = [(field, [index.get(f"{output}_{wheel}", unknown) for wheel in WHEELS]) for field, _, output in OF_WHEELS]
         self._by_wheel = [(field, [places(output, wheel) for wheel in model.wheels]) for _, field, output in OF_WHEELS]
@@ -206,17 +206,17 @@ class VehicleMessages:
         self._fill_joints([values[i] for i in self._turning], state.road_wheel_angle, span)
         state.gear = int(outputs[self._gear])
 
-        def known(value: float) -> float:
+        def or_zero(value: float) -> float:
             return value if value == value else 0.0  # a model without roll or pitch stays level
 
-        roll, pitch, yaw = known(state.roll), known(state.pitch), state.yaw
+        roll, pitch, yaw = or_zero(state.roll), or_zero(state.pitch), state.yaw
         q = quaternion(roll, pitch, yaw)
         set_fields(self.odometry.pose.pose.orientation, "xyzw", q)
         position, twist = self.odometry.pose.pose.position, self.odometry.twist.twist
         position.x, position.y = state.x, state.y
         twist.linear.x, twist.linear.y, twist.angular.z = state.vx, state.vy, state.yaw_rate
         set_fields(self.imu.orientation, "xyzw", q)
-        set_fields(self.imu.angular_velocity, "xyz", (known(state.roll_rate), known(state.pitch_rate), state.yaw_rate))
+        set_fields(self.imu.angular_velocity, "xyz", (or_zero(state.roll_rate), or_zero(state.pitch_rate), state.yaw_rate))
         ax, ay = state.ax, state.ay
         if self._mount.x or self._mount.y:
             ax, ay = self._at_mount(ax, ay, state.yaw_rate, span)

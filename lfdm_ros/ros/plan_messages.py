@@ -70,9 +70,9 @@ def _text(data: bytes, at: int, order: str) -> tuple[str, int]:
 
 
 def _pose(data: bytes, at: int, order: str, frame: str, points: np.ndarray, k: int) -> int:
-    """Reads one pose; returns where it ends."""
-    own, at = _text(data, at + 8, order)
-    _check(own, frame)
+    """Reads one pose; returns the offset of its end."""
+    child_frame, at = _text(data, at + 8, order)
+    _check(child_frame, frame)
     at += -(at - _START) % 8
     points[k] = struct.unpack_from(order + "2d", data, at)
     return at + _POSE
@@ -84,8 +84,8 @@ def _check(named: str, frame: str) -> None:
 
 
 def _alike(data: bytes, at: int, order: str, frame: str, points: np.ndarray) -> int:
-    """Reads all poses at once if they have the same frame; returns how many it has read: all, or none."""
-    own, end = _text(data, at + 8, order)
+    """Reads all poses together if they have the same frame; returns the number read: all or none."""
+    child_frame, end = _text(data, at + 8, order)
     head = end - at + -(end - _START) % 8
     stride = head + _POSE
     if len(data) - at < len(points) * stride:
@@ -93,7 +93,7 @@ def _alike(data: bytes, at: int, order: str, frame: str, points: np.ndarray) -> 
     rows = np.frombuffer(data, np.uint8, len(points) * stride, at).reshape(-1, stride)
     if not (rows[:, 8:end - at] == rows[0, 8:end - at]).all():
         return 0
-    _check(own, frame)
+    _check(child_frame, frame)
     points[:] = rows[:, head:head + 16].copy().view(order + "f8")
     return len(points)
 
@@ -140,8 +140,8 @@ def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) 
 
 
 def path_task(data: bytes, speed: float, stop: bool) -> Task:
-    """Makes the task of following a path, a serialised nav_msgs/Path; points that repeat the one before are left out. Without poses it ends
-    the task that is driven.
+    """Makes the task of following a path, a serialised nav_msgs/Path; repeated points are left out. A path without poses ends the current
+    task.
 
     Raises:
         InputError: not finite, out of range, too many poses, in another frame than it says itself, fewer than two distinct points.
@@ -202,7 +202,7 @@ class PlanMessages:
         return status
 
     def fill_cycle(self, time_ns: int, frame: str, cycle: Cycle, cycle_time: float) -> MpcStatus:
-        """Fills of the status what a cycle itself says; cycle_time: as `fill_status`."""
+        """Fills the cycle's part of the status; cycle_time: as `fill_status`."""
         status = self.status
         set_stamp(status.header.stamp, time_ns)
         status.header.frame_id = frame
@@ -264,19 +264,19 @@ def heading(yaw: float) -> Quaternion:
 
 
 def reason(cycle: Cycle, pilot: Pilot) -> str:
-    """Returns the reason of a cycle's outcome; a vehicle that does not see stops whatever the solver says."""
+    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops whatever the solver's result."""
     return "; ".join(part for part in (pilot.blind, cycle.reason) if part)
 
 
-MOST_ROWS, MOST_NAMES = 2000, 64  # of a plan
+MAX_ROWS, MAX_NAMES = 2000, 64  # of a plan
 
 
 def plan_of(message: PlanMessage) -> Plan:
     """Returns the plan of a message, its times from the stamp on. Raises Refused: more of it than any plan has, or parts that do not fit
     together."""
     rows, names = len(message.times), tuple(message.names)
-    if rows > MOST_ROWS or len(names) > MOST_NAMES:
-        raise Refused(f"{rows} rows of {len(names)} states; at most {MOST_ROWS} of {MOST_NAMES} are read", TOO_MANY)
+    if rows > MAX_ROWS or len(names) > MAX_NAMES:
+        raise Refused(f"{rows} rows of {len(names)} states; at most {MAX_ROWS} of {MAX_NAMES} are read", TOO_MANY)
     if len(message.states) != rows * len(names) or len(message.inputs) != 3 * rows or len(set(names)) != len(names):
         raise Refused(f"{rows} times, {len(message.states)} numbers of {len(names)} states, {len(message.inputs)} of 3 inputs", MALFORMED)
     states, inputs = np.array(message.states).reshape(rows, len(names)), np.array(message.inputs).reshape(rows, 3)
@@ -289,8 +289,8 @@ def draws_of(message: Posterior, vehicle: Vehicle) -> Draws | None:
     if not message.draws or len(message.thinned_draws) != message.draws * len(names):
         return None
     table = np.array(message.thinned_draws).reshape(message.draws, len(names))
-    known = [i for i, name in enumerate(names) if name in vehicle.parameters and np.isfinite(table[:, i]).all()]
-    return Draws(tuple(names[i] for i in known), table[:, known], message.posterior_version) if known else None
+    usable = [i for i, name in enumerate(names) if name in vehicle.parameters and np.isfinite(table[:, i]).all()]
+    return Draws(tuple(names[i] for i in usable), table[:, usable], message.posterior_version) if usable else None
 
 
 def fill_command(message: DriverCommand, command: StampedCommand, time_ns: int) -> DriverCommand:
@@ -315,17 +315,17 @@ def fill_status(message: SharedControlStatus, decision: SharedDecision, pilot: S
     message.mode, message.state, message.reason = d.mode, d.row.state, d.reason
     message.threat, message.k, message.k_wanted = float(threat.relative), float(d.k), float(d.k_wanted)
     message.reasons = list(threat.reasons)
-    said = threat.assessments
-    message.component_names = list(said)
-    message.component_threats = array("d", [float(a.threat) for a in said.values()])
-    probabilities = [p for a in said.values() for p in a.probabilities]
+    assessments = threat.assessments
+    message.component_names = list(assessments)
+    message.component_threats = array("d", [float(a.threat) for a in assessments.values()])
+    probabilities = [p for a in assessments.values() for p in a.probabilities]
     message.probability_names = [p.name for p in probabilities]
     message.probabilities = array("d", [p.value for p in probabilities])
     message.probabilities_lower = array("d", [p.lower for p in probabilities])
     message.probabilities_upper = array("d", [p.upper for p in probabilities])
-    message.rollouts = max((a.rollouts for a in said.values()), default=0)
-    message.horizon = max((a.horizon for a in said.values() if a.horizon == a.horizon), default=math.nan)
-    message.risk_time = float(sum(a.seconds for a in said.values()))
+    message.rollouts = max((a.rollouts for a in assessments.values()), default=0)
+    message.horizon = max((a.horizon for a in assessments.values() if a.horizon == a.horizon), default=math.nan)
+    message.risk_time = float(sum(a.seconds for a in assessments.values()))
     for name in ("operator", "autonomy", "plan", "state", "scan"):
         setattr(message, f"{name}_age", float(d.ages[name]))
     message.posterior_version = posterior_version

@@ -1,4 +1,4 @@
-"""The message lfdm_ros/Posterior: made of a stored version, and applied to a vehicle."""
+"""The message lfdm_ros/Posterior: from a stored version, and its application to a vehicle."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""All uses of rclpy beyond the interface that it promises to keep.
+"""All uses of rclpy beyond its stable interface.
 
-`MADE_FOR` are the releases that this was written against; `LOOK_AT` says, thing by thing, what has to hold in another one.
+`MADE_FOR` are the supported releases; `LOOK_AT` lists the properties that a new release must keep.
 """
 
 import math
@@ -28,7 +28,7 @@ SLICE = 0.05  # [s] between looks at the clock
 
 
 def release_lifecycle(node: LifecycleNode) -> None:
-    """Takes a destroyed node out of the graph; safe to call twice.
+    """Removes a destroyed node from the graph; idempotent.
 
     rclpy leaves the services of the lifecycle, and with them the node and in the end DDS's participant, to the garbage collector. Until
     that comes by, a client of a node of the same name finds two, one of which answers nobody or is just going.

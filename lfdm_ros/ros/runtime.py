@@ -71,7 +71,7 @@ class Runtime:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Ends everything, whatever fails on the way: what does is in `failures` then, and raises nothing."""
+        """Ends everything without raising; errors are collected in `failures`."""
         self.begin_end()
         # A node's own process is signalled at a planned end as well, and only the readers that are left are waited for.
         complete = (self._last or exit_status(self.reason) == 0) and kind is None
@@ -127,7 +127,7 @@ class Runtime:
             raise Interrupted(exit_status(self.reason))
 
     def _drain(self, node: Component) -> None:
-        """Lets a node that has fallen behind take what has come for it, until that is quiet for a while."""
+        """Spins a delayed node until its queue is empty."""
         end, quiet = time.monotonic() + _LARGEST_DRAIN, 0
         while node.takes_all and quiet < _QUIET and time.monotonic() < end:
             self.spin_some(_DRAIN)
@@ -182,7 +182,7 @@ class Runtime:
 
 
 class _signals:
-    """Handlers by which SIGINT and SIGTERM end the run instead of the process. Only the main thread may set handlers.
+    """Handlers of SIGINT and SIGTERM that end the run instead of the process. Only the main thread may set handlers.
 
     A signal within `AGAIN` of another, as launch and a terminal send two at once, has no effect. Later the second one breaks off what a
     node is just doing, but not its end; from the third on that too, one step of one node.

@@ -85,8 +85,8 @@ def find_topic(node: Node, name: str) -> PublishedTopic | None:
 
 
 def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
-    """Checks whether a node that takes many topics takes this one; all by their names in the graph, no `topics`: those of its namespace but
-    `exclude`, hidden ones and raw images."""
+    """Checks whether a topic is selected, by graph names; without `topics`: all of the namespace except `exclude`, hidden ones and raw
+    images."""
     if topics:
         return topic in topics
     # Names with a leading underscore are hidden by convention: services and actions.

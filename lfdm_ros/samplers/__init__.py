@@ -1,4 +1,4 @@
-"""Ways to the posterior of a density, all of one shape, `Sampler`; one of your own is registered by `register_sampler`."""
+"""Samplers of the posterior, with the common interface `Sampler`; `register_sampler` adds others."""
 
 from lfdm_ros.samplers.sampler import Option, Problem, Sampler, SamplerProgress, SampleRun, register_sampler
 

@@ -16,12 +16,12 @@ ESS_INTERVAL = 2.0  # [s] between two estimates of the effective sample size
 
 
 class Collector:
-    """Takes the draws of chains, which need not be equally far, and tells how far they are."""
+    """Collects the draws of chains that advance independently, and reports their progress."""
 
     def __init__(self, problem: Problem, *, tune: int, draws: int, chains: int, evaluations: int, began: float, report: Report | None,
                  thin: int = 1):
-        """Takes `tune`: steps of each chain that are not kept; `draws`: those kept, one of `thin` steps; `evaluations`: simulations before
-        the chains began."""
+        """Takes `tune`: discarded steps of each chain; `draws`: stored ones, one of `thin` steps; `evaluations`: simulations before the
+        chains."""
         self._problem, self._tune, self._draws, self._thin, self._report = problem, tune, draws, thin, report
         self._parts: list[list[np.ndarray]] = [[] for _ in range(chains)]
         self._tuned = np.zeros(chains, int)
@@ -43,7 +43,7 @@ class Collector:
         now = time.perf_counter()
         share = (self._tuned.sum() + self._thin * self._drawn.sum()) / (len(self._parts) * (self._tune + self._thin * self._draws))
         if self.useful and now - self._estimated > ESS_INTERVAL:
-            self._ess, self._estimated = self._least_ess(), now
+            self._ess, self._estimated = self._min_ess(), now
         what = "tuning" if self._tuned.sum() < len(self._parts) * self._tune else f"{self._drawn.sum()} draws"
         self._report(SamplerProgress(1.0, min(float(share), 0.99), float((now - self._first) * (1.0 / share - 1.0)), self._evaluations,
                                      f"{what}, {self._evaluations} runs", self._ess))
@@ -94,7 +94,7 @@ class Collector:
             stored={key: (("chain", "draw"), per_draw[key]) for key in ("energy", "tree_size", "step_size", "diverging")},
             account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
 
-    def _least_ess(self) -> float:
+    def _min_ess(self) -> float:
         az = arviz()
 
         with np.errstate(all="ignore"):

@@ -4,14 +4,14 @@ The optimum of the default objective is the mode of the posterior of paper 000, 
 
     minimise over q:  sum_c |e_c(q)|^2 / sigma_c^2 + sum_j r_j(q_j)^2,
 
-r_j being the residual that prior j amounts to, and sigma_c the mode given those errors: the two alternate until they agree. Where
+r_j being the residual of prior j, and sigma_c the mode given those errors: the two alternate until they converge. Where
 neighbouring errors are correlated, e_c is whitened with the correlation rho_c, estimated with sigma_c (Cochrane and Orcutt 1949). Unknowns
 are searched in the coordinate of their priors (a logarithm for some) in units of the prior's standard deviation. In these
-units the Fisher information F = sum_c J_c' J_c / sigma_c^2 says what the data know: along an eigenvector of eigenvalue w the posterior
-is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian as wide).
+units the Fisher information F = sum_c J_c' J_c / sigma_c^2 measures what the data identify: along an eigenvector of eigenvalue w the
+posterior is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian of equal width).
 
-The draws of the Gaussian are resampled by the density of the posterior over its own, Pareto-smoothed: where the Gaussian reaches what the
-vehicle cannot be, say a stiffness near 0, its draws are not those of the posterior.
+The draws of the Gaussian are resampled with Pareto-smoothed importance weights of the posterior: where the Gaussian extends to impossible
+vehicles, such as a stiffness near 0, its draws are not those of the posterior.
 """
 
 import time
@@ -31,18 +31,17 @@ from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
-PARETO_LIMIT = 0.7  # above it importance weights, and so the approximation they correct, are not to be trusted (Vehtari et al. 2024)
+PARETO_LIMIT = 0.7  # above it importance weights, and so the corrected approximation, are unreliable (Vehtari et al. 2024)
 SHARE_EFFECTIVE, MIN_EFFECTIVE = 0.1, 100.0  # of the draws, and draws, that weights have to be worth where they are not
 NO_WEIGHT = 1e-3  # of what a draw has on average
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """Draws of an approximation, weighed by the density that they should be of.
+    """Draws of an approximation with importance weights.
 
-    weights (n,), which add up to 1; pareto_k: shape of the tail of the raw weights; power: of the density over that of the approximation,
-    below 1 where its weights would leave too few draws; effective: independent draws that they are worth; without_weight: draws that have
-    next to none.
+    weights (n,), of sum 1; pareto_k: shape of the tail of the raw weights; power: of the density ratio, below 1 where its weights would
+    leave too few draws; effective: number of independent draws; without_weight: draws of negligible weight.
     """
 
     weights: np.ndarray
@@ -68,19 +67,19 @@ class Weighed:
 def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
     """Computes importance weights, Pareto-smoothed (Vehtari et al. 2024), of log density less log density of the approximation (n,).
 
-    Where the tail is too heavy (k above PARETO_LIMIT), the approximation is moved towards the density only as far as its draws reach: by
-    the largest power of the weights that leaves enough of them, as a step of annealed importance sampling (Neal 2001) does. Draws whose
-    density is a millionth of what it should be lose their weight all the same.
+    Where the tail is too heavy (k above PARETO_LIMIT), only part of the correction is applied: the largest power of the weights that leaves
+    enough draws, as a step of annealed importance sampling (Neal 2001). Draws whose density is a millionth of the expected one lose their
+    weight in any case.
 
     Args:
-        alike: those that are possible count the same: the draws are not meant to be of this density.
+        alike: possible draws get equal weights: the draws are not meant to be of this density.
     """
     possible = np.isfinite(log_weights)
     if not possible.any():
         return Weighed(np.full(len(log_weights), 1.0 / len(log_weights)), float("inf"), 0.0)
     raw = np.where(possible, log_weights, -1e300)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a heavy tail: that is said in other words
+        warnings.simplefilter("ignore")  # of a heavy tail, reported by the caller
         smoothed, shape = arviz().psislw(raw)
     shape = float(shape)
     if alike:
@@ -158,7 +157,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     fitted = problem.objective.scale == "noise"
     weighed = weigh(log_prior + log_likelihood - log_gaussian, alike=not fitted)
     chosen = weighed.resample(rng)
-    values, log_likelihood = {name: own[chosen] for name, own in values.items()}, log_likelihood[chosen]
+    values, log_likelihood = {name: row[chosen] for name, row in values.items()}, log_likelihood[chosen]
 
     def named(x: np.ndarray) -> dict[str, float]:
         return {name: float(value) for name, value in zip(problem.unknowns, fit.values(x[None])[0])}
@@ -180,7 +179,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
-    """Finds the unknowns (Q,) at the posterior's mode. Raises ValueError: nothing of the prior can be simulated."""
+    """Finds the unknowns (Q,) at the posterior's mode. Raises ValueError: no draw of the prior can be simulated."""
     fit = _Fit(problem, report)
     return fit.values(fit.minimise(fit.best_of(fit.initial_guess(), np.random.default_rng(0))).x[None])[0]
 
@@ -194,7 +193,7 @@ class _Fit:
         self.spread = np.array([prior.spread() for prior in self._priors])
         with np.errstate(divide="ignore"):
             self.lower, self.upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in self._priors]).T / self.spread
-        # One vector of errors over the groups; `slices` has them.
+        # One vector of errors over the groups, at `slices`.
         self._groups = problem.likelihood.groups
         ends = np.cumsum([0, *(group.count for group in self._groups)])
         self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
@@ -236,7 +235,7 @@ class _Fit:
         return float((self.residuals(x[None], noise) ** 2).sum())
 
     def jacobian(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        """Computes the Jacobian of the residuals, (R, Q): exact for the likelihood, central differences for objectives that are none."""
+        """Computes the Jacobian of the residuals, (R, Q): exact for the likelihood, central differences for other objectives."""
         if self._problem.objective.scale != "noise":
             return self._slopes(lambda points: self.residuals(points, noise), x)
         deviations = self._slopes(lambda points: np.column_stack(
@@ -268,7 +267,7 @@ class _Fit:
     # -- Where to begin -------------------------------------------------------------------------------------------
 
     def initial_guess(self) -> np.ndarray:
-        """Returns x of the values that the problem starts with; the prior's median where there is none or it lies outside the prior."""
+        """Returns x of the problem's start; the prior's median where that is missing or outside the prior."""
         medians = np.array([float(prior.frozen().median()) for prior in self._priors])
         bounds = np.array([prior.bounds() for prior in self._priors])
         inside = (self._problem.start > bounds[:, 0]) & (self._problem.start < bounds[:, 1])
@@ -276,8 +275,8 @@ class _Fit:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Selects the best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need. Raises
-        ValueError: none of them can be simulated."""
+        """Selects the best of `start` and some draws from the prior; where noise is estimated, each with its optimal noise. Raises
+        ValueError: none can be simulated."""
         q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
         x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
         x = np.concatenate([start[None], x])
@@ -301,20 +300,20 @@ class _Fit:
         if self._problem.objective.minimiser == "powell":
             return self._powell(x)
         noise, iterations = self.noise(x), 0
-        if not all(np.isfinite(own.sigma) for own in noise):
+        if not all(np.isfinite(group.sigma) for group in noise):
             raise ValueError("the start of the search cannot be simulated")
         for _ in range(NOISE_ROUNDS):
             found = optimize.least_squares(self._reported_residuals, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper),
                                            ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE)
             x, previous, iterations = found.x, noise, iterations + int(found.njev or 0)
             noise = self.noise(x)
-            change = [(np.log(own.sigma / old.sigma), own.rho - old.rho) for own, old in zip(noise, previous)]
+            change = [(np.log(new.sigma / old.sigma), new.rho - old.rho) for new, old in zip(noise, previous)]
             if self._problem.objective.scale != "noise" or np.abs(change).max() < NOISE_TOLERANCE:
                 break
         return _Optimum(x, noise, iterations, found.message.strip("`"))
 
     def _powell(self, x: np.ndarray) -> _Optimum:
-        # In SI units and without bounds of its own: those change the points that it tries.
+        # In SI units and without the minimiser's bounds, which change its search.
         bounds = np.array([prior.bounds() for prior in self._priors])
         noise = self.noise(x)
 
@@ -333,7 +332,7 @@ class _Fit:
 
     def _reported_residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         residuals = self.residuals(x[None], noise)[0]
-        # How many evaluations a search needs is not known before; this never goes back and never arrives.
+        # The number of evaluations is not known in advance; this share increases monotonically and stays below 1.
         self.progress(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
         return residuals
 
@@ -344,7 +343,7 @@ class _Fit:
 
 
 def _pairs(noise: Sequence[_Noise]) -> list[tuple[float, float]]:
-    return [(own.sigma, own.rho) for own in noise]
+    return [(group.sigma, group.rho) for group in noise]
 
 
 # -- Noise: mode and width of log sigma and, where neighbours are correlated, of rho, given the moments of the errors ----
@@ -379,7 +378,7 @@ def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup) -> 
 def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, rho: float) -> float:
     lower, upper = np.log(_noise_bounds(priors.noise))
     centre = 0.5 * np.log(max(scatter(moments, rho) / (1.0 - rho * rho) / group.count, 1e-300))
-    # The errors alone have their mode at the centre; a prior of any width moves it by less than its own distance.
+    # The mode of the errors alone is the centre; the prior moves it towards its own mode at most.
     away = np.log(float(priors.noise.frozen().median()))
     left, right = max(min(centre, away) - 1.0, lower), min(max(centre, away) + 1.0, upper)
     found = optimize.minimize_scalar(lambda z: _noise_cost(priors, moments, group, z, rho), bounds=(left, right), method="bounded",
@@ -422,7 +421,7 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
 
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
-    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds. Raises ValueError: next to nothing of the Gaussian lies
+    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds. Raises ValueError: the Gaussian has hardly any mass
     between them."""
     draws = np.empty((0, len(centre)))
     for _ in range(GIVE_UP):
@@ -455,7 +454,7 @@ def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, wei
 
 
 def _combination(names: Sequence[str], direction: np.ndarray) -> str:
-    """Formats the terms of a direction that matter: '0.71 a - 0.71 b', or the name alone."""
+    """Formats the main terms of a direction: '0.71 a - 0.71 b', or the name alone."""
     sign = np.sign(direction[np.abs(direction) > 0.99 * np.abs(direction).max()][0])
     terms = [(sign * d, name) for d, name in zip(direction, names) if abs(d) > 0.2]
     if len(terms) == 1:

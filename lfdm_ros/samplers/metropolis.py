@@ -1,8 +1,8 @@
-"""Random-walk Metropolis, all chains in lock step: needs no gradient and assumes little, for comparison with the other samplers.
+"""Random-walk Metropolis, all chains in lockstep: gradient-free with few assumptions, for comparison with the other samplers.
 
-Chains begin around the least-squares optimum. While they are tuned, proposals take the covariance of what all chains have seen, scaled
-for the acceptance that is best in many dimensions (Roberts, Gelman and Gilks 1997); after that nothing is adapted, so that the chains
-are Markov chains with the posterior as their limit.
+Chains begin around the least-squares optimum. During tuning, proposals take the covariance of the history of all chains, scaled for the
+optimal acceptance in many dimensions (Roberts, Gelman and Gilks 1997); afterwards there is no adaptation, so that the chains converge to
+the posterior.
 """
 
 import time
@@ -16,8 +16,8 @@ from lfdm_ros.samplers.starts import find_starts
 
 ADAPT = 250  # steps between two estimates of the covariance
 ACCEPTANCE = 0.234
-LONG, SHARE = 3.0, 0.1  # so many proposals are so much longer: a way out of a corner
-BLOCK = 10  # draws between two reports
+LONG, SHARE = 3.0, 0.1  # share and factor of longer proposals, to leave corners
+BLOCK = 10  # draws per report
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int,
@@ -52,7 +52,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 class _RandomWalk:
-    """C walkers that propose with one covariance."""
+    """C walkers with a common proposal covariance."""
 
     def __init__(self, problem: Problem, points: np.ndarray, covariance: np.ndarray, rng: np.random.Generator):
         self._density, self._points, self._rng = problem.density, points.copy(), rng

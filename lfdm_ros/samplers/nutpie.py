@@ -1,9 +1,9 @@
-"""The NUTS of the package nutpie on the same log density and gradient as `nuts`, as a second implementation to compare with.
+"""NUTS of the package nutpie on the same log density and gradient as `nuts`, as a second implementation for comparison.
 
-nutpie adapts a metric of low rank from draws and gradients and has no walls that reflect. Bounded unknowns are therefore sampled as
+nutpie adapts a low-rank metric from draws and gradients and has no reflection at bounds. Bounded unknowns are therefore sampled as
 log-odds between their bounds, or as the logarithm of the distance from the only bound, with the Jacobian in the density: exact as well,
-but straight ridges of parameters that the data know only as a sum come out bent: there R-hat and divergences send one back to `nuts`.
-Each chain is a sampler of its own with its own start and seed, in a thread; simulations release the GIL.
+but the straight ridges of parameters identified only as a sum are curved: if R-hat or divergences show it, use `nuts`. Each chain is a
+separate sampler with its own start and seed, in a thread; simulations release the GIL.
 """
 
 import time
@@ -40,7 +40,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         while sum(counts) < total:
             time.sleep(POLL)
             if news.empty() and any(count < tune + draws and _over(sampler) for count, sampler in zip(counts, samplers)):
-                break  # failed, which `wait` tells
+                break  # the error is raised by `wait`
             _take(news, counts, tune, collector)
         traces = [sampler.wait() for sampler in samplers]
     except BaseException as error:
@@ -55,7 +55,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         for name, kind in HAMILTONIAN.items()})
 
 
-# A chain, its next draw in the density's coordinates and the gradients it took; or what went wrong there.
+# A chain, its next draw in the density's coordinates and the number of gradients; or its exception.
 _News = tuple[int, np.ndarray, int] | Exception
 
 
@@ -66,7 +66,7 @@ class Line:
         """Takes lower, upper (D,); infinite where there is no bound."""
         self._lower, self._upper = lower, upper
         self._both = np.isfinite(lower) & np.isfinite(upper)
-        # Of the only bound: where it is, and on which side of it x lies.
+        # The only bound and the side of x.
         self._one = np.isfinite(lower) ^ np.isfinite(upper)
         self._bound, self._side = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(lower), 1.0, -1.0)
 
@@ -93,7 +93,7 @@ class Line:
 
 
 class _Chain:
-    """Callbacks that nutpie calls from a thread of its own; an exception there would end the process, so that it is sent instead."""
+    """Callbacks in nutpie's thread; an exception there would end the process, so it is sent to the caller."""
 
     def __init__(self, number: int, function: LogDensity, line: Line, start: np.ndarray, news: SimpleQueue[_News]):
         self._number, self._function, self._line, self._start, self._news = number, function, line, start, news
@@ -107,12 +107,12 @@ class _Chain:
                 x, by_z, logarithm, more = self._line.point(z)
                 logp, slope = self._function(x)
                 return logp + logarithm, slope * by_z + more
-        except Exception as error:  # whatever it is
+        except Exception as error:  # any exception
             self._news.put(error)
             return -np.inf, np.zeros(len(z))
 
     def draw(self, z: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Stores every draw, in order; nutpie's trace holds z alone."""
+        """Stores every draw, in order; nutpie's trace has only z."""
         gradients, self._gradients = self._gradients, 0
         self._news.put((self._number, self._line.point(z)[0], gradients))
         return {"z": z.copy()}
@@ -129,15 +129,15 @@ def _start(problem: Problem, starts: Starts, tune: int, draws: int, seed: np.ran
     function, line = LogDensity(problem), Line(lower, upper)
     inside = INSIDE * np.minimum(np.sqrt(np.diag(starts.covariance)), upper - lower)
     out = []
-    for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
+    for number, (start, child) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
         chain = _Chain(number, function, line, line.coordinates(np.clip(start, lower + inside, upper - inside)), news)
-        out.append(nutpie.sample(chain.model(), draws=draws, tune=tune, chains=1, cores=1, seed=int(own.generate_state(1)[0]),
+        out.append(nutpie.sample(chain.model(), draws=draws, tune=tune, chains=1, cores=1, seed=int(child.generate_state(1)[0]),
                                  target_accept=TARGET_ACCEPTANCE, low_rank_modified_mass_matrix=True, progress_bar=False, blocking=False))
     return out
 
 
 def _take(news: SimpleQueue[_News], counts: list[int], tune: int, collector: Collector) -> None:
-    """Hands over what has come, chain by chain."""
+    """Returns the received draws, chain by chain."""
     came: list[list[tuple[np.ndarray, int]]] = [[] for _ in counts]
     while not news.empty():
         item = news.get()

@@ -1,13 +1,13 @@
-"""Hamiltonian Monte Carlo: PyMC's NUTS with exact gradients, which bounds of priors reflect.
+"""Hamiltonian Monte Carlo: PyMC's NUTS with exact gradients and reflection at the priors' bounds.
 
 The gradient is that of the compiled model's forward sensitivities. A chain begins near the least-squares optimum with the Laplace
-approximation there as metric, so that tuning is short and no chain starts where nothing fits. Search over the whole prior is the SMC
-sampler's business: chains that begin around one optimum do not find another.
+approximation there as metric, so that tuning is short and chains start at a good fit. Chains that start around one optimum do not find
+another; to search the whole prior use the SMC sampler.
 
-Coordinates are those of the SMC sampler, in which bounded unknowns are not transformed: a logit would bend the straight ridges of
-parameters that the data know only as a sum. A trajectory that reaches a bound is reflected there as by a wall: the momentum's part
-along the wall's normal is turned round in the metric, which keeps energy and volume, and is its own inverse, so that NUTS remains
-exact (Afshar and Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo"). The simulator is never asked beyond a bound.
+Coordinates are those of the SMC sampler, in which bounded unknowns are not transformed: a logit would curve the straight ridges of
+parameters identified only as a sum. A trajectory is reflected at a bound: the momentum along the normal is reversed in the metric, which
+preserves energy and volume and is an involution, so that NUTS remains exact (Afshar and Domke 2015, "Reflection, refraction, and
+Hamiltonian Monte Carlo"). The simulator is not called outside the bounds.
 """
 
 import multiprocessing
@@ -31,8 +31,8 @@ from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
 from lfdm_ros.samplers.starts import Starts, bounds, find_starts
 
 TARGET_ACCEPTANCE = 0.8
-PRIOR_WEIGHT = 30.0  # draws that Laplace's covariance counts for
-BLOCK = 20  # draws between two looks at a chain
+PRIOR_WEIGHT = 30.0  # draws that the Laplace covariance counts for
+BLOCK = 20  # draws per report of a chain
 REFLECTIONS = 100  # in one step
 
 
@@ -57,7 +57,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         blocks.close()
     count = collector.particles().shape[1]
     return collector.finish_hamiltonian("NUTS", {
-        name: np.stack([np.concatenate([part[name] for part in own])[:count] for own in statistics]) for name in HAMILTONIAN})
+        name: np.stack([np.concatenate([part[name] for part in rows])[:count] for rows in statistics]) for name in HAMILTONIAN})
 
 
 # -- One chain --------------------------------------------------------------------------------------------------------
@@ -84,10 +84,10 @@ class LogDensity:
         for i, prior in enumerate(self._priors):
             logp -= 0.5 * prior.deviation(x[i]) ** 2
             slope[i] = prior.slope(x[i])
-        for (group, i, j), own, own_by_q in zip(self._groups, moments, by_q):
+        for (group, i, j), group_moments, group_slopes in zip(self._groups, moments, by_q):
             sigma, rho = values[i], 0.0 if j is None else values[j]
-            logp -= group.weight * misfit(group, own, np.log(sigma), rho)
-            by_sigma, by_rho, by_unknowns = slopes(group, own, own_by_q, sigma, rho)
+            logp -= group.weight * misfit(group, group_moments, np.log(sigma), rho)
+            by_sigma, by_rho, by_unknowns = slopes(group, group_moments, group_slopes, sigma, rho)
             by_value[i] += by_sigma
             if j is not None:
                 by_value[j] += by_rho
@@ -154,8 +154,8 @@ class _Chain:
 def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
     function, box = LogDensity(problem), Box(*bounds(problem))
     return [_Chain(number, NutsChain(problem.density.model, function, box.drift, start, mean=starts.points.mean(axis=0),
-                                     covariance=starts.covariance, weight=PRIOR_WEIGHT, target_accept=TARGET_ACCEPTANCE, seed=own))
-            for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points))))]
+                                     covariance=starts.covariance, weight=PRIOR_WEIGHT, target_accept=TARGET_ACCEPTANCE, seed=child))
+            for number, (start, child) in enumerate(zip(starts.points, seed.spawn(len(starts.points))))]
 
 
 # -- All chains -------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block
 
 def workers_for(chains: int) -> int:
     """Returns the number of processes that sample `chains` chains."""
-    # A fork takes the compiled functions along, where a new process would import for seconds. It is safe with one thread only.
+    # A fork inherits the compiled functions, while a new process would import for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1
 
@@ -185,7 +185,7 @@ def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> 
             reader, writer = context.Pipe(duplex=False)
             process = context.Process(target=_work, args=(chains[worker::workers], tune, draws, writer), daemon=True)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, which wait for nothing
+                warnings.simplefilter("ignore", DeprecationWarning)  # idle threads of libraries
                 process.start()
             writer.close()
             readers[reader] = reader
@@ -217,5 +217,5 @@ def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -
         writer.send(None)
     except BrokenPipeError:
         pass
-    except Exception as error:  # has to be told, whatever it is
+    except Exception as error:  # report any exception to the parent
         writer.send(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,7 +1,7 @@
-"""Samplers by name: what ships with the package, and what is registered from outside.
+"""Samplers by name: those of the package, and registered ones.
 
-A sampler is a record: the function that takes the problem of a stage and returns draws, its options, and what it can do. Everything else
-is the same for all of them, and nobody asks for their names.
+A sampler is a record of the function from a stage's problem to draws, its options, and its capabilities. Callers use the capabilities, not
+the names.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.inference.plan import RHO, SIGMA, Objective
 from lfdm_ros.inference.priors import Prior
 
-if TYPE_CHECKING:  # a sampler is looked up without what it needs to run
+if TYPE_CHECKING:  # a sampler is looked up without importing its dependencies
     from lfdm_ros.inference.likelihood import Likelihood
     from lfdm_ros.inference.model import Density, ErrorPriors
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Posterior of a stage, as samplers take it.
+    """Posterior of a stage, as input of samplers.
 
-    unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): where a search begins, NaN for
-    an unknown that has no value yet. population: of an earlier posterior that this one continues, (C, N) by variable; the density is
-    then an `UpdatedDensity`, and log_evidence that of the earlier data.
+    unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): initial point of a search, NaN for an
+    unknown without a value. population: of the earlier posterior to continue, (C, N) by variable; the density is then an `UpdatedDensity`,
+    and log_evidence that of the earlier data.
     """
 
     likelihood: Likelihood
@@ -53,9 +53,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class SamplerProgress:
-    """Progress of a run: weight of the data (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown).
+    """Progress of a run: weight of the data (temperature [0, 1]), the share done [0, 1], the remaining time [s] (NaN: unknown).
 
-    ess: effective sample size so far, of the unknown that has least (NaN: unknown).
+    ess: smallest effective sample size of the unknowns so far (NaN: unknown).
     """
 
     temperature: float
@@ -70,12 +70,11 @@ class SamplerProgress:
 class SampleRun:
     """Result of a sampler; C chains of N draws.
 
-    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on,
-    and what it is; evaluations of the simulator; statistics: what it adds to the stage in summary.json; stored: name -> dimensions
-    and values of `sample_stats` in posterior.nc; account: its work in half a sentence, for the report; warnings for the reader.
-    stopped: whether KeyboardInterrupt ended the run before all was done. temperature: below 1 where the draws are then still those of
-    a flatter density than the posterior.
-    error_of_mean: variable -> Monte Carlo error where the sampler knows it better than ArviZ does.
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on, and its
+    kind; evaluations of the simulator; statistics: of the stage in summary.json; stored: name -> dimensions and values of `sample_stats` in
+    posterior.nc; account: its work in a clause, for the report; warnings for the reader. stopped: True if KeyboardInterrupt ended the run
+    early. temperature: below 1 if the draws are therefore of a flatter density than the posterior. error_of_mean: variable -> Monte Carlo
+    error where the sampler has a better one than ArviZ.
     """
 
     draws: Mapping[str, np.ndarray]
@@ -101,8 +100,8 @@ class Sample(Protocol):
 
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None,
                  **options: Any) -> SampleRun:
-        """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run, with
-        what there is so far where that means anything. Raises ValueError: no unknowns that can be simulated were found."""
+        """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run with a
+        partial result, where that is meaningful. Raises ValueError: no point can be simulated."""
         ...
 
 
@@ -110,14 +109,14 @@ Evaluation = tuple[np.ndarray, np.ndarray]  # log prior, log likelihood
 
 
 class Together(Protocol):
-    """Infers data sets of one design in common calls of the density, as simulation-based calibration wants it."""
+    """Infers data sets of one design in common calls of the density, for simulation-based calibration."""
 
     def __call__(self, density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
                  seeds: Sequence[np.random.SeedSequence], **options: Any) -> np.ndarray:
         """Moves populations (R, N, D) of the prior, one for each data set, to draws (R, N, D) of its posterior, in the density's
         coordinates.
 
-        `evaluate` is asked instead of the density: particles of some data sets, one after the other, and the numbers of those.
+        `evaluate` replaces the density: it takes particles of some data sets, concatenated, and the indices of those.
         """
         ...
 
@@ -133,8 +132,7 @@ class Option:
     most: float
 
     def read(self, given: Any, where: str) -> float:
-        """Reads a value given by the user. Raises InputError: no number, none within the range, or a fraction where a whole one is
-        meant."""
+        """Reads a value given by the user. Raises InputError: not a number, out of range, or a fraction instead of a whole number."""
         value = number(given, where)
         if not self.least <= value <= self.most or (isinstance(self.value, int) and value != int(value)):
             kind = "a whole number" if isinstance(self.value, int) else "a number"
@@ -147,18 +145,18 @@ class Sampler:
     """A way to the posterior.
 
     Args:
-        description: what it is in a few words, for --help.
+        description: in a few words, for --help.
         sample: the function that draws.
         options: its settings with their values; `having` changes them.
-        approximation: what the draws are of where that is not the posterior itself ("a bell curve at the optimum"). Such a sampler gives
+        approximation: distribution of the draws if it is not the posterior ("a bell curve at the optimum"). Such a sampler gives
             the statistic `pareto_k`, which judges the approximation; the draws of others are judged by R-hat and ESS, and others may
             continue them.
-        continues: whether it takes `Problem.population`, an earlier posterior, with an `UpdatedDensity`.
-        evidence: whether its statistics have `log_evidence`, which summary.json and the report then tell.
-        independent: whether the draws of a chain do not remember each other.
-        together: infers many data sets at once, where it can.
-        reading: how to read what is said of the draws, in a sentence or two for the report.
-        needs: packages that do not come with this one.
+        continues: True if it accepts `Problem.population`, an earlier posterior, with an `UpdatedDensity`.
+        evidence: True if its statistics have `log_evidence`, for summary.json and the report.
+        independent: True if the draws of a chain are independent.
+        together: infers many data sets at once, if implemented.
+        reading: how to interpret the diagnostics, in a sentence or two for the report.
+        needs: packages that are not installed with this one.
     """
 
     name: str
@@ -199,7 +197,7 @@ class Sampler:
         return self.sample(problem, draws=draws, chains=chains, seed=seed, report=report, **self.settings)
 
 
-# -- What ships with the package ------------------------------------------------------------------------------------------------
+# -- Samplers of the package ------------------------------------------------------------------------------------------------
 
 
 def _later(module: str, function: str = "run") -> Callable[..., Any]:
@@ -240,8 +238,8 @@ DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studie
 
 
 def register_sampler(sampler: Sampler) -> None:
-    """Makes a sampler known by its name: in recipes and to commands. Raises InputError: a name that is taken or is no name, its own or that
-    of an option."""
+    """Registers a sampler by its name, for recipes and commands. Raises InputError: the name of the sampler or an option is taken or
+    invalid."""
     for name in sampler.settings:
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")

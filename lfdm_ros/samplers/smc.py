@@ -1,10 +1,10 @@
 """Sequential Monte Carlo with all particles of all chains in one likelihood call.
 
-A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are ours.
-Each chain is a generator that yields proposals; `sample` drives all chains in lock step, `pm.sample_smc(kernel=LockstepKernel)` one by one.
+A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are not. Each chain
+is a generator that yields proposals; `sample` drives all chains in lockstep, `pm.sample_smc(kernel=LockstepKernel)` one by one.
 
-Moves. Where a polynomial fits what was simulated so far, it decides first which proposals are simulated at all, two thirds of which would
-be rejected (`Surrogate`); the target stays the same.
+Moves. Where a polynomial fits the simulations so far, it filters the proposals before simulation, two thirds of which would be rejected
+(`Surrogate`); the target stays the same.
 
 PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
 without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
@@ -25,22 +25,22 @@ from lfdm_ros.inference.model import PopulationDensity
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
-POINTS = 3  # simulated points for each coefficient, or none is fitted
-GOOD = 1.3  # standard deviation of beta times its error, from which it rejects too much
+POINTS = 3  # simulated points per coefficient needed for a fit
+GOOD = 1.3  # standard deviation of beta times its error, above which it rejects too much
 FAR = 16.0  # how much less likely a point is than most that has no say in the fit
 RIDGE = 1e-9
 
 
 class Surrogate:
-    """beta times the log likelihood near a population, up to a constant: a polynomial, that says which proposals are worth a simulation.
+    """Polynomial of beta times the log likelihood near a population, up to a constant; selects the proposals to simulate.
 
-    Delayed acceptance (Christen and Fox 2005, "Markov chain Monte Carlo using an approximation"): a proposal is first accepted or not by
-    the surrogate, and only where it is, the likelihood decides, by how much it differs from the surrogate:
+    Delayed acceptance (Christen and Fox 2005, "Markov chain Monte Carlo using an approximation"): a proposal accepted by the surrogate is
+    accepted or rejected by the ratio of likelihood and surrogate:
 
         a_1 = min(1, pi'(y) q(y, x) / (pi'(x) q(x, y))),    a_2 = min(1, pi(y) pi'(x) / (pi(x) pi'(y))).
 
-    Both together keep pi, whatever the surrogate is like; a bad one only rejects more. It is fitted to what a population has simulated
-    before, in the coordinates of its own mean and covariance.
+    Both together preserve pi, whatever the surrogate; a bad one only rejects more. It is fitted to earlier simulations of a population, in
+    coordinates of its mean and covariance.
     """
 
     def __init__(self, mean: np.ndarray, root: np.ndarray, coefficients: np.ndarray, beta: float) -> None:
@@ -54,14 +54,14 @@ class Surrogate:
 
 def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], population: np.ndarray, likelihood: np.ndarray, beta: float,
            mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
-    """Fits the surrogate of a population (N, D) with its log likelihoods (N,), from them and from points simulated before; None where it
-    would be a bad one, or too few points are there.
+    """Fits the surrogate of a population (N, D) with its log likelihoods (N,), from them and from earlier simulations; None if the fit is
+    bad or the points are too few.
 
     Args:
         mean, root: of the population: the lower triangular root of its covariance.
     """
-    own, first = np.unique(population, axis=0, return_index=True)
-    x, y = np.concatenate([own, *points]), np.concatenate([likelihood[first], *likelihoods])
+    unique, first = np.unique(population, axis=0, return_index=True)
+    x, y = np.concatenate([unique, *points]), np.concatenate([likelihood[first], *likelihoods])
     usual = float(np.median(likelihood))
     weight = np.exp(0.25 * np.clip(beta * (y - usual), -2.0 * FAR, 0.0))
     near = np.isfinite(y) & (beta * (y - usual) > -FAR)
@@ -74,7 +74,7 @@ def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], popu
     products[np.diag_indices(count)] += RIDGE * np.trace(products) / count
     coefficients = np.linalg.solve(products, features.T @ ((y[near] - usual) * weight[near]))
     found = Surrogate(mean, root, coefficients, beta)
-    error = beta * (likelihood[first] - usual) - found(own)
+    error = beta * (likelihood[first] - usual) - found(unique)
     # The population has been fitted too.
     return found if np.std(error) * np.sqrt(1.0 + count / near.sum()) < GOOD else None
 
@@ -97,7 +97,7 @@ class LockstepKernel(TemperedPopulation):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
     def __init__(self, *args: Any, density: PopulationDensity, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
-        """Takes `density`: what is sampled, that of the model in pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the
+        """Takes `density`: to be sampled, by default the model's, for pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the
         last."""
         super().__init__(*args, **kwargs)
         self.density = density
@@ -140,9 +140,9 @@ class LockstepKernel(TemperedPopulation):
         mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
         root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance) + 1e-12))
         accepted: tuple[list[float], list[float]] = ([], [])
-        asks: Surrogate | None = None
-        here = np.zeros(n)  # what the surrogate says of the particles
-        log_prior = getattr(self.density, "log_prior", None)  # there where the prior costs nothing beside the likelihood
+        surrogate: Surrogate | None = None
+        here = np.zeros(n)  # the surrogate at the particles
+        log_prior = getattr(self.density, "log_prior", None)  # available where the prior is cheap compared with the likelihood
         for step in range(self.final_steps if self.beta == 1.0 else self.steps):
             independent = step % 2 == 0
             directions = rng.standard_normal((n, d)) @ root.T
@@ -153,34 +153,34 @@ class LockstepKernel(TemperedPopulation):
                 proposal = particles + self.scale * np.exp(0.5 * rng.standard_normal((n, 1))) * directions
                 correction = 0.0
             if step % REFITTED == 0:
-                asks = self._surrogate(mean, root) if log_prior else None
+                surrogate = self._surrogate(mean, root) if log_prior else None
                 self.simulated = []
-                here = asks(particles) if asks else np.zeros(n)
+                here = surrogate(particles) if surrogate else np.zeros(n)
             worth, ahead = np.ones(n, bool), np.zeros(n)
-            if asks is not None and log_prior:
-                ahead = asks(proposal)
+            if surrogate is not None and log_prior:
+                ahead = surrogate(proposal)
                 worth = np.log(rng.random(n)) < log_prior(proposal) - self.prior_logp + ahead - here + correction
-            # Beyond the priors, as nowhere is, nothing is simulated.
+            # Proposals outside the priors, like rejected ones, are not simulated.
             prior, likelihood = yield np.where(worth[:, None], proposal, np.nan)
             self.simulated.append((proposal[worth], likelihood[worth]))
             logp = prior + likelihood * self.beta
-            gain = logp - self.tempered_posterior_logp + correction if asks is None else \
+            gain = logp - self.tempered_posterior_logp + correction if surrogate is None else \
                 self.beta * (likelihood - self.likelihood_logp) - ahead + here
             accept = worth & (np.log(rng.random(n)) < gain)
             particles[accept] = proposal[accept]
-            for kept, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp),
-                              (here, ahead)):
-                kept[accept] = new[accept]
+            for current, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp),
+                                 (here, ahead)):
+                current[accept] = new[accept]
             accepted[not independent].append(accept.mean())
             if not independent:
-                self.scale *= float(np.exp((accept if asks is None else worth).mean() - TARGET_ACCEPTANCE))
+                self.scale *= float(np.exp((accept if surrogate is None else worth).mean() - TARGET_ACCEPTANCE))
         self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
 
     def _surrogate(self, mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
         points, likelihoods = zip(*self.simulated) if self.simulated else ((), ())
         return fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean, root)
 
-    # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
+    # -- Interface for pm.sample_smc: one chain at a time ------------------------------------------------------------
 
     def begin(self) -> None:
         """Draws the population."""
@@ -218,9 +218,9 @@ def _log_t(x: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
 class SmcResult:
     """Result of `sample`; C chains of N draws.
 
-    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,), of what was tempered in; betas:
-    temperatures by chain, which end below 1 where the run was stopped; acceptance (C, 2) of independence and random-walk moves at the
-    last temperature; ancestors (C, N): which particle of the start each descends from; evaluations of the simulator; seconds.
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,), of the data tempered in; betas:
+    temperatures by chain, which end below 1 if the run was stopped; acceptance (C, 2) of independence and random-walk moves at the last
+    temperature; ancestors (C, N): initial particle of each one; evaluations of the simulator; seconds.
     """
 
     draws: dict[str, np.ndarray]
@@ -265,7 +265,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
     """Returns standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the
-    particle filter", eq. 6 without resampling correction): descendants of one particle of the start may err together, families do not.
+    particle filter", eq. 6 without resampling correction): descendants of one initial particle are dependent, families are independent.
     """
     errors = []
     for chain, families in zip(values, ancestors):
@@ -275,9 +275,9 @@ def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
 
 
 def _population(problem: Problem, draws: int, chains: int, rng: np.random.Generator) -> np.ndarray:
-    """Particles (C, N, D) of the earlier posterior; what is unknown now only comes from the prior.
+    """Particles (C, N, D) of the earlier posterior; new unknowns are drawn from the prior.
 
-    As many as were stored are taken as they are, chain by chain, so that chains stay independent; others are drawn from all.
+    If the stored number matches, they are used chain by chain, so that chains stay independent; otherwise they are drawn from all.
     """
     assert problem.population is not None
     out = problem.density.draw_prior(chains * draws, rng).reshape(chains, draws, -1)
@@ -295,8 +295,8 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
     """Drives chains together to the posterior, all their particles in one call.
 
     Args:
-        evaluate: particles of some chains, one after the other, and the numbers of those chains -> log prior, log likelihood.
-        step: called after each call with the chains that go on.
+        evaluate: particles of some chains, concatenated, and the indices of those chains -> log prior, log likelihood.
+        step: called after each call with the active chains.
 
     Raises:
         ValueError: no particle of the start has a finite likelihood.
@@ -325,9 +325,9 @@ def together(density: PopulationDensity, evaluate: Callable[[np.ndarray, Sequenc
              seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
     """Runs one chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
     kernel = LockstepKernel(draws=populations.shape[1], density=density, steps=steps, final_steps=final_steps)
-    kernels = [kernel.fresh(np.random.default_rng(own), population) for own, population in zip(seeds, populations)]
+    kernels = [kernel.fresh(np.random.default_rng(child), population) for child, population in zip(seeds, populations)]
     lockstep(kernels, evaluate)
-    return np.array([own.tempered_posterior for own in kernels])
+    return np.array([kernel.tempered_posterior for kernel in kernels])
 
 
 def sample(density: PopulationDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
@@ -396,11 +396,11 @@ class _RunClock:
         # The temperature is that of the slowest chain.
         done = min(len(kernel.betas) for kernel in self._kernels)
         if done > self._ess[0]:
-            self._ess = done, self._least_ess()
+            self._ess = done, self._min_ess()
         return SamplerProgress(temperature, self._progress, remaining, evaluations, f"temperature {temperature:.2g}, {evaluations} runs",
                                self._ess[1])
 
-    def _least_ess(self) -> float:
+    def _min_ess(self) -> float:
         particles = np.array([kernel.tempered_posterior for kernel in self._kernels])
         ancestors = np.array([kernel.ancestors for kernel in self._kernels])
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -9,7 +9,7 @@ from lfdm_ros.samplers import least_squares
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress
 
 DRAWS = 1000  # of the Gaussian at the optimum
-# Below the best by more than the number of unknowns and this, a draw's log density says that the Gaussian is wrong there.
+# A draw with a log density below the best by more than the number of unknowns plus this is rejected: the Gaussian is wrong there.
 MARGIN = 10.0
 
 

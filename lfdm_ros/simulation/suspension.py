@@ -137,7 +137,7 @@ class Suspension:
         """Computes the angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; nan: out of
         reach."""
         q = self._linkage.prepare(self._p, ZERO)
-        shift: Vector = self._linkage.shift(self._linkage.asked(steering, q), q).displacement
+        shift: Vector = self._linkage.shift(self._linkage.commanded(steering, q), q).displacement
         with np.errstate(invalid="ignore"):
             axes = [self._kinematics.pose(self._kinematics.prepare(self._p, "front", left, ZERO), 1.0, 0.0, shift).axis
                     for left in (True, False)]

@@ -167,14 +167,14 @@ def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: boo
     Raises:
         InputError: there is one; the message names it.
     """
-    own = [entry.full_name for entry in stack.nodes]
+    own_names = [entry.full_name for entry in stack.nodes]
     found = [full_name(namespace, name) for name, namespace in manager.get_node_names_and_namespaces()]
-    for name in own if by_service else ():
+    for name in own_names if by_service else ():
         if found.count(name) > started:
             raise InputError(f"a node {name} runs already; {_HINT}")
     for topic in stack.sole_topics:
         others = _publishers(manager, topic)
-        for name in own if started else ():
+        for name in own_names if started else ():
             if name in others:
                 others.remove(name)
         if others:
@@ -224,5 +224,5 @@ def missing_subscriptions(manager: Node, recorder: NodeEntry, stack: Stack) -> s
                               for entry in stack.nodes if entry is not recorder))
     # An undiscovered node may publish recorded topics.
     namespace = recorder.full_name.rpartition("/")[0] or "/"
-    wanted = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded, namespace)}
-    return wanted - topics(recorder, manager.get_subscriber_names_and_types_by_node)
+    selected = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded, namespace)}
+    return selected - topics(recorder, manager.get_subscriber_names_and_types_by_node)

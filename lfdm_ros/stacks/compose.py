@@ -81,10 +81,10 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
     failures = runtime.failures
     for node in started:
         try:
-            own = _summary(node, wall)
-            summary.update(own)
+            node_summary = _summary(node, wall)
+            summary.update(node_summary)
             if node.namespace != "/":
-                summary.setdefault("namespaces", {}).setdefault(node.namespace, {}).update(own)
+                summary.setdefault("namespaces", {}).setdefault(node.namespace, {}).update(node_summary)
         except Exception as error:
             failures.append(f"{node.label}: its summary: {error!r}")
     if failures:

@@ -81,9 +81,9 @@ class Inspector(ObserverNode):
 
     def endpoint_counts(self, topic: str) -> tuple[int, int]:
         """Returns the numbers of publishers and subscriptions of a topic, without those of this node."""
-        own = self.node.get_name()
+        own_name = self.node.get_name()
         ends = self.node.get_publishers_info_by_topic(topic), self.node.get_subscriptions_info_by_topic(topic)
-        return sum(end.node_name != own for end in ends[0]), sum(end.node_name != own for end in ends[1])
+        return sum(end.node_name != own_name for end in ends[0]), sum(end.node_name != own_name for end in ends[1])
 
     def nodes(self) -> list[str]:
         """Returns the full names of the nodes."""

@@ -123,9 +123,9 @@ def layouts(stack: Stack, name: str) -> dict[str, str]:
     files: dict[str, str] = {}
     namespaces = list(dict.fromkeys(entry.full_name.rpartition("/")[0] for entry in stack.nodes))
     for namespace in namespaces:
-        own = replace(stack, nodes=tuple(entry for entry in stack.nodes if entry.full_name.rpartition("/")[0] == namespace))
+        part = replace(stack, nodes=tuple(entry for entry in stack.nodes if entry.full_name.rpartition("/")[0] == namespace))
         base = f"{name}{namespace.replace('/', '_')}"
-        files |= {f"{base}{suffix}": content for suffix, content in _vehicle_files(own, connections(own)).items() if content}
+        files |= {f"{base}{suffix}": content for suffix, content in _vehicle_files(part, connections(part)).items() if content}
     return files
 
 

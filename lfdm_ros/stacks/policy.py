@@ -50,8 +50,8 @@ def _allowed(stack: Stack) -> dict[str, set[tuple[str, str]]]:
 
 def _manager_rules(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
     """Returns the permissions of the process that brings the nodes up and watches them: bring_up.py."""
-    own = NodeEntry(MANAGER, MANAGER)
-    return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (SUBSCRIBES, "/rosout"),
+    manager = NodeEntry(MANAGER, MANAGER)
+    return {*((endpoint.direction, manager.topic(endpoint.name)) for endpoint in OF_NODES), (SUBSCRIBES, "/rosout"),
             *((SUBSCRIBES, entry.topic(SIMULATOR_STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
             *((CALLS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
 

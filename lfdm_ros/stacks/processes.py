@@ -68,10 +68,10 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     except InputError as error:
         raise InputError("; ".join(dict.fromkeys([str(error), *deaths]))) from None
     for simulator in simulators:
-        own = simulator.summary(summary["wall_seconds"])
-        summary.update(own)
+        vehicle_summary = simulator.summary(summary["wall_seconds"])
+        summary.update(vehicle_summary)
         if simulator.namespace != "/":
-            summary.setdefault("namespaces", {})[simulator.namespace] = own
+            summary.setdefault("namespaces", {})[simulator.namespace] = vehicle_summary
     if deaths:
         raise RunError(deaths, summary)
     return summary

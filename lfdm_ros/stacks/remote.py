@@ -19,7 +19,7 @@ from lfdm_ros.stacks.stack import NodeEntry
 _CONFIGURE_TIMEOUT = 180.0  # [s] to start and to configure: the first use of a model compiles it, on a busy machine too
 _RETRY = 3.0  # [s] without an answer
 _HEARTBEAT_PERIOD = 0.2  # [s]
-_OWN_DELAY = 0.5  # [s] between heartbeats beyond which this process was delayed itself, and knows nothing of the others
+_MAX_OWN_DELAY = 0.5  # [s] between heartbeats beyond which this process was delayed itself, and knows nothing of the others
 SIMULATOR_STATUS = "simulator/status"
 _SUMMARY_FIELDS = ("overruns", "not_driven", "collisions", "first_collision", "least_clearance", "lifted_wheels_most")
 STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
@@ -103,7 +103,7 @@ class RemoteNode:
     def heartbeat(self) -> float:
         """Requests the node's state now and then, without waiting; returns the time since its last answer [s]."""
         now = time.monotonic()
-        if now - self._beat > _OWN_DELAY:
+        if now - self._beat > _MAX_OWN_DELAY:
             self._answered += now - self._beat
         self._beat = now
         if any(request.done() for request in self._pending):
@@ -133,7 +133,7 @@ class SimulatorWatch:
     def __init__(self, entry: NodeEntry, node: Node) -> None:
         self.namespace = entry.full_name.rpartition("/")[0] or "/"
         self._status: SimulatorStatus | None = None
-        node.create_subscription(SimulatorStatus, entry.topic(SIMULATOR_STATUS), lambda told: setattr(self, "_status", told), qos.STATUS)
+        node.create_subscription(SimulatorStatus, entry.topic(SIMULATOR_STATUS), lambda news: setattr(self, "_status", news), qos.STATUS)
 
     def summary(self, wall: float) -> dict[str, Any]:
         """Returns the summary as of `run_stack`, after a wall time [s]."""

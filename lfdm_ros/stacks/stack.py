@@ -93,8 +93,8 @@ class NodeEntry:
     @property
     def program(self) -> tuple[str, ...]:
         """The module that runs it in a process of its own, and its arguments."""
-        own = self.executable in EXECUTABLES
-        return (f"lfdm_ros.nodes.{self.executable}",) if own else ("lfdm_ros.stacks.any_node", self.executable)
+        built_in = self.executable in EXECUTABLES
+        return (f"lfdm_ros.nodes.{self.executable}",) if built_in else ("lfdm_ros.stacks.any_node", self.executable)
 
     @property
     def full_name(self) -> str:
@@ -205,23 +205,23 @@ class Stack:
         """Returns the stack with a recorder of all topics into a bag, first in the list to miss nothing: its own recorder if it has one."""
         # Absolute, since the recorder may run in another working directory.
         whole = {"bag": os.path.abspath(bag)}
-        for own in self.nodes:
-            if own.executable == "recorder" and not own.parameters.get("topics"):
-                entry = replace(own, parameters={**own.parameters, **whole})
-                return replace(self, nodes=(entry, *(node for node in self.nodes if node is not own)))
+        for entry in self.nodes:
+            if entry.executable == "recorder" and not entry.parameters.get("topics"):
+                recorder = replace(entry, parameters={**entry.parameters, **whole})
+                return replace(self, nodes=(recorder, *(node for node in self.nodes if node is not entry)))
         taken = {entry.name for entry in self.nodes}
         name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
         return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
 
     def with_own_folders(self, namespace: str) -> Stack:
         """Returns the stack with folders of its own for the files of its nodes: named as the namespace, below those of the stack."""
-        def own(entry: NodeEntry) -> NodeEntry:
+        def with_folder(entry: NodeEntry) -> NodeEntry:
             given = {name: str(entry.parameters[name]) for name in _FOLDERS.get(entry.executable, ()) if entry.parameters.get(name)}
             return replace(entry, parameters={**entry.parameters, **{
                 name: os.path.join(*((os.path.dirname(path), namespace.strip("/"), os.path.basename(path)) if name == "bag" else
                                      (path, namespace.strip("/")))) for name, path in given.items()}})
 
-        return replace(self, nodes=tuple(own(entry) for entry in self.nodes))
+        return replace(self, nodes=tuple(with_folder(entry) for entry in self.nodes))
 
     def in_namespace(self, namespace: str) -> Stack:
         """Returns the stack with a namespace before those that are not absolute. The clock of a simulated vehicle moves there too: each
@@ -258,7 +258,7 @@ def connections(stack: Stack) -> list[Connection]:
     on endpoints cannot be read."""
     found = [Connection(entry, endpoint, entry.topic(endpoint.name_for(entry.value))) for entry in stack.nodes
              for endpoint in (*entry.endpoints, *in_force(OF_COMPONENTS, entry.value))]
-    return found + [heard for entry in stack.nodes if entry.executable == RECORDER for heard in _recorded(entry, found)]
+    return found + [recorded for entry in stack.nodes if entry.executable == RECORDER for recorded in _recorded(entry, found)]
 
 
 def _recorded(recorder: NodeEntry, found: list[Connection]) -> list[Connection]:
@@ -266,8 +266,8 @@ def _recorded(recorder: NodeEntry, found: list[Connection]) -> list[Connection]:
     topics, exclude = ({recorder.topic(name) for name in recorder.value(key) or []} for key in ("topics", "exclude"))  # type: ignore[union-attr]
     namespace = recorder.full_name.rpartition("/")[0] or "/"
     published = {c.name: c.endpoint.kind for c in found if c.direction == PUBLISHES}
-    wanted = topics or {name for name in published if is_wanted(name, topics, exclude, namespace)}
-    return [Connection(recorder, Endpoint(SUBSCRIBES, name, published.get(name), "recorded"), name) for name in sorted(wanted)]
+    selected = topics or {name for name in published if is_wanted(name, topics, exclude, namespace)}
+    return [Connection(recorder, Endpoint(SUBSCRIBES, name, published.get(name), "recorded"), name) for name in sorted(selected)]
 
 
 def undeclared(stack: Stack) -> list[str]:
@@ -296,7 +296,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         unset = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
             raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
-                             + (stack.hint(name) or suggest(name, (known for entry in stack.nodes for known in entry.table))))
+                             + (stack.hint(name) or suggest(name, (parameter for entry in stack.nodes for parameter in entry.table))))
         stack = replace(stack, nodes=tuple(
             e.with_parameter(name, value, f"{where}: parameters: {name}") if e in unset and e.takes(name) else e
             for e in stack.nodes))
@@ -338,12 +338,12 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
             raise InputError(f"{option.format('namespace')} {quote(name)}: give each once, letters, digits and _, beginning with a letter")
     copies = []
     for name in namespaces or ("",):
-        own = stack.with_own_folders(name) if len(namespaces) > 1 else stack
+        one = stack.with_own_folders(name) if len(namespaces) > 1 else stack
         if record is not None:
             bag = Path(record)
-            own = own.with_recorder(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
+            one = one.with_recorder(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
                                sim_time=simulated)
-        copies.append(own.in_namespace(name) if name else own)
+        copies.append(one.in_namespace(name) if name else one)
     stack = replace(stack, nodes=tuple(entry for copy in copies for entry in copy.nodes))
     for name, value in of_copies.items():
         stack = stack.with_override(name, value, f"{option.format('set')} {name}")

@@ -1,4 +1,4 @@
-"""Hands and feet of an operator: what lies between a decision and a command."""
+"""Hands and feet of an operator: dynamics between decision and command."""
 
 import math
 from collections import deque
@@ -25,15 +25,15 @@ class Neuromuscular:
         self._w, self._z = frequency, damping
         self.position, self._rate = 0.0, 0.0
 
-    def advance(self, span: float, wanted: float) -> float:
-        """Returns the position of the hands after a span [s] with the target `wanted`."""
+    def advance(self, span: float, target: float) -> float:
+        """Returns the position of the hands after a span [s] towards the target."""
         w, z = self._w, self._z
         ringing = w * math.sqrt(1.0 - z * z)
         decay = math.exp(-z * w * span)
         c = decay * math.cos(ringing * span)
         s = decay * (math.sin(ringing * span) / ringing if ringing > 1e-9 * w else span)
-        off, rate = self.position - wanted, self._rate
-        self.position = wanted + (c + z * w * s) * off + s * rate
+        off, rate = self.position - target, self._rate
+        self.position = target + (c + z * w * s) * off + s * rate
         self._rate = -w * w * s * off + (c - z * w * s) * rate
         return self.position
 
@@ -48,10 +48,10 @@ class Foot:
         self._on = 0.0  # the pedal it is on or was on last: 1, -1; 0: none yet
         self._between = 0.0  # [s] until it is on the other
 
-    def advance(self, span: float, wanted: float) -> float:
-        """Returns the pedals after a span [s] with the target `wanted`."""
+    def advance(self, span: float, target: float) -> float:
+        """Returns the pedals after a span [s] towards the target."""
         while span > 1e-12:
-            side = math.copysign(1.0, wanted) if wanted else self._on
+            side = math.copysign(1.0, target) if target else self._on
             if side != self._on and self.position:  # lift first
                 span -= self._move(span, 0.0)
             elif side != self._on and self._on:
@@ -61,7 +61,7 @@ class Foot:
                 self._between, span = self._between - waited, span - waited
             else:
                 self._on = side
-                self._move(span, wanted)
+                self._move(span, target)
                 break
         return self.position
 
@@ -119,7 +119,7 @@ class Silent:
 
 
 class OperatorBody:
-    """Hands and feet together: decisions go in when they are taken, where hands and feet are comes out at any later time."""
+    """Hands and feet: input are decisions at their times, output are the positions at any later time."""
 
     def __init__(self, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
         self._arms = Neuromuscular(person.neuromuscular_frequency, settings.neuromuscular_damping)
@@ -131,13 +131,13 @@ class OperatorBody:
         elif settings.remnant == NOISE:
             self._remnant = RemnantNoise(person.remnant_scale, settings.remnant_bandwidth, random)
         self._decided: deque[tuple[float, float, float]] = deque()  # from when on, road-wheel angle, pedal
-        self._wanted = (0.0, 0.0)
+        self._targets = (0.0, 0.0)
         self._time: float | None = None
 
     @property
     def wanted_angle(self) -> float:
         """Road-wheel angle [rad] that the hands are to be at."""
-        return self._wanted[0]
+        return self._targets[0]
 
     def decide(self, time: float, angle: float, pedal: float) -> None:
         """Takes a decision for road-wheel angle [rad] and pedal that is begun at a time [s]: it takes a cognitive cycle, and a while to
@@ -150,11 +150,11 @@ class OperatorBody:
         while self._decided and self._decided[0][0] <= time + 1e-9:
             due, angle, pedal = self._decided.popleft()
             self._move(max(due - at, 0.0))
-            at, self._wanted = max(due, at), (angle, pedal)
+            at, self._targets = max(due, at), (angle, pedal)
         self._move(max(time - at, 0.0))
         self._time = max(time, at)
         return self._arms.position + self._remnant.advance(self._time), self._foot.position
 
     def _move(self, span: float) -> None:
-        self._arms.advance(span, self._wanted[0])
-        self._foot.advance(span, self._wanted[1])
+        self._arms.advance(span, self._targets[0])
+        self._foot.advance(span, self._targets[1])

@@ -24,11 +24,11 @@ class Percept:
     Attributes:
         time: of the cycle [s].
         elapsed: since the last cycle in which it looked [s].
-        near_angle, far_angle: from the vehicle's heading to two points of the way [rad], positive to the left.
+        near_angle, far_angle: from the vehicle's heading to two points of the path [rad], positive to the left.
         near_distance, far_distance: along the way to them [m].
         speed: of the vehicle [m/s]; yaw_rate [rad/s].
-        wanted_speed: that the way asks for, a moment ahead [m/s].
-        headway: time to what drives or stands ahead on the way [s]; inf: nothing.
+        wanted_speed: of the path a preview time ahead [m/s].
+        headway: time to the nearest obstacle ahead on the path [s]; inf: none.
     """
 
     time: float
@@ -63,7 +63,7 @@ class Cognition(Protocol):
 
 @dataclass(frozen=True)
 class OperatorKind:
-    """A mind by name. make(vehicle, settings, person, random) gives one; random: its own generator, seeded."""
+    """A cognitive model by name. make(vehicle, settings, person, random) creates one; random: its seeded generator."""
 
     name: str
     description: str

@@ -66,7 +66,7 @@ class Reading:
 
 def lines(reading: Reading) -> list[str]:
     """Yields the reading as lines of text, always the same ones first."""
-    return [*_motion(reading), _asked(reading.command), *_who(reading), *_notices(reading.notices)]
+    return [*_motion(reading), _command_lines(reading.command), *_who(reading), *_notices(reading.notices)]
 
 
 def _motion(reading: Reading) -> Iterable[str]:
@@ -85,7 +85,7 @@ def _motion(reading: Reading) -> Iterable[str]:
         yield f"ahead     {distance:5.1f} m to the nearest obstacle, {_side(math.degrees(angle), 'deg', 0)}"
 
 
-def _asked(command: Command | None) -> str:
+def _command_lines(command: Command | None) -> str:
     if command is None:
         return "you ask   nothing"
     steering, throttle, brake = command

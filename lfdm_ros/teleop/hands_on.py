@@ -1,4 +1,4 @@
-"""A person at a joystick or a keyboard: from axes, buttons and keys to a command. Knows neither ROS nor a device, nor a clock."""
+"""A person at a joystick or a keyboard: from axes, buttons and keys to a command. Independent of ROS, devices and clocks."""
 
 import math
 from collections.abc import Sequence
@@ -74,8 +74,8 @@ class Joystick:
             throttle, brake = self._pressed(s.throttle_axis, axes), self._pressed(s.brake_axis, axes)
         if s.reverse_button >= 0 and buttons[s.reverse_button]:
             throttle = -throttle
-        held = s.hold_button < 0 or bool(buttons[s.hold_button])
-        self._requested = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if held else None
+        is_held = s.hold_button < 0 or bool(buttons[s.hold_button])
+        self._requested = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if is_held else None
 
     def holds(self, time: float) -> bool:
         """Checks that a person drives at a time [s]."""

@@ -1,4 +1,4 @@
-"""A link with delay, jitter, drops, bursts, limited rate and a seed, for anything. Knows no clock: times come with each call."""
+"""A seeded link with delay, jitter, drops, bursts and limited rate, for any item. Times are arguments of each call."""
 
 import heapq
 import math
@@ -48,9 +48,9 @@ class NetworkLinkSettings(Declared):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.burst_share > 0.0 and self.burst_share / (1.0 - self.burst_share) / self.burst_length > 1.0:
-            least = self.burst_share / (1.0 - self.burst_share)
+            minimum = self.burst_share / (1.0 - self.burst_share)
             raise InputError(f"link: burst_length is {self.burst_length:g} with a burst_share of {self.burst_share:g}; give at least "
-                             f"{least:g}")
+                             f"{minimum:g}")
 
 
 # Both directions alike, but for the delay.
@@ -59,7 +59,7 @@ LINK = Exposed(NetworkLinkSettings, "link_", without=("delay",))
 
 @dataclass(frozen=True)
 class Arrival(Generic[T]):
-    """An item that left a link, and when it entered and left [s]."""
+    """An item with the times when it entered and left a link [s]."""
 
     item: T
     sent: float
@@ -68,8 +68,8 @@ class Arrival(Generic[T]):
 
 @dataclass(frozen=True)
 class LinkStatistics:
-    """Latencies [s] of what came out: of the newest, median and 99th percentile of the last 1000; age: since the newest that came out was
-    sent [s]; NaN: nothing yet. Numbers of items sent, arrived, dropped and under way; burst: the link is in its bad state."""
+    """Latencies [s] of arrivals: of the newest, median and 99th percentile of the last 1000; age: since the newest arrival was sent [s];
+    NaN: none yet. Numbers of items sent, arrived, dropped and under way; burst: the link is in its bad state."""
 
     latency: float
     latency_p50: float
@@ -96,7 +96,7 @@ class NetworkLink(Generic[T]):
     def reset(self) -> None:
         """Empties the link and restarts its random numbers."""
         self._random = np.random.default_rng(self._seed)
-        self._under_way: list[tuple[float, int, float, T]] = []  # due, number, sent, item
+        self._in_transit: list[tuple[float, int, float, T]] = []  # due, number, sent, item
         self._departures: deque[float] = deque()  # of items that wait for the limited rate
         self._leaves, self._due, self._now = -math.inf, -math.inf, -math.inf
         self._bad = False
@@ -105,7 +105,7 @@ class NetworkLink(Generic[T]):
         self.sent = self.arrived = self.dropped = 0
 
     def send(self, time: float, item: T) -> bool:
-        """Puts an item in at a time [s]; False: it is lost. Raises InputError where time goes back, or is not finite."""
+        """Sends an item at a time [s]; False: it is lost. Raises InputError where time decreases or is not finite."""
         self._go_on(time)
         number, s = self.sent, self.settings
         self.sent += 1
@@ -121,15 +121,15 @@ class NetworkLink(Generic[T]):
         due = leaves + s.delay + self._jitter(late)
         if not s.overtaking:
             self._due = due = max(due, self._due)
-        heapq.heappush(self._under_way, (due, number, time, item))
+        heapq.heappush(self._in_transit, (due, number, time, item))
         return True
 
     def receive(self, time: float) -> list[Arrival[T]]:
-        """Returns the items that have left by a time [s], in order. Raises InputError where time goes back, or is not finite."""
+        """Returns the items that have left by a time [s], in order. Raises InputError where time decreases or is not finite."""
         self._go_on(time)
         found = []
-        while self._under_way and self._under_way[0][0] <= time + _SAME:
-            due, _, sent, item = heapq.heappop(self._under_way)
+        while self._in_transit and self._in_transit[0][0] <= time + _SAME:
+            due, _, sent, item = heapq.heappop(self._in_transit)
             found.append(Arrival(item, sent, due))
             self._latencies.append(due - sent)
             if not sent <= self._newest:
@@ -140,7 +140,7 @@ class NetworkLink(Generic[T]):
     @property
     def under_way(self) -> int:
         """Items that have neither come out nor been lost."""
-        return len(self._under_way)
+        return len(self._in_transit)
 
     def statistics(self, time: float) -> LinkStatistics:
         """Returns the statistics of the link at a time [s]."""
@@ -166,7 +166,7 @@ class NetworkLink(Generic[T]):
         return self._bad
 
     def _departure(self, time: float) -> float | None:
-        """Returns when the link takes an item; None: too many wait already."""
+        """Returns the time when the link accepts an item; None: the queue is full."""
         s = self.settings
         if not s.rate:
             return time

@@ -65,7 +65,7 @@ class Operator:
         self.reset()
 
     def _streams(self) -> list[np.random.Generator]:
-        """Returns independent generators: person, attention, hands, mind; none changes with how often another draws."""
+        """Returns independent generators: person, attention, hands, mind."""
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
@@ -82,7 +82,7 @@ class Operator:
         self._begin(self._finder)
 
     def reset(self) -> None:
-        """Forgets pictures, hands and feet, and begins the task anew, as the same person."""
+        """Resets pictures, hands and feet, and restarts the task, as the same person."""
         _, attention, hands, _ = self._streams()
         self._attention = Attention(TABLE.get(self.settings.distraction), attention)
         self._body = OperatorBody(self.settings, self.person, hands)
@@ -108,9 +108,9 @@ class Operator:
                hidden_speed: float = 0.0) -> None:
         """Follows a path, at most at `speed` [m/s], one or one a point; corridor and hidden traffic are ignored. Raises InputError as
         `speed_profile`."""
-        wanted = np.asarray(speed, float) * self.person.pace
+        target_speed = np.asarray(speed, float) * self.person.pace
 
-        self._set(lambda finder: finder.follow(path, wanted, stop))
+        self._set(lambda finder: finder.follow(path, target_speed, stop))
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Drives to a goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
@@ -141,8 +141,8 @@ class Operator:
     # ---- cycles --------------------------------------------------------------------------------------------------------
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. A picture that is older than the one
-        before is ignored."""
+        """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. Pictures older than the previous one are
+        ignored."""
         began = time.perf_counter()
         self._watch(now, measured)
         reason = ""
@@ -159,12 +159,12 @@ class Operator:
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
 
     def stop(self, now: float, reason: str) -> Cycle:
-        """Presses the brake at once, without using any state: for a cycle that has failed."""
+        """Brakes immediately without using any state, for a failed cycle."""
         steering = min(max(self._body.advance(now)[0] / self._full_lock, -1.0), 1.0)
         return Cycle((steering, 0.0, self.settings.view_brake), CycleOutcome.STOPPED, reason)
 
     def _watch(self, now: float, measured: Measured | None) -> None:
-        """Takes a picture, and lets the mind have those that have been there for long enough."""
+        """Stores a picture, and passes on those older than the perception delay."""
         if measured is not None and measured.time > self._newest:
             self._newest, self._came = measured.time, now
             self._pictures.append((now, measured, self._obstacles))
@@ -186,8 +186,8 @@ class Operator:
             return
         elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
         self._acted = now
-        own = now - came + s.cognitive_cycle + self.person.motor_delay
-        ahead = s.anticipation * own + s.latency_anticipation * (came - measured.time)
+        reaction = now - came + s.cognitive_cycle + self.person.motor_delay
+        ahead = s.anticipation * reaction + s.latency_anticipation * (came - measured.time)
         decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
@@ -199,27 +199,27 @@ class Operator:
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
 
-    def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: SpeedProfiledPath) -> Percept:
+    def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, planned: SpeedProfiledPath) -> Percept:
         """Returns the percept; ahead: time [s] by which the motion is extrapolated."""
         values = measured.values
         x, y, yaw = moved_on({name: np.array([values[name]]) for name in REQUIRED}, ahead)
         station, speed = self._finder.station(float(x[0]), float(y[0])), max(float(values["vx"]), 0.0)
         self._station = station
-        away, angles = two_points(way.path, np.array([station]), x, y, yaw, np.array([speed]), self.person.far_time)
+        away, angles = two_points(planned.path, np.array([station]), x, y, yaw, np.array([speed]), self.person.far_time)
         (near, far), (near_angle, far_angle) = away[:, 0].tolist(), angles[:, 0].tolist()
-        wanted = min(way.speed_at(station), way.speed_at(station + self.settings.preview * speed))
-        return Percept(now, elapsed, near_angle, far_angle, near, far, float(values["vx"]), float(values["yaw_rate"]), wanted,
-                       self._headway(measured.time, way, station, speed))
+        target_speed = min(planned.speed_at(station), planned.speed_at(station + self.settings.preview * speed))
+        return Percept(now, elapsed, near_angle, far_angle, near, far, float(values["vx"]), float(values["yaw_rate"]), target_speed,
+                       self._headway(measured.time, planned, station, speed))
 
-    def _headway(self, seen: float, way: SpeedProfiledPath, station: float, speed: float) -> float:
+    def _headway(self, stamp: float, planned: SpeedProfiledPath, station: float, speed: float) -> float:
         """Returns the time [s] to the nearest obstacle that the vehicle would touch on its route within the next 4 s and 10 m; inf: none.
         """
         shown, outline = self._finder.obstacles, self._outline
         if not len(shown.radii):
             return math.inf
         along = np.arange(0.0, 4.0 * max(speed, MIN_SPEED) + 10.0, LOOKED)
-        x, y, *_ = way.path.at(station + along)
-        there = shown.at(seen)
+        x, y, *_ = planned.path.at(station + along)
+        there = shown.at(stamp)
         away = np.hypot(x[:, None] - there.centres[:, 0], y[:, None] - there.centres[:, 1])
         met = (away < np.maximum(outline.half_width + there.radii - BESIDE, outline.half_width)).any(axis=1)
         if not met.any():
@@ -228,13 +228,13 @@ class Operator:
 
     def _cycle(self, now: float, reason: str) -> Cycle:
         """Returns the cycle's report, without its command."""
-        finder, way, nothing = self._finder, self._finder.way, (0.0, 0.0, 0.0)
+        finder, plan, zero = self._finder, self._finder.way, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan
         if finder.done:
-            return Cycle(nothing, CycleOutcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
-        if self._picture is None or way is None:
-            return Cycle(nothing, CycleOutcome.STOPPED, "no picture yet" if self._picture is None else "no task", age=age)
+            return Cycle(zero, CycleOutcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
+        if self._picture is None or plan is None:
+            return Cycle(zero, CycleOutcome.STOPPED, "no picture yet" if self._picture is None else "no task", age=age)
         if now - self._came > self.settings.view_timeout:
-            return Cycle(nothing, CycleOutcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
-        return Cycle(nothing, CycleOutcome.SOLVED, reason or (BLOCKED if way.blocked else ""), blocked=way.blocked, route=way.path, age=age,
-                     remaining=way.path.length - self._station)
+            return Cycle(zero, CycleOutcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
+        return Cycle(zero, CycleOutcome.SOLVED, reason or (BLOCKED if plan.blocked else ""), blocked=plan.blocked, route=plan.path, age=age,
+                     remaining=plan.path.length - self._station)

@@ -93,7 +93,7 @@ PACE_SD = 0.04  # of a half normal distribution: by which share a person drives 
 
 @dataclass(frozen=True)
 class Person:
-    """One operator: the settings' medians times what is his own; pace: share of the allowed speed that he drives, at most 1; phases of
+    """One operator: the settings' medians times individual factors; pace: share of the allowed speed, at most 1; phases of
     the remnant [rad]."""
 
     steering_factor: float
@@ -111,10 +111,10 @@ class Person:
     def drawn(cls, settings: OperatorSettings, random: np.random.Generator) -> Person:
         """Draws a person: each of LOG_SD log-normal around its setting, truncated at 2 standard deviations; the pace 1 less a half normal
         share. Without variation it is exactly the settings, with the published phases."""
-        own = {name: getattr(settings, name) * math.exp(settings.variation * sd * _truncated(random)) for name, sd in LOG_SD.items()}
+        varied = {name: getattr(settings, name) * math.exp(settings.variation * sd * _truncated(random)) for name, sd in LOG_SD.items()}
         pace = 1.0 - settings.variation * PACE_SD * abs(_truncated(random))
         phases = random.uniform(0.0, 2.0 * math.pi, 2).tolist()
-        return cls(**own, pace=pace, phases=(phases[0], phases[1]) if settings.variation else (1.137, 0.875))
+        return cls(**varied, pace=pace, phases=(phases[0], phases[1]) if settings.variation else (1.137, 0.875))
 
 
 def _truncated(random: np.random.Generator) -> float:

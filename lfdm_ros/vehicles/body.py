@@ -1,8 +1,7 @@
-"""Body of a vehicle beside its equations: outline, places of sensors, actuators, mass, and its handling in a bend.
+"""Body of a vehicle outside its equations: outline, sensor mounts, actuators, mass, and steady-state handling.
 
-One declaration for all users: simulator, collision checks, LIDAR, tracker and controller read it from the vehicle. Lengths in a
-file are from the axles, where they can be measured, and do not move with the load; here they are from the vehicle's position point, the
-sprung mass's centre.
+One declaration for all users: simulator, collision checks, LIDAR, tracker and controller read it from the vehicle. Lengths in a file are
+from the axles, measurable and independent of the load; here they are from the vehicle's position point, the sprung mass's centre.
 """
 
 import math
@@ -36,18 +35,18 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
 }
 PARAMETERS: dict[str, Field] = {f.name: f for fields in SECTIONS.values() for f in fields}
 
-# Parameters of nodes, and settings of the controller, that stand in the vehicle's file now, and under which name.
+# Node parameters and controller settings that moved to the vehicle file, with their names there.
 MOVED = {"vehicle_front": "front_overhang", "vehicle_rear": "rear_overhang", "vehicle_width": "overall_width",
          **{name: name for name in ("lidar_x", "lidar_y", "lidar_yaw", "actuation_delay", "steering_lag", "steering_rate")}}
 
 # A vehicle without a body: as road vehicles are built, 1.6 wheelbases long, and wider than their track, or two thirds of the wheelbase.
 OVERHANG, WIDER, WIDE = 0.3, 1.2, 2.0 / 3.0
 RULE = "overhangs of 0.3 wheelbases, and 1.2 times as wide as the track or else two thirds of the wheelbase"
-STEERING_RATE = 0.8  # [1/s] of a vehicle that does not say: full lock in 1.25 s
+STEERING_RATE = 0.8  # [1/s] default: full lock in 1.25 s
 
 
 def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
-    """Returns where the value of one of MOVED stands now, for a message; `override`: how it is given for one run."""
+    """Returns the new location of one of MOVED, for a message; `override`: how to set it for one run."""
     section = next(section for section, fields in SECTIONS.items() if name in {f.name for f in fields})
     return f"it is of the vehicle now: {section}.{name} in its file ({PARAMETERS[name].description}), or {override.format(name)}"
 
@@ -72,7 +71,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Mount:
-    """Place of a sensor, in the vehicle's axes: x ahead of the position point, y to its left, z above the ground [m], yaw, + left, and then
+    """Pose of a sensor in the vehicle's axes: x ahead of the position point, y to its left, z above the ground [m], yaw, + left, and then
     pitch, + nose down [rad]."""
 
     x: float = 0.0
@@ -120,12 +119,12 @@ class Description:
 
 
 def mass_of(p: Mapping[str, float]) -> float:
-    """Returns the mass of the whole vehicle [kg]; 0 where the parameters do not say."""
+    """Returns the mass of the whole vehicle [kg]; 0 if unknown."""
     return sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
 
 
 def cornering_compliance(p: Mapping[str, float]) -> tuple[float, float]:
-    """Returns the slip angle per lateral force of the front and the rear axle [rad/N]; 0 where the parameters do not say."""
+    """Returns the slip angle per lateral force of the front and the rear axle [rad/N]; 0 if unknown."""
     front, rear = (1.0 / max(2.0 * p.get(f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
     return front, rear
 

@@ -12,7 +12,7 @@ from lfdm_ros.vehicles.typical import typical_vehicle
 from lfdm_ros.vehicles.vehicle import Vehicle
 
 _REQUIRED = ("m", "a", "b", "I_z")
-# Keys that mean what a parameter of ours does, both in SI.
+# Keys equivalent to a parameter of this package, both in SI.
 _SAME = {"cg_to_front_axle": "a", "cg_to_rear_axle": "b", "yaw_inertia": "I_z", "sprung_mass": "m_s", "unsprung_mass_front": "m_uf",
          "unsprung_mass_rear": "m_ur", "roll_inertia": "I_Phi_s", "pitch_inertia": "I_y_s", "roll_yaw_inertia": "I_xz_s",
          "suspension_stiffness_front": "K_sf", "suspension_damping_front": "K_sdf", "suspension_stiffness_rear": "K_sr",
@@ -21,16 +21,16 @@ _SAME = {"cg_to_front_axle": "a", "cg_to_rear_axle": "b", "yaw_inertia": "I_z", 
 
 
 def import_commonroad(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[str] | None = None, *, name: str = "") -> Vehicle:
-    """Reads a vehicle of CommonRoad; what its file does not have is typical of a passenger car, and its source says so.
+    """Reads a CommonRoad vehicle; missing values are typical of a passenger car, as noted in their source.
 
     Args:
         vehicle: parameters_vehicleN.yaml.
-        tyre: parameters_tire.yaml; of it the slopes at no slip and the largest friction are taken, times the static loads.
+        tyre: parameters_tire.yaml; its slopes at zero slip and peak friction are used, times the static loads.
         name: name of the vehicle; by default the stem of its file.
 
     Raises:
-        InputError: a file that cannot be read or lacks m, a, b or I_z (of a tyre p_ky1, p_dy1, p_kx1); a value that is no number or out of
-            range; the message names file and key.
+        InputError: a file that cannot be read or lacks m, a, b or I_z (of a tyre p_ky1, p_dy1, p_kx1); a value that is not a number or out
+        of range; the message names file and key.
     """
     path = Path(vehicle)
     p = _numbers(path, _REQUIRED)

@@ -1,4 +1,4 @@
-"""A vehicle as links and joints: its URDF, which is what RViz, robot_state_publisher and Gazebo know of it."""
+"""A vehicle as links and joints: its URDF for RViz, robot_state_publisher and Gazebo."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from lfdm_ros.vehicles.vehicle import Vehicle
 BASE, LIDAR, IMU = "base_link", "lidar", "imu"
 FIXED, STEERED, TURNING = "fixed", "revolute", "continuous"
 _FRONT = ("fl", "fr")
-# Of a vehicle that does not say: sizes in wheelbases.
+# Default sizes in wheelbases.
 _RADIUS, _HEIGHT, _TRACK, _SENSOR = 0.13, 0.5, 0.55, 0.03
 _CLEARANCE = 0.5  # of a wheel's radius, below the body
 _WIDTH = 0.5  # of a wheel's radius, the tyre's
@@ -23,7 +23,7 @@ def wheel_joint(wheel: str) -> str:
     return f"wheel_{wheel}"
 
 
-# The joints by which the front wheels are steered, both by the angle that the models know.
+# The steering joints of the front wheels, both with the models' steering angle.
 STEERING_JOINTS = tuple(f"steering_{wheel}" for wheel in _FRONT)
 
 
@@ -47,8 +47,8 @@ class Joint:
 
 
 def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
-    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`. A sensor whose
-    type ends in `camera` has a frame NAME_optical as well: z ahead, x to the right, y down (REP 103)."""
+    """Returns the joints of a vehicle with four wheels; links are relative to `BASE`, on the ground below the position point. A sensor
+    whose type ends in `camera` has a frame NAME_optical as well: z ahead, x to the right, y down (REP 103)."""
     p = vehicle.parameters
     radius, half = _radius(p), {"f": 0.5 * _track(p, "front"), "r": 0.5 * _track(p, "rear")}
     joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw, mount.pitch)

@@ -1,7 +1,7 @@
-"""Vehicles of the C++ library LFDM (uwsbel/low-fidelity-dynamic-models), which keeps them in JSON files.
+"""Vehicles of the C++ library LFDM (uwsbel/low-fidelity-dynamic-models), in its JSON files.
 
-A vehicle file, a tyre file and, for 24 degrees of freedom, a suspension file; the keys are the paper's symbols. Keys that
-are left out have the library's defaults, and the source of the value says so.
+A vehicle file, a tyre file and, for 24 degrees of freedom, a suspension file; the keys are the paper's symbols. Missing keys have the
+library's defaults, as noted in the source of the value.
 """
 
 import difflib
@@ -48,7 +48,8 @@ _COULOMB = {"vCoulomb": ("coulomb_speed", 1.0), "frblendBegin": ("coulomb_blend_
 _SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity", "inflationPressureDesign",
          "inflationPressureUse")
 
-# All keys of each kind of file; step, c0, c1, the width of a tyre and what the library computes anew (fzRdynco, rdyncoCrit) say nothing.
+# All keys of each kind of file; step, c0, c1, the width of a tyre and those that the library recomputes (fzRdynco, rdyncoCrit) have no
+# effect.
 _IGNORED = ("step", "c0", "c1", "width", "fzRdynco", "rdyncoCrit")
 _KEYS = {
     "vehicle": (*MASS, *UNSPRUNG, *ROLL, *ROLL_STIFFNESS, *PITCH, "nonLinearSteer", "steerMap", "maxSteer", "crankInertia",
@@ -61,7 +62,7 @@ _KEYS = {
 
 @dataclass
 class _Reader:
-    """One JSON file: hands out its values, checked, and remembers which parameter came from which key."""
+    """One JSON file: returns its checked values, and records the key of each parameter."""
 
     path: Path
     kind: str
@@ -130,20 +131,20 @@ def import_lfdm(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[str], s
     """Reads a vehicle of the C++ library LFDM.
 
     Masses of both wheels of an axle are added up (the library gives one wheel's), rpm become rad/s; a tyre given by its size becomes
-    a force table. The vehicle says `conventions: lfdm`: simulated, it does what the library does with these files.
+    a force table. The vehicle says `conventions: lfdm`: it behaves as in the library with these files.
 
     Args:
         vehicle: the library's vehicle file; that of the 11-DOF model has no roll, that of the 24-DOF model no roll stiffness.
         tyre: the library's tyre file, for TMeasy (with relaxation) or TMeasyNr (without, as a table or by size).
-        suspension: the library's suspension file, which only its 24-DOF model has.
+        suspension: the library's suspension file, for its 24-DOF model only.
         name: name of the vehicle; by default that of the folder of the vehicle file.
 
     Returns:
-        The vehicle, and a line for each key that was ignored because the library does not know it either.
+        The vehicle, and a line for each ignored key, unknown to the library too.
 
     Raises:
-        InputError: a file that cannot be read, is of another kind, or lacks a key; a value that is not a finite number or is out of
-            range; a table that is ragged or too long. The message names file and key.
+        InputError: a file that cannot be read, is of another kind, or lacks a key; a value that is not finite or out of range; a table that
+        is ragged or too long. The message names file and key.
     """
     files = [_open(vehicle, "vehicle"), _open(tyre, "tyre"), *([] if suspension is None else [_open(suspension, "suspension")])]
     readers = [reader for reader, _ in files]
@@ -166,12 +167,12 @@ def _open(name: str | os.PathLike[str], kind: str) -> tuple[_Reader, list[str]]:
     node = documents.parse_json(documents.read_text(path, "JSON"), str(path), lambda pairs: _object(pairs, path))
     if not isinstance(node, dict):
         raise InputError(f"{path}: expected an object with {', '.join(_KEYS[kind][:4])}, ..., found {quote(node)}")
-    # One of the library's own files writes it with a capital.
+    # One of the library's files writes it with a capital.
     if kind == "tyre" and "VehicleType" in node:
         node.setdefault("vehicleType", node.pop("VehicleType"))
-    known = {other: sum(key in node for key in keys) for other, keys in _KEYS.items()}
-    best = max(known, key=lambda other: known[other])
-    if known[best] > known[kind]:
+    matches = {other: sum(key in node for key in keys) for other, keys in _KEYS.items()}
+    best = max(matches, key=lambda other: matches[other])
+    if matches[best] > matches[kind]:
         evidence = ", ".join(f"'{key}'" for key in [key for key in _KEYS[best] if key in node][:3])
         raise InputError(f"{path}: this is a {best} file (it has {evidence}); a {kind} file is expected here")
     return _Reader(path, kind, node), _unknown(node, kind, path)
@@ -186,12 +187,12 @@ def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
 
 
 def _unknown(node: dict[str, Any], kind: str, path: Path) -> list[str]:
-    """Notes on the keys that nobody reads; one that looks like a misspelt key that is absent is an error."""
+    """Notes on unused keys; one that resembles a missing key is an error."""
     notes = []
     for key in node:
         if key in _KEYS[kind] or key in _IGNORED:
             continue
-        absent = {known.lower(): known for known in _KEYS[kind] if known not in node}
+        absent = {declared.lower(): declared for declared in _KEYS[kind] if declared not in node}
         near = difflib.get_close_matches(key.lower(), absent, n=1, cutoff=0.8) if len(key) > 2 else []
         if near:
             raise InputError(f"{path}: unknown key {quote(key)}; did you mean '{absent[near[0]]}'?")
@@ -283,7 +284,7 @@ def _read_size(file: _Reader) -> None:
     try:
         capacity = (load_of_index(documents.integer(file.node["loadIndex"], where, 0)) if "loadIndex" in file.node
                     else file.number("maximumBearingCapacity"))
-        # The width only serves the library to say the section height as an aspect ratio.
+        # The library uses the width only for the aspect ratio of the section height.
         height = file.number("r0") - file.number("rimRadius")
         pressures = [file.number(key) if key in file.node else 0.0 for key in ("inflationPressureUse", "inflationPressureDesign")]
         ratio = pressures[0] / pressures[1] if min(pressures) > 0.0 else 1.0
@@ -298,7 +299,7 @@ _DRIVES = {0.5: {"4wd": True}, 0.0: {"4wd": False, "rearWheels": True}, 1.0: {"4
 
 
 def lfdm_files(vehicle: Vehicle) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Returns the content of each file by its stem, and a line for each thing that the library cannot be given.
+    """Returns the content of each file by its stem, and a line for each property that the library lacks.
 
     Raises:
         InputError: the vehicle lacks what the library needs, such as an engine map or a TMeasy tyre.
@@ -359,7 +360,7 @@ class _Writer:
         per_second = 1.0 / RPM
         gears = self._rows(("powertrain", "gears"), (1.0, per_second, per_second))
         share = self._p.get("front_drive_share", 0.5)
-        drive = min(_DRIVES, key=lambda known: abs(known - share))
+        drive = min(_DRIVES, key=lambda allowed: abs(allowed - share))
         if drive != share:
             self.notes.append(f"front_drive_share: {share:g} became {drive:g}; the library drives one axle or both alike")
         self._built_in("differential_bias", DIFFERENTIAL_BIAS)

@@ -1,4 +1,4 @@
-"""The map of a motor without gears that pulls as a vehicle's engine does through its gearbox: what predictions without gears need."""
+"""The map of a gearless motor equivalent to a vehicle's engine and gearbox, for predictions without gears."""
 
 from functools import lru_cache
 
@@ -13,11 +13,11 @@ _SOURCE = "derived: full throttle through the gears, as a vehicle that speeds up
 
 
 def with_motor_map(vehicle: Vehicle) -> Vehicle:
-    """Returns the vehicle with a motor map beside its engine and gearbox; itself if it has one, or has no gearbox.
+    """Returns the vehicle with a motor map added to its engine and gearbox; unchanged if it has one, or has no gearbox.
 
     The map's motor turns with the wheels (driveline_ratio 1). Its torque is that of the wheels at full throttle: the engine's less its
-    losses, multiplied by the converter where there is one, at the speed at which the two are in balance, over the ratio of the gear that
-    the upshift speeds choose; then the piecewise linear map of least squares. A throttle scales it; the engine's drag is not in it.
+    losses, multiplied by the converter, if any, at their equilibrium speed, over the ratio of the gear of the upshift speeds; fitted by a
+    piecewise linear map (least squares). A throttle scales it; the engine's drag is not in it.
     """
     if "motor_torque_0" in vehicle.parameters or not {"gearbox", "automatic"} & set(vehicle.parts("powertrain")):
         return vehicle
@@ -30,7 +30,7 @@ def with_motor_map(vehicle: Vehicle) -> Vehicle:
 @lru_cache  # a controller takes over vehicle after vehicle, with the same engine
 def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float], list[float]]:
     """Computes speeds [rad/s] and torques [N m] of the map, from the parameters of a gearbox."""
-    from scipy.optimize import brentq  # most of what importing this room would cost, for few vehicles
+    from scipy.optimize import brentq  # slow to import, and needed by few vehicles
 
     p = dict(zip(names, values))
 

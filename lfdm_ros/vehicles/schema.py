@@ -1,8 +1,8 @@
-"""The sections of a vehicle file, and the groups of keys in them that stand together.
+"""The sections of a vehicle file, and their groups of keys that belong together.
 
-A file has only the groups of its vehicle, each whole or not at all: a small car without a gearbox has no gears. Keys, units, ranges and
-descriptions come from the declarations of the models. Parameters of a part, chassis or model that no group here takes are a group of its
-own, in the section of its slot; those from outside the package, too.
+A file has only the groups of its vehicle, each complete or absent: a small car without a gearbox has no gears. Keys, units, ranges and
+descriptions come from the declarations of the models. Other parameters of a part, chassis or model, also from outside the package, form a
+separate group in the section of its slot.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class _Live(Mapping[str, T]):
-    """Mapping that a function derives from the registered models, derived anew when there are more."""
+    """Mapping derived by a function from the registered models, updated when models are added."""
 
     def __init__(self, derive: Callable[[], Mapping[str, T]]):
         self._derive = derive
@@ -61,15 +61,15 @@ class _Live(Mapping[str, T]):
         return len(self._now())
 
 
-# Every parameter of every model, by name, and those of the body. One that two models share is declared once and means the same in both.
+# Every parameter of every model, by name, and those of the body. Models share parameters of one name and meaning.
 DECLARED: Mapping[str, Field] = _Live(lambda: all_parameters() | body.PARAMETERS)
 
 
 @dataclass(frozen=True)
 class TableKey:
-    """A table of a file. Each column stands for the parameters STEM_0, STEM_1, ...; those beyond its rows repeat the last."""
+    """A table of a file. Each column has the parameters STEM_0, STEM_1, ...; those beyond its rows repeat the last."""
 
-    columns: Mapping[str, str]  # column -> stem; the first is what the table is looked up by
+    columns: Mapping[str, str]  # column -> stem; the first is the table's argument
     least: int = 2
     rising: bool = True  # the first column must not fall
     count: str = ""  # the parameter that holds the number of rows
@@ -109,19 +109,19 @@ def components(key: str) -> list[str]:
 
 @dataclass(frozen=True)
 class KeyGroup:
-    """Keys that a file gives all or none of; `needs` names the groups that must then be there as well. With `default` the vehicle has the
-    values all the same."""
+    """Keys of which a file has all or none; `needs` names further groups required with it. With `default` the vehicle has the values in any
+    case."""
 
     title: str
     keys: Mapping[str, tuple[str, ...]]  # section -> keys
     needs: tuple[str, ...] = ()
     required: bool = False
     default: bool = False
-    instead: Mapping[str, str] = field(default_factory=dict)  # key -> the key that may stand in its place
+    instead: Mapping[str, str] = field(default_factory=dict)  # key -> the key that may replace it
 
 
 def _keys(fields: Iterable[Field], *prefixes: str) -> tuple[str, ...]:
-    """Returns the keys that hold these parameters; with prefixes only those that begin with one of them."""
+    """Returns the keys of these parameters; with prefixes only those that begin with one of them."""
     return tuple(key for key in keys_of(f.name for f in fields) if not prefixes or key.startswith(prefixes))
 
 
@@ -134,18 +134,18 @@ def _table_keys() -> dict[str, str]:
 
 
 def keys_of(parameters: Iterable[str]) -> list[str]:
-    """Returns the keys of a vehicle file that hold these parameters: a table or a vector once, whatever the number of its points."""
+    """Returns the keys of a vehicle file for these parameters: a table or a vector once, whatever the number of its points."""
     return list(dict.fromkeys(_table_keys().get(name, name) for name in parameters))
 
 
-# Keys that the size of a tyre stands for; see lfdm_ros.vehicles.tyre_size.
+# Keys replaced by the size of a tyre; see lfdm_ros.vehicles.tyre_size.
 FROM_SIZE = tuple(f.name for f in tmeasy.TABLE if f.name.startswith(("tmeasy_", "tyre_")))
 VERTICAL_STIFFNESS = tuple(f.name for f in WHEELS_AND_BRAKES if f.name.startswith("tyre_"))
 
 
 @cache
 def _shipped_groups() -> dict[str, KeyGroup]:
-    """Returns the groups of what ships, in the order of files. A group has the keys of its declarations that no earlier group has."""
+    """Returns the groups of the package, in the order of files. A group has the keys of its declarations that no earlier group has."""
     groups: dict[str, KeyGroup] = {}
     homes: set[str] = set()
 
@@ -160,7 +160,7 @@ def _shipped_groups() -> dict[str, KeyGroup]:
         "chassis": _keys(chassis.LOADS), "wheels": _keys(WHEELS_AND_BRAKES, "wheel_"), "brakes": _keys(WHEELS_AND_BRAKES, "brake_")})
     add("roll", "a body that rolls", {
         "chassis": _keys(chassis.ROLL, "roll_inertia", "track_"), "suspension": _keys(chassis.ROLL, "roll_centre_")}, ("wheels",))
-    # Without, the driveline turns in the body alone.
+    # Without it, the driveline only rotates in the body.
     add("driveline_roll", "a driveline that turns the body", {"chassis": _keys([chassis.DRIVELINE_ROLL])}, ("roll",), default=True)
     add("roll_stiffness", "roll stiffness about the roll axis", {
         "chassis": _keys(roll_chassis.PARAMETERS, "roll_yaw_"),

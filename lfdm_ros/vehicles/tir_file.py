@@ -13,7 +13,7 @@ _FIELDS = {field.symbol: field for field in (*PARAMETERS, *RELAXATION)}
 _UNITS = {"LENGTH": ("meter", "metre", "m"), "FORCE": ("newton", "n"), "ANGLE": ("radians", "radian", "rad"),
           "MASS": ("kg", "kilogram"), "TIME": ("second", "s", "sec")}
 _SIDES = {"LEFT": 1.0, "RIGHT": -1.0, "SYMMETRIC": 0.0}
-# FITTYP, or PROPERTY_FILE_FORMAT where that is missing, by the version of the equations.
+# Version of the equations -> FITTYP or, without one, PROPERTY_FILE_FORMAT.
 _VERSIONS = {"5": 52.0, "6": 52.0, "21": 52.0, "51": 52.0, "52": 52.0, "60": 61.0, "61": 61.0, "62": 62.0, "PAC2002": 52.0, "MF_05": 52.0}
 _OTHER_NAMES = {"LFZ0": "LFZO", "LGAY": "LKYC", "LGAZ": "LKZC", "IP": "INFLPRES", "IP_NOM": "NOMPRES"}
 
@@ -21,12 +21,12 @@ _OTHER_NAMES = {"LFZ0": "LFZO", "LGAY": "LKYC", "LGAZ": "LKZC", "IP": "INFLPRES"
 def read_tir(path: Path) -> dict[str, float]:
     """Returns the parameters of the tyres `magic_formula` and `magic_formula_relaxed`, in SI, of a .tir file.
 
-    Comments begin with $ or !, sections with [NAME]; keys of other models of the file (belt, enveloping, turn slip) have no effect. A
-    coefficient that is missing is 0, a scale 1, or as `lfdm_ros.models.magic_formula.DEFAULTS` says.
+    Comments begin with $ or !, sections with [NAME]; keys of other models of the file (belt, enveloping, turn slip) have no effect. Missing
+    coefficients are 0, missing scales 1, or as in `lfdm_ros.models.magic_formula.DEFAULTS`.
 
     Raises:
-        InputError: no such file, a value that is no number or out of range, another unit than SI, a version of other equations, or a
-            coefficient without which there is no force; the message names file and line.
+        InputError: no such file, a value that is not a number or out of range, a unit other than SI, an unsupported version, or an
+        essential coefficient missing; the message names file and line.
     """
     values: dict[str, tuple[float, int]] = {}
     version, units = "", False
@@ -91,11 +91,11 @@ def tir_text(parameters: Mapping[str, float], name: str) -> str:
     Raises:
         InputError: the vehicle has no tyre of the Magic Formula.
     """
-    known = [field for field in _FIELDS.values() if field.name in parameters]
-    if not {field.name for field in PARAMETERS} <= {field.name for field in known}:
+    fields = [field for field in _FIELDS.values() if field.name in parameters]
+    if not {field.name for field in PARAMETERS} <= {field.name for field in fields}:
         raise InputError(f"vehicle '{name}' has no tyre of the Magic Formula (tyre: {{tir: FILE.tir}}); a .tir file holds no other")
     lines = [f"FITTYP = {parameters['mf_version']:g}", f"TYRESIDE = '{_side(parameters['mf_tyreside'])}'"]
-    lines += [f"{field.symbol} = {parameters[field.name]!r}" for field in known if field.symbol not in ("VERSION", "TYRESIDE")]
+    lines += [f"{field.symbol} = {parameters[field.name]!r}" for field in fields if field.symbol not in ("VERSION", "TYRESIDE")]
     return _HEADER + "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""A vehicle of which little is known: mass and wheelbase, and what vehicles of its class have in common.
+"""A vehicle from mass and wheelbase with typical values of its class.
 
-Each value says where it is from: given, a rule with its source, or typical of the class. Sources: Gillespie, "Fundamentals of Vehicle
+Each value notes its source: given, a rule with its reference, or typical of the class. Sources: Gillespie, "Fundamentals of Vehicle
 Dynamics" (cornering coefficients, braking, rolling resistance); Milliken and Milliken, "Race Car Vehicle Dynamics" (roll gradients, ride
 frequencies, dynamic index k^2/(a b), racing tyres); NHTSA, rollover resistance ratings, static stability factor T/(2 h), and measured
 inertias (Heydinger et al., SAE 1999-01-1336); the tables of `lfdm_ros.vehicles.tyre_size`; DART, a car of scale 1:10 whose tyres were
@@ -21,10 +21,10 @@ GIVEN = "given"
 
 @dataclass(frozen=True)
 class Typical:
-    """Common figures of the vehicles of a class; ratios are without a unit.
+    """Typical figures of the vehicles of a class; ratios are dimensionless.
 
     Attributes:
-        masses: for which it stands [kg].
+        masses: range of the class [kg].
         front: share of the weight on the front axle. track, radius: over the wheelbase. stability: T/(2 h).
         index: k^2/(a b) of the yaw inertia. unsprung: mass of an axle's wheels over the whole.
         roll: angle at 1 g [deg]. frequency: of the body on its springs [Hz].
@@ -68,12 +68,12 @@ _LAUNCH = 0.45  # of the friction that full throttle takes
 
 def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car", given: Mapping[str, float] | None = None, *,
                     front_share: float | None = None, power: float | None = None) -> Vehicle:
-    """Returns a vehicle with all that single-track models, chassis of 8 to 24 degrees of freedom and Fiala's tyre need.
+    """Returns a vehicle with all parameters of single-track models, chassis of 8 to 24 degrees of freedom and Fiala's tyre.
 
     Args:
-        mass: of the whole vehicle as it was driven [kg]. wheelbase: [m].
+        mass: of the whole vehicle, as driven [kg]. wheelbase: [m].
         kind: of CLASSES.
-        given: parameters that are known, SI, by their names in vehicle files; rules use them.
+        given: known parameters, SI, by their names in vehicle files; rules use them.
         front_share: of the weight on the front axle. power: [W].
 
     Raises:
@@ -81,7 +81,7 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     """
     if kind not in CLASSES:
         raise InputError(f"no class '{kind}'; choose one of: {', '.join(CLASSES)}")
-    like, known = CLASSES[kind], dict(given or {})
+    like, fixed = CLASSES[kind], dict(given or {})
     for what, value in (("mass", mass), ("wheelbase", wheelbase), ("front share", front_share), ("power", power)):
         if value is not None and not (math.isfinite(value) and value > 0.0):
             raise InputError(f"{what} must be above 0, not {value:g}")
@@ -91,7 +91,7 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     sources: dict[str, str] = {}
 
     def put(key: str, value: float, source: str) -> float:
-        values[key], sources[key] = (known[key], GIVEN) if key in known else (float(f"{value:.5g}"), source)
+        values[key], sources[key] = (fixed[key], GIVEN) if key in fixed else (float(f"{value:.5g}"), source)
         return values[key]
 
     def of_class(text: str) -> str:
@@ -99,17 +99,17 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
 
     # -- Masses and where they are ---------------------------------------------------------------------------------------------
     share = like.front if front_share is None else front_share
-    told = of_class(f"{share:.0%} of the weight in front") if front_share is None else f"given: {share:.0%} of the weight in front"
+    weight_source = of_class(f"{share:.0%} of the weight in front") if front_share is None else f"given: {share:.0%} of the weight in front"
     front_axle, rear_axle = (1.0 - share) * wheelbase, share * wheelbase  # of the whole vehicle's centre
     unsprung = [put(f"unsprung_mass_{axle}", like.unsprung * mass, of_class(f"{like.unsprung:.1%} of the mass at each axle"))
                 for axle in ("front", "rear")]
     sprung = put("sprung_mass", mass - sum(unsprung), "given mass less the unsprung masses")
     if sprung <= 0.0:
         raise InputError(f"unsprung masses of {sum(unsprung):g} kg leave nothing of {mass:g} kg")
-    # The unsprung masses are at the axles: the sprung mass's centre lies where all of it together has the share.
+    # The unsprung masses are at the axles: place the sprung mass's centre so that the whole vehicle has the given share.
     ahead = (mass * front_axle - unsprung[1] * wheelbase) / sprung
-    a = put("cg_to_front_axle", ahead, f"given wheelbase; {told}; unsprung masses taken off")
-    b = put("cg_to_rear_axle", wheelbase - a, f"given wheelbase; {told}; unsprung masses taken off")
+    a = put("cg_to_front_axle", ahead, f"given wheelbase; {weight_source}; unsprung masses taken off")
+    b = put("cg_to_rear_axle", wheelbase - a, f"given wheelbase; {weight_source}; unsprung masses taken off")
     track = put("track_front", like.track * wheelbase, of_class(f"{like.track:g} of the wheelbase"))
     put("track_rear", track, "as in front")
     height = put("cg_height", track / (2.0 * like.stability), of_class(f"static stability factor T/(2 h) of {like.stability:g} (NHTSA)"))
@@ -152,15 +152,15 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
 
     # -- Drive, brakes, steering -------------------------------------------------------------------------------------------------
     watts = like.power * mass if power is None else power
-    said = of_class(f"{like.power:g} W/kg") if power is None else f"given: {watts / 1000.0:g} kW"
+    power_source = of_class(f"{like.power:g} W/kg") if power is None else f"given: {watts / 1000.0:g} kW"
     put("driveline_ratio", 1.0, "the map stands for the wheels; engine and gears are not known")
     for key, value in _motor(watts, _LAUNCH * like.friction * mass * GRAVITY * radius).items():
-        put(key, value, f"{said} at the wheels, all four driven; from standstill {_LAUNCH:g} of the friction")
-    most = like.friction * mass * GRAVITY * radius / 2.0
+        put(key, value, f"{power_source} at the wheels, all four driven; from standstill {_LAUNCH:g} of the friction")
+    max_torque = like.friction * mass * GRAVITY * radius / 2.0
     for axle, part in (("front", _BRAKE_SHARE), ("rear", 1.0 - _BRAKE_SHARE)):
-        put(f"brake_torque_{axle}", part * most, f"rule: full braking at the friction limit, {part:.0%} here (Gillespie)")
+        put(f"brake_torque_{axle}", part * max_torque, f"rule: full braking at the friction limit, {part:.0%} here (Gillespie)")
     put("max_road_wheel_angle", like.lock, of_class("full lock"))
-    for key, value in known.items():
+    for key, value in fixed.items():
         put(key, value, GIVEN)
     description = f"written from {mass:g} kg and a wheelbase of {wheelbase:g} m as a {like.title}: what is typical is a guess"
     return Vehicle(name, values, description, sources, default_tyre="fiala")
@@ -171,4 +171,4 @@ def _motor(watts: float, torque: float) -> dict[str, float]:
     knee = watts / torque
     speeds = [0.0, knee, 1.6 * knee, 2.6 * knee, 4.2 * knee, 6.0 * knee]
     torques = [torque, torque, *(watts / speed for speed in speeds[2:-1]), 0.0]
-    return {f"motor_{column}_{i}": own[i] for column, own in (("speed", speeds), ("torque", torques)) for i in range(MAP_POINTS)}
+    return {f"motor_{column}_{i}": table[i] for column, table in (("speed", speeds), ("torque", torques)) for i in range(MAP_POINTS)}

@@ -1,8 +1,8 @@
-"""The force table of a TMeasy tyre from what is printed on its side: load index or bearing capacity, width and rim.
+"""The force table of a TMeasy tyre from its sidewall marking: load index or load capacity, width and rim.
 
 Sources: the load index is the ETRTO/JATMA table (also ISO 4209-1, ISO 4000-1). The shape of the force table comes from Chrono's
-ChTMeasyTire (tyres of 70 % section height for cars, 80 % for trucks), whose numbers are a fit to the tyres of Pacejka's book; they hold
-for a dry road, so `friction_scale` 1 is that road. The tyre carries its full load at a deflection of 16 % of the section height.
+ChTMeasyTire (tyres of 70 % section height for cars, 80 % for trucks), whose numbers are fitted to the tyres of Pacejka's book on a dry
+road: `friction_scale` 1 is that road. At full load the deflection is 16 % of the section height.
 """
 
 import math
@@ -13,7 +13,7 @@ from lfdm_ros.errors import InputError
 
 LOAD_GRAVITY = 9.81  # [m/s^2] turns the table's kilograms into newtons
 DEFLECTION = 0.16  # at full load, share of the section height
-PRESSURE_EXPONENT = 0.8  # the load that a tyre carries goes with (pressure / design pressure)^0.8
+PRESSURE_EXPONENT = 0.8  # load capacity is proportional to (pressure / design pressure)^0.8
 
 # Load in kg for load index 0 to 279, ten a line.
 LOAD_INDEX: tuple[float, ...] = (
@@ -70,7 +70,7 @@ class TyreSize:
 
     Args:
         kind: "passenger" or "truck".
-        capacity: the load that the tyre carries at its design pressure [N]; `load_of_index` gives it from the load index.
+        capacity: the load capacity at design pressure [N]; see `load_of_index`.
         section_height: unloaded radius less rim radius [m].
         pressure_ratio: inflation pressure in use over the design pressure.
 
@@ -105,7 +105,7 @@ class TyreSize:
 
 
 def load_of_index(index: int) -> float:
-    """Returns the load [N] that a load index stands for. Raises InputError: no such index."""
+    """Returns the load [N] of a load index. Raises InputError: no such index."""
     if not 0 <= index < len(LOAD_INDEX):
         raise InputError(f"load index {index} is outside 0 to {len(LOAD_INDEX) - 1}")
     return LOAD_INDEX[index] * LOAD_GRAVITY

@@ -19,17 +19,17 @@ from lfdm_ros.models.steering import MAP_POINTS
 from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
-# What a vehicle that has several parts for a slot drives with, unless it says otherwise.
+# Default parts of a vehicle with several parts for a slot.
 _PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
-# What a tyre meets of the ground that a vehicle is on, one of each line: one that needs soil, and all others.
+# Ground parts of tyres by line: for tyres that need soil, and for all others.
 _SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field", "friction_map"), ("resistance_map",), ("height_map",))
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 _NO_REACTION = "not given: the driveline turns in the body alone"
 
 
 def check(name: str, value: float, where: str) -> float:
-    """Returns `value` as a float inside the declared range of parameter `name`. Raises InputError: unknown name (with the nearest known
-    one), not a finite number, or out of range; `where` leads the message."""
+    """Returns `value` as a float inside the declared range of parameter `name`. Raises InputError: unknown name (with the closest name),
+    not a finite number, or out of range; `where` is the prefix of the message."""
     if name not in DECLARED:
         raise InputError(f"{where}: unknown parameter {quote(name)}{suggest(name, DECLARED)}")
     declared = DECLARED[name]
@@ -48,13 +48,13 @@ class Vehicle:
     """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`.
 
     Args:
-        parameters: by name; those of the parts that the vehicle has. A reverse gear that is not given has the ratio of the first, a
-            reaction of the driveline on a body that rolls is 0.
-        sources: where the value of a parameter comes from.
-        conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
-        default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
-        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see
-            lfdm_ros.sensors.
+        parameters: by name, for the parts of the vehicle. A missing reverse gear has the ratio of the first, a missing driveline reaction
+            on the body is 0.
+        sources: source of the value of each parameter.
+        conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that must behave exactly as there.
+        default_tyre: the default tyre model; the first of the vehicle if empty.
+        sensors: further
+        sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see lfdm_ros.sensors.
     """
 
     name: str
@@ -95,8 +95,8 @@ class Vehicle:
 
     @property
     def footprint(self) -> body.Footprint:
-        """The outline from above, from the position point; by the rule body.RULE where the parameters do not say. Raises InputError: a
-        position point beyond an end of the vehicle."""
+        """The outline from above, from the position point; by the rule body.RULE without such parameters. Raises InputError: a position
+        point beyond an end of the vehicle."""
         p = self.parameters
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
         overhang, track = body.OVERHANG * (a + b), max(p.get("track_front", 0.0), p.get("track_rear", 0.0))
@@ -105,7 +105,7 @@ class Vehicle:
 
     @property
     def assumed(self) -> str:
-        """One line on what the outline is derived from where the parameters do not say; empty where they do."""
+        """One line on the assumed outline; empty if the parameters define it."""
         if "overall_width" in self.parameters:
             return ""
         o = self.footprint
@@ -143,7 +143,7 @@ class Vehicle:
 
     @property
     def constants(self) -> body.Description:
-        """Wheelbase, full lock, outline and what else a controller of others needs, in one record."""
+        """Wheelbase, full lock, outline and other constants for controllers, in one record."""
         p = self.parameters
         mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear")) or p.get("mass", math.nan)
         track_front, track_rear, radius = (p.get(name, math.nan) for name in ("track_front", "track_rear", "wheel_radius"))
@@ -162,10 +162,10 @@ class Vehicle:
         return tuple(name for name, part in SLOTS[slot].items() if not self._lacks(part))
 
     def spec(self, chassis: str, tyre: str | None = None) -> str:
-        """Returns the full name of the model that is this vehicle on a chassis, for `get_model`.
+        """Returns the full name of the model of this vehicle with a chassis, for `get_model`.
 
         Args:
-            chassis: name of a chassis, or a specification CHASSIS/PART/...; the parts it names win over the vehicle's own.
+            chassis: name of a chassis, or a specification CHASSIS/PART/... with parts that replace the vehicle's.
             tyre: name of a tyre model; by default the vehicle's `default_tyre`.
 
         Raises:
@@ -185,24 +185,24 @@ class Vehicle:
         for part in named:
             slot = next((slot for slot in slots if part in SLOTS[slot]), None)
             if slot is None:
-                return get_model(chassis).name  # which says what is wrong
+                return get_model(chassis).name  # raises the error
             if slot == "ground":
                 grounds.append(part)
             else:
                 chosen[slot] = part
         if "ground" in slots and not grounds:
-            grounds = self._met(chosen.get("tyre"))
+            grounds = self._ground_parts(chosen.get("tyre"))
         return get_model("/".join([base, *chosen.values(), *grounds])).name
 
     def model(self, chassis: str | Model, tyre: str | None = None) -> Model:
-        """Returns the model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle. Raises
-        InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part."""
+        """Returns the model of this vehicle with a chassis; see `spec`. A given model must fit the vehicle. Raises InputError: as `spec`,
+        or the vehicle lacks parameters; the message names them and their part."""
         model = chassis if isinstance(chassis, Model) else get_model(self.spec(chassis, tyre))
         self._require(model)
         return model
 
     def vector(self, model: Model) -> np.ndarray:
-        """Returns the parameters of a model as an array (np,), in the order the model declares. Raises InputError: the vehicle lacks one of
+        """Returns the parameters of a model as an array (np,), in the order of its declaration. Raises InputError: the vehicle lacks one of
         them."""
         self._require(model)
         return np.array([self.parameters[f.name] for f in model.parameters])
@@ -218,8 +218,8 @@ class Vehicle:
         has = self.parts(slot)
         return next((part for part in _PREFERENCE.get(slot, has) if part in has), next(iter(SLOTS[slot])))
 
-    def _met(self, tyre: str | None) -> list[str]:
-        """Returns the parts of the ground that the vehicle is on, all that a tyre can meet."""
+    def _ground_parts(self, tyre: str | None) -> list[str]:
+        """Returns the parts of the ground for the vehicle's tyres."""
         has, soft = set(self.parts("ground")), tyre is not None and "soil" in SLOTS["tyre"][tyre].needs
         return [next(part for part in line if part in has) for line in (_SOFT if soft else _FIRM) if not has.isdisjoint(line)]
 
@@ -237,10 +237,10 @@ class Vehicle:
         raise InputError(f"vehicle '{self.name}' cannot be a {base}: lacks {_listed(keys_of(missing))}")
 
 
-def choose(key: str, value: object, known: Collection[str], where: str) -> str:
-    """Checks that `value` is one of the names, and returns it. Raises InputError: it is none of them."""
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{where}: {key} must be one of {', '.join(known)}, not {quote(value)}")
+def choose(key: str, value: object, names: Collection[str], where: str) -> str:
+    """Checks that `value` is one of the names, and returns it. Raises InputError: it is not."""
+    if not isinstance(value, str) or value not in names:
+        raise InputError(f"{where}: {key} must be one of {', '.join(names)}, not {quote(value)}")
     return value
 
 

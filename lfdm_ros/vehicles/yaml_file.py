@@ -28,11 +28,10 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     """Reads a vehicle by name (config/vehicles) or from a YAML file; every value is converted to SI and checked.
 
     Args:
-        changes: parameters that are not as the file says, NAME=VALUE in SI.
+        changes: parameters that override the file, NAME=VALUE in SI.
 
     Raises:
-        InputError: no such vehicle, or a key that is unknown or missing, a unit that does not fit, a value out of range; the
-            message names file and key.
+        InputError: no such vehicle, an unknown or missing key, a wrong unit, a value out of range; the message names file and key.
     """
     path = find_config("vehicles", source)
     document = _read_with_base(path)
@@ -64,8 +63,8 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
 
 
 def _read_with_base(path: Path) -> dict[str, Any]:
-    """Reads a file; keys that it lacks, but for name and description, are those of its `base`, a vehicle by name or file, beside
-    this one first."""
+    """Reads a file; missing keys, except name and description, are those of its `base`, a vehicle by name or file, first searched beside
+    this one."""
     keys = ("name", "description", "conventions", "default_tyre", *schema.SECTIONS)
     document: dict[str, Any] = documents.read_yaml(path)[0]
     documents.mapping(document, str(path), optional=("base", *keys))
@@ -77,9 +76,9 @@ def _read_with_base(path: Path) -> dict[str, Any]:
         source = beside if beside.is_file() else find_config("vehicles", name)
     base = documents.read_yaml(source)[0]
     documents.mapping(base, f"{path}: base: {source}", optional=keys)
-    kept = {key: node for key, node in base.items() if key not in ("name", "description")}
-    return {**kept, **document, **{section: {**kept[section], **document[section]} for section in schema.SECTIONS
-                                   if isinstance(kept.get(section), dict) and isinstance(document.get(section), dict)}}
+    inherited = {key: node for key, node in base.items() if key not in ("name", "description")}
+    return {**inherited, **document, **{section: {**inherited[section], **document[section]} for section in schema.SECTIONS
+                                        if isinstance(inherited.get(section), dict) and isinstance(document.get(section), dict)}}
 
 
 def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -135,14 +134,14 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
     for name, sensor in vehicle.sensors.items():
         places = {key: {"value": sensor[key], "unit": unit} for key, unit in _PLACE.items() if key in sensor}
         document.setdefault("sensors", {})[name] = {**sensor, **places}
-    # Entries without anything nested stand on one line.
+    # Flat entries are written on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
     comment = "".join(f"# {line}\n" for line in textwrap.wrap(note, 138))
     write_text(Path(path), comment + text)
 
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
-    """Returns a section's entries: known keys only, and of each group of keys that is begun all."""
+    """Returns a section's entries after checking for unknown keys and incomplete groups."""
     entries: dict[str, Any] = document.get(section, {})
     where = f"{path}: {section}"
     elsewhere = {key: f"; it belongs in section {other}" for other, keys in schema.SECTIONS.items() for key in keys}
@@ -204,7 +203,7 @@ def _read_vector(node: Any, key: str, where: str, parameters: dict[str, float], 
 
 
 def _read_tir(tyre: Mapping[str, Any], path: Path, parameters: dict[str, float], sources: dict[str, str]) -> None:
-    """Adds the coefficients of a .tir file, whose name is relative to the vehicle's; keys that stand beside it win."""
+    """Adds the coefficients of a .tir file, its path relative to the vehicle's; keys in the vehicle file take precedence."""
     file = path.parent / documents.text(tyre["tir"], f"{path}: tyre.tir")
     for name, value in read_tir(file).items():
         if name not in tyre:

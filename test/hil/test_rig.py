@@ -290,7 +290,7 @@ def test_the_policy_stop_ends_a_run() -> None:
 
 
 def test_histograms_count_where_their_edges_say() -> None:
-    histogram = Histogram(kept=8)
+    histogram = Histogram(capacity=8)
     for k, edge in enumerate(EDGES):
         histogram.add(float(edge) * 1.001)
         assert histogram.counts[k] == 1, edge

@@ -163,7 +163,7 @@ def test_the_pitman_arm_and_its_idler_carry_the_link() -> None:
     """Its end stays at the arm's length from the pivot, in a plane across the arm's axis; derivatives are those of differences."""
     linkage, origin = PitmanArm(ARRAYS), Vector(1.6, 0.0, -0.2)
     q = linkage.prepare(P, origin)
-    assert linkage.asked(1.0, q) == pytest.approx(0.129 * np.sin(np.radians(-30.0)))
+    assert linkage.commanded(1.0, q) == pytest.approx(0.129 * np.sin(np.radians(-30.0)))
     end = q.pivot + q.frame.x * q.length
     step = 1e-5
     for s in (-0.06, 0.0, 0.03):
@@ -190,6 +190,6 @@ def test_a_rack_slides() -> None:
     rack = Rack(ARRAYS)
     q = rack.prepare(p, ZERO)
     (body, column), = rack.bodies(0.02, 0.5, q)
-    assert rack.asked(-0.5, q) == pytest.approx(-0.035) and array(rack.shift(0.02, q).displacement).tolist() == [0.0, 0.02, 0.0]
+    assert rack.commanded(-0.5, q) == pytest.approx(-0.035) and array(rack.shift(0.02, q).displacement).tolist() == [0.0, 0.02, 0.0]
     assert array(body.centre) == pytest.approx([0.1, 0.12, 0.1])
     assert array(body.velocity).tolist() == [0.0, 0.5, 0.0] and column.velocity.y == 1.0
