@@ -1,7 +1,7 @@
-"""Limits of the commands that go to the vehicle, declared once for the controller and for shared control, and applied in one stage.
+"""Limits of the commands sent to the vehicle, declared once for the controller and for shared control, and applied in one stage.
 
 `rate_limited` is that stage: it bounds steering and pedal in magnitude and rate. The controller's plan, its guard and the command gate of
-shared control decide what to ask for within it.
+shared control choose commands within it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class CommandLimits(Declared):
                                                "vehicle's actuators have", 0.01, 100.0, live=True)
     brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed; no more than the "
                                             "vehicle's actuators have", 0.01, 100.0, live=True)
-    stop_brake: float = setting(0.5, "1", "largest brake of a controlled stop; less is used where the rear axle would not hold the "
+    stop_brake: float = setting(0.5, "1", "largest brake of a controlled stop; reduced where the rear axle would lose the "
                                           "vehicle", 0.01, 1.0, live=True)
-    # On for both: a gate that admits more than the plan may ask for would let an operator lift a wheel.
+    # On for both: a gate that admits more than the plan may use would let an operator lift a wheel.
     use_limit_table: bool = setting(True, "", "limit the steering by the table of the largest model's wheel lift")
 
 
@@ -47,10 +47,10 @@ def rate_limited(before: Pair, requested: Pair, rates: RateLimits, duration: flo
                  upper: Pair = (1.0, 1.0)) -> Pair:
     """Returns steering and pedal nearest to the requested ones within `lower` and `upper`, and within the rates of those before.
 
-    Rates go first: a command that is out of range, since the range has shrunk, returns to it at its rate.
+    Rates have priority: a command out of range, since the range has shrunk, returns to it at its rate.
 
     Args:
-        duration: since the command before [s].
+        duration: since the previous command [s].
     """
     turn = rates.steering * duration
     return (min(max(requested[0], lower[0], before[0] - turn), upper[0], before[0] + turn),

@@ -1,9 +1,9 @@
-"""The controller: a task, a state that is some time old, obstacles as they are seen; out comes a command each period, whatever happens.
+"""Controller: from a task, a delayed state and detected obstacles it computes a command each period, under all conditions.
 
-Every cycle ends on one level of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
-BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
-STOPPED, the same without a state or a task. Beside it stands MANOEUVRING: where the way to a goal is blocked, the vehicle leaves by a way
-with changes of direction (`lfdm_ros.control.routing.manoeuvring`).
+Each cycle reports its fallback level: SOLVED, the plan of this cycle; SHIFTED, the last good plan, moved to the present time; BRAKING, a
+stop along the curve of the last plan that allowed one, when that plan is too old or the new one leaves no room to stop; STOPPED, a stop
+without a state or a task. MANOEUVRING is separate: where the route to a goal is blocked, the vehicle drives a path with changes of
+direction (`lfdm_ros.control.routing.manoeuvring`).
 """
 
 import dataclasses
@@ -33,14 +33,14 @@ from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 from lfdm_ros.vehicles.body import mass_of
 
-SOLVER_SHARE = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
+SOLVER_SHARE = 0.6  # share of the time budget for the solver; the rest is for the guard and the command
 ROUNDED, TICK = 1e-3, 1e-6  # share of full lock, [s]
-SAME_STEERING = 0.1  # share of full lock by which a command may differ that steers along a stop's curve
-SIGHT_AGE = 0.5  # [s] older detections do not show that a place is free
+SAME_STEERING = 0.1  # share of full lock: tolerance within which a command follows a stop's curve
+SIGHT_AGE = 0.5  # [s] of detections that may show a place to be free
 
 
 def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
-    """Returns the steering limits for a controller of these settings, from the vehicle's largest model; None if it uses none.
+    """Returns the steering limits for the settings, from the vehicle's largest model; None if the settings disable them.
 
     Args:
         tyre: name of a tyre model; default the vehicle's.
@@ -55,15 +55,15 @@ def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> 
 
 
 class Controller:
-    """Drives one vehicle. Keeps no clock of its own: time comes with each call."""
+    """Model predictive controller of one vehicle. Without a clock: each call passes the time."""
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None, limits: LimitTable | None = None,
                  lattice: LatticeSettings | None = None):
         """Compiles the problem, or loads it from the cache.
 
         Args:
-            limits: steering limits of the largest model; None: only the predicting model's wheel loads count.
-            lattice: of the search for a way; its acceleration and braking are those of the settings.
+            limits: steering limits of the largest model; None: only the prediction model's wheel loads count.
+            lattice: settings of the route search; acceleration and braking are those of `settings`.
 
         Raises:
             InputError: no such model, or the vehicle lacks parameters.
@@ -84,10 +84,10 @@ class Controller:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
+        """Clears states, commands, plans and obstacles; the task stays and restarts."""
         self._measured: Measured | None = None
         self._command = (0.0, 0.0)  # steering, pedal
-        self._steered = -math.inf, 0.0  # when a command went to the vehicle in place of that one, and its steering
+        self._steered = -math.inf, 0.0  # time and steering of a command that replaced it
         self._reverse = False  # the selector
         self._relevant.clear()
         self._prediction.clear()
@@ -109,11 +109,11 @@ class Controller:
         Args:
             speed: highest [m/s], or one a point of `path.s`.
             corridor: (k, 3) rows s along the path, room to the left and to the right [m], of the lane.
-            stop: stand at its end; else the path counts as done there, and the vehicle stops behind it.
-            hidden_speed: assumed speed of traffic that obstacles beside this path may hide [m/s]; a higher one of the settings holds.
+            stop: stop at its end; else the path counts as done there, and the vehicle stops behind it.
+            hidden_speed: assumed speed of traffic hidden by obstacles beside the path [m/s]; the maximum of it and the setting counts.
 
         Raises:
-            InputError: a speed that is negative or not finite, or a corridor that is no table of rising s and finite room.
+            InputError: a speed is negative or not finite, or the corridor is no table of increasing s and finite room.
         """
         task = Assignment.follow(path, speed, corridor, stop, hidden_speed)
         task.reference = self._navigator.reference_of(task)
@@ -124,7 +124,7 @@ class Controller:
         self._begin(Assignment.go_to(goal, speed))
 
     def idle(self) -> None:
-        """Drops the task: the vehicle comes to a stop and stands."""
+        """Drops the task: the vehicle stops."""
         self._task = None
 
     def _begin(self, task: Assignment) -> None:
@@ -134,13 +134,13 @@ class Controller:
         self._relevant.choose(task.reference, self._measured)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        """Takes the obstacles detected now; they count from the next cycle on. Raises InputError: shapes that do not fit, a number that is
-        not finite, or a negative radius. The obstacles before stay."""
+        """Sets the detected obstacles from the next cycle on. Raises InputError for inconsistent shapes, a number that is not finite, or a
+        negative radius; the previous obstacles stay."""
         self._relevant.update_obstacles(obstacles, None if self._task is None else self._task.reference, self._measured)
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some, or has
-        other actuators."""
+        """Sets the vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if some are missing, or the actuators
+        differ."""
         vehicle = with_motor_map(vehicle)
         if vehicle.actuators != self.actuators:
             raise InputError(f"vehicle {vehicle.name} has other actuators; they cannot change while driving")
@@ -148,10 +148,10 @@ class Controller:
         self._prediction.set_vehicle(vehicle)
         self._vehicle, self.outline = vehicle, vehicle.footprint
         self._relevant.outline = self.outline
-        self._hand_on()
+        self._distribute()
 
-    def _hand_on(self) -> None:
-        """Hands settings and vehicle to guard, navigator and manoeuvres."""
+    def _distribute(self) -> None:
+        """Passes settings and vehicle to guard, navigator and manoeuvres."""
         self._guard.configure(self.settings, self._vehicle)
         self._navigator.configure(self.settings, self.outline)
         self._manoeuvring.configure(*self._manoeuvring_of(self._vehicle))
@@ -171,7 +171,7 @@ class Controller:
         self.settings = dataclasses.replace(self.settings, **changes)
         self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
-        self._hand_on()
+        self._distribute()
         if self._task is not None and self._task.path is not None:
             self._task.reference = self._navigator.reference_of(self._task)
 
@@ -192,14 +192,14 @@ class Controller:
             self.reset()  # the clock went back
         self._now = now
         s, task = self.settings, self._task
-        # Neither one that was overtaken, nor one from a clock that runs ahead.
+        # Ignore states that are out of order, or stamped ahead of the clock.
         if measured is not None and measured.time <= now + s.state_timeout and (
                 self._measured is None or measured.time >= self._measured.time):
             self._measured = measured
         if self._measured is None:
             return self._stand(now, began, "no state yet", math.inf)
         age = now - self._measured.time
-        # A state that is stale still says where the vehicle is about to stop.
+        # A stale state still locates the stop.
         delay = self.actuators.delay
         ahead = min(now + delay, self._measured.time + s.state_timeout + delay) if s.compensate else self._measured.time
         x, road = self._prediction.at(self._measured, ahead)
@@ -237,12 +237,12 @@ class Controller:
             remaining=self._navigator.remaining(task, pose, station)))
 
     def applied(self, now: float, steering: float, pedal: float, reverse: bool = False) -> None:
-        """Records the command that went to the vehicle at `now` [s] in place of the last cycle's: shared; predictions go on from there.
+        """Records the command sent to the vehicle at `now` [s] in place of the last cycle's (shared control), for the predictions.
 
-        Plans begin with the controller's own last command: one that began with what was sent could leave it by no more than a period's
-        rates allow, and the operator's share, however small, would draw the shared command away by it cycle after cycle. Only where the
-        steering comes towards that command as fast as it can, plans begin with what it is. The curve of a stop that is not steered along is
-        laid anew from where the vehicle is.
+        Plans begin with the controller's own last command: starting from the sent one, a plan could leave it only at the rate limits, and
+        even a small share of the operator would pull the shared command away, cycle after cycle. Only while the steering approaches the
+        controller's command at its rate limit, plans begin with the sent one. The curve of a stop that is not followed is laid again from
+        the vehicle's position.
         """
         own, (time, before) = self._command[0], self._steered
         self._steered = now, steering
@@ -281,7 +281,7 @@ class Controller:
         move = manoeuvring.step(now, pose, goal, route, obstacles, self._command)
         if move is None and not was:
             return None
-        # What was planned before leads into what blocks the way.
+        # The previous plan leads into the obstacle.
         task.leave_way()
         self._replanner.begin()
         self._fallback.drop()
@@ -310,8 +310,8 @@ class Controller:
     # -- The way ------------------------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> None:
-        """Searches the route to the goal, or looks for what hides traffic beside the path, where that is due. Meant for the time after a
-        command has gone out; a cycle without a route searches by itself."""
+        """Searches the route to the goal, or the places of hidden traffic beside the path, where due. Call it after a command was sent; a
+        cycle without a route searches by itself."""
         task, period = self._task, self.settings.route_period - 1e-9
         if task is None or self._measured is None or now - self._measured.time > self.settings.state_timeout:
             return
@@ -324,7 +324,7 @@ class Controller:
         pose = self._pose(x)
         try:
             if sees:
-                self._see(now, pose)
+                self._update_map(now, pose)
             if not routes:
                 return
             if hides:
@@ -334,11 +334,11 @@ class Controller:
                 self._find(task, now, x)
             else:
                 task.routed = now
-        except SOLVER_ERRORS:  # a state from which there is no way: the next cycle says so, on its level
+        except SOLVER_ERRORS:  # no route from this state: the next cycle reports it
             task.routed = now
 
     def _reference(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
-        """Returns the reference of the plan now, and how often the route has changed."""
+        """Returns the present reference of the plan, and the number of route changes."""
         joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, float(self.planner.trajectory.column("vx")[-1]),
                                        lambda: self._relevant.obstacles.at(now))
         reference = joining or task.slowed or task.reference or self._find(task, now, x)
@@ -354,8 +354,8 @@ class Controller:
         return self._navigator.find(task, now, pose, lambda: self._manoeuvring.recall(now, self._relevant.obstacles.at(now)),
                                     lambda: self._guard.visible_length(self._fallback.good, now, pose, self._relevant.obstacles))
 
-    def _see(self, now: float, pose: PlanarState) -> None:
-        """Notes on the map of manoeuvres what is in view."""
+    def _update_map(self, now: float, pose: PlanarState) -> None:
+        """Updates the map of manoeuvres with the present view."""
         seen = self._relevant.seen
         if now - seen.time < SIGHT_AGE:
             self._manoeuvring.map.look(now, pose, self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))

@@ -1,4 +1,4 @@
-"""The contract of a driver's cycle, its outcome, and the choice of the fallback level."""
+"""Interface of a driver's cycle, its outcome, and the choice of the fallback level."""
 
 import math
 from collections.abc import Mapping
@@ -28,23 +28,23 @@ class CycleOutcome(Enum):
     SHIFTED = 1
     BRAKING = 2
     STOPPED = 3
-    MANOEUVRING = 4  # beside the fallback levels
+    MANOEUVRING = 4  # not a fallback level
 
     @property
     def planned(self) -> bool:
-        """True where a plan is driven, that of this cycle or of an earlier one."""
+        """True where the vehicle follows a plan, of this cycle or of an earlier one."""
         return self in (CycleOutcome.SOLVED, CycleOutcome.SHIFTED)
 
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
-    """The outcome of one cycle.
+    """Result of one cycle.
 
-    command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line, why it is not SOLVED, or that the way
-    is blocked or no stop is left. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
+    command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line: cause of an outcome other than SOLVED,
+    blocked route or missing stop. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
     wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
     violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: bridged by prediction [s].
-    plan: the one in force, of a BRAKING cycle that of its stop. route: the way to a goal, or the path.
+    plan: in force; in a BRAKING cycle that of its stop. route: route to the goal, or the path.
     """
 
     command: tuple[float, float, float]
@@ -69,7 +69,7 @@ class Cycle:
 
 
 class Driver(Protocol):
-    """`Controller` is one, and so are an operator, either behind a link, both together, and what is compared with them.
+    """Driver of a vehicle: `Controller`, an operator, either behind a link, both in shared control, or a benchmark controller.
 
     settings: with the `period` [s] of its cycles at least.
     """
@@ -88,9 +88,9 @@ class Driver(Protocol):
 class CycleContext:
     """Inputs of the choice of a fallback level in a cycle.
 
-    ahead: time of the state x (nz,) that the command meets [s]; measured: values of the last state by name; command: the one before,
-    steering and pedal; sight: the route is to a goal, so that occluded places count; lane: the path that is followed, or None; until: when
-    a decision should have been made, on the clock of `perf_counter` [s]."""
+    ahead: time at which the command acts, and of the state x (nz,) [s]; measured: values of the last state by name; command: the previous
+    one, steering and pedal; sight: occluded places count, on a route to a goal; lane: the followed path, or None; until: deadline of the
+    decision, on the clock of `perf_counter` [s]."""
 
     ahead: float
     x: np.ndarray
@@ -103,33 +103,33 @@ class CycleContext:
 
 
 class FallbackSelector:
-    """Keeps the good plan: the last one along which there was room for a stop."""
+    """Selector of the fallback level; stores the good plan: the last one along which the vehicle could stop."""
 
     def __init__(self, guard: Guard):
         self.guard = guard
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the good plan, and the stop along it."""
+        """Clears the good plan, and the stop along it."""
         self.good: Plan | None = None
         self._good_time = -math.inf
         self.guard.forget()
 
     def drop(self) -> None:
-        """Drops the good plan, which leads into an obstacle on the route."""
+        """Drops the good plan, since it leads into an obstacle on the route."""
         self.good = None
         self.guard.forget()
 
     def stop(self, x: np.ndarray | None) -> tuple[float, float]:
-        """Returns steering and pedal of a stop, along the good plan where there is one."""
+        """Returns steering and pedal of a stop, along the good plan if there is one."""
         return self.guard.stop(self.good, x)
 
     def level(self, outcome: PlanOutcome, new: Plan | None, late: bool, moment: CycleContext,
              settings: Settings) -> tuple[CycleOutcome, str, tuple[float, float]]:
-        """Selects the fallback level of a cycle; returns it, the reason, and steering and pedal. The plan that is driven is the good one.
+        """Selects the fallback level of a cycle; returns it, the reason, and steering and pedal. A followed plan becomes the good one.
 
         Args:
-            new: the plan of this cycle, if it was solved; late: it came too late.
+            new: the plan of this cycle, if it was solved; late: it exceeded the time budget.
         """
         s, ahead = settings, moment.ahead
         if new is not None and not late:
@@ -142,9 +142,9 @@ class FallbackSelector:
                     self.good, self._good_time = new, ahead
                 return CycleOutcome.BRAKING, reason, self.stop(moment.x)
             level, plan = CycleOutcome.SHIFTED, self.good
-        # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
+        # The command is held for a period: use its value at the period's end, with which the next plan begins, to reach the rates.
         held = self.guard.held(plan.command_at(ahead + s.period), moment.x, moment.measured)
-        # On a path the way is given; what lies hidden behind a cone beside it is no concern.
+        # On a path, places occluded by a cone beside it do not count.
         driven, why, command = self.guard.decide(plan, held, moment.command, ahead, moment.x, moment.obstacles, sight=moment.sight,
                                                  lane=moment.lane, until=moment.until)
         reason = "; ".join(filter(None, (reason, why)))

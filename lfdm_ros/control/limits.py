@@ -1,4 +1,4 @@
-"""Largest steering at a speed so that no single wheel lifts, computed beforehand with a vehicle's largest model (paper 001 section 2.1).
+"""Largest steering by speed at which no wheel lifts, computed offline with a vehicle's largest model (paper 001 section 2.1).
 
 At each speed the vehicle makes a family of manoeuvres from straight coasting, all at the actuator's steering rate: a step of amplitude d,
 and reversals, from +d to -d after a dwell, as in a lane change or NHTSA's fishhook; each with several brake levels. The limit is the
@@ -26,31 +26,31 @@ from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import Vehicle
 
-# Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
+# Models with a load of each wheel, the largest first; a smaller one is used if the vehicle lacks parameters.
 CHASSIS = ("twenty_four_dof", "eighteen_dof", "eight_dof")
-# Why the steering is limited. none: full steering is safe; slower: by what a lower speed allows.
+# Cause of the steering limit. none: full steering is safe; slower: the limit of a lower speed.
 NONE, WHEEL_LOAD, SIDESLIP, SLOWER = ("none", "wheel_load", "sideslip", "slower")
 
 SPEEDS = tuple(float(v) for v in np.linspace(2.0, 36.0, 16))
-STEP, SAMPLE = 1e-3, 0.01  # physics, and what is looked at [s]
+STEP, SAMPLE = 1e-3, 0.01  # [s] integration step, and sampling of the criteria
 BRAKE_RISE = 0.2  # [s]
-COARSE, FINE = 64, 16  # parts of the range of amplitudes, and then of the part in which the limit lies
+COARSE, FINE = 64, 16  # parts of the amplitude range, and of the part that contains the limit
 STANDING = 1.0  # [m/s] below this speed slip angles are those at it
 
 
 @dataclass(frozen=True)
 class Manoeuvres:
-    """Test manoeuvres of the vehicle, and the criteria to hold in them.
+    """Test manoeuvres of the vehicle, and their criteria.
 
     Args:
         speeds: at the start [m/s], rising.
-        load_margin: share of its static load that every wheel must keep; 0 is lift-off.
+        load_margin: smallest wheel load, share of the static one; 0 is lift-off.
         steering_rate: of the actuator, share of full steering a second, 0.04 to 100 [1/s].
-        sideslip: largest slip angle of the rear axle [rad]. Beyond, the vehicle is lost, though a sliding vehicle lifts no wheel.
+        sideslip: largest slip angle of the rear axle [rad]; a sliding vehicle is out of control without wheel lift.
         brakes: brake levels, 0 to 1.
-        dwells: how long the reversals hold the first side [s]; with none there are only steps.
-        settling: how long the last angle is held [s]. At high speed many vehicles are unstable, more so when braking unloads the rear
-            axle: the longer it is without counter-steering, the lower is the limit. A second is for an attentive driver.
+        dwells: time for which reversals hold the first side [s]; empty: only steps.
+        settling: time for which the last angle is held [s]. At high speed many vehicles are unstable, more so when braking unloads the
+            rear axle: the longer without countersteering, the lower the limit. One second assumes an attentive driver.
 
     Raises:
         InputError: a value out of range.
@@ -81,7 +81,7 @@ class Manoeuvres:
                 raise InputError(f"lift limits: {what}")
 
     def runs(self, amplitudes: np.ndarray, sides: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns sample times (K,) [s], the driver's inputs (A, M, K, 3) in the M manoeuvres of each of A amplitudes, their ends (A, M)
+        """Returns sample times (K,) [s], the driver's inputs (A, M, K, 3) of M manoeuvres at A amplitudes, and the ends of these (A, M)
         [s]."""
         rate, d = self.steering_rate, amplitudes[:, None]
         turned = max((3.0 * amplitudes[-1] / rate + dwell for dwell in self.dwells), default=amplitudes[-1] / rate)
@@ -106,7 +106,7 @@ class LimitTable:
     speeds: np.ndarray  # (n,) [m/s], rising
     steering: np.ndarray  # (n,) share of the full steering input, to either side, never rising
     road_wheel_angle: np.ndarray  # (n,) [rad] of the front wheels at that steering
-    lateral_acceleration: np.ndarray  # (n,) [m/s^2] the largest of the manoeuvres at that steering; with cause none all there is
+    lateral_acceleration: np.ndarray  # (n,) [m/s^2] largest in the manoeuvres at that steering
     cause: tuple[str, ...]  # n of CAUSES
     vehicle: str
     model: str  # full specification
@@ -118,7 +118,7 @@ class LimitTable:
     @cached_property
     def _knots(self) -> tuple[np.ndarray, np.ndarray]:
         # A vehicle at a given lateral acceleration needs steering linear in 1/v^2. Above the last speed the limit falls as 1/v^2.
-        # Where full steering ends within an interval, the place is unknown: there the limit is that of the upper end.
+        # In an interval where full steering ends, the limit is that of the upper end.
         steering = self.steering.copy()
         free = np.flatnonzero(np.array(self.cause) == NONE)
         if len(free) and free[-1] + 1 < len(steering):
@@ -129,7 +129,7 @@ class LimitTable:
     def at(self, speed: ArrayLike) -> np.ndarray:
         """Returns the largest steering (share of the full input, either side) at speeds [m/s], of the speeds' shape.
 
-        Where the first limit begins, it is on the safe side of the table: at the last speed of full steering already less than full.
+        Conservative at its beginning: already less than full at the last speed of full steering.
         """
         largest: np.ndarray = np.interp(np.maximum(speed, self.speeds[0]) ** -2.0, *self._knots)
         return largest
@@ -139,23 +139,22 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
     """Returns the limits of a vehicle, from the cache directory or computed (seconds) and stored there.
 
     Args:
-        model: a chassis, or a full specification; where the vehicle lacks its parameters, the largest chassis below it that it has. The
-            table says which.
+        model: a chassis, or a full specification; if the vehicle lacks its parameters, the next smaller chassis. The table names it.
         tyre: name of a tyre model; default the vehicle's.
 
     Raises:
-        InputError: the model has no wheel loads, the vehicle fits none that has, or the margin is lost by braking or at no steering.
+        InputError: the model has no wheel loads, the vehicle fits no such model, or the margin is lost without steering.
     """
-    asked = manoeuvres or Manoeuvres()
+    manoeuvres = manoeuvres or Manoeuvres()
     chosen = largest_model(vehicle, model, tyre)
-    key = _key(vehicle, chosen, asked)
-    columns = json.loads(cached(f"limits-{key}.json", lambda: json.dumps(_Study(vehicle, chosen, asked).columns()).encode()))
+    key = _key(vehicle, chosen, manoeuvres)
+    columns = json.loads(cached(f"limits-{key}.json", lambda: json.dumps(_Study(vehicle, chosen, manoeuvres).columns()).encode()))
     return LimitTable(
-        speeds=np.array(asked.speeds), steering=np.array(columns["steering"]), road_wheel_angle=np.array(columns["road_wheel_angle"]),
+        speeds=np.array(manoeuvres.speeds), steering=np.array(columns["steering"]), road_wheel_angle=np.array(columns["road_wheel_angle"]),
         lateral_acceleration=np.array(columns["lateral_acceleration"]), cause=tuple(columns["cause"]), vehicle=vehicle.name,
         model=chosen.name,
         tyre=next((part for part in chosen.name.split("/") if part in SLOTS["tyre"]), next(iter(SLOTS["tyre"]))),
-        load_margin=asked.load_margin, steering_rate=asked.steering_rate, key=key)
+        load_margin=manoeuvres.load_margin, steering_rate=manoeuvres.steering_rate, key=key)
 
 
 def largest_model(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None) -> Model:
@@ -196,13 +195,13 @@ class _Study:
         for speed in self._manoeuvres.speeds:
             # Upwards in speed, each range ending at the last limit: the limit cannot rise.
             amplitudes = np.linspace(0.0, limit, COARSE + 1)
-            kept, why, acceleration = self._judge(speed, amplitudes)
-            i = _first_false(kept)
+            within, why, acceleration = self._evaluate(speed, amplitudes)
+            i = _first_false(within)
             if i < len(amplitudes):
                 cause = why[i]
                 amplitudes = np.linspace(amplitudes[i - 1], amplitudes[i], FINE + 1)
-                kept, why, acceleration = self._judge(speed, amplitudes)
-                i = _first_false(kept)
+                within, why, acceleration = self._evaluate(speed, amplitudes)
+                i = _first_false(within)
             elif cause != NONE:
                 cause = SLOWER
             limit = float(amplitudes[i - 1])
@@ -212,11 +211,11 @@ class _Study:
         angles = np.minimum(np.abs(self._angle(np.array(limits))), np.abs(self._angle(-np.array(limits))))
         return dict(steering=limits, road_wheel_angle=angles.tolist(), lateral_acceleration=accelerations, cause=causes)
 
-    def _judge(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
-        """Returns by amplitude: all manoeuvres meet the criteria, the criterion that is broken, largest lateral acceleration [m/s^2].
-        Raises InputError: they are broken without steering."""
-        asked, vehicle, model = self._manoeuvres, self._vehicle, self._model
-        times, table, ends = asked.runs(amplitudes, self._sides)
+    def _evaluate(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
+        """Returns by amplitude: all criteria met, the violated criterion, and the largest lateral acceleration [m/s^2].
+        Raises InputError: they are violated without steering."""
+        manoeuvres, vehicle, model = self._manoeuvres, self._vehicle, self._model
+        times, table, ends = manoeuvres.runs(amplitudes, self._sides)
         shape = table.shape[:2]
         inputs = table.reshape(-1, *table.shape[2:])
         batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=inputs, parameters=(),
@@ -231,12 +230,12 @@ class _Study:
         over = times[:, None] > ends.ravel() + 1e-9
         load = np.where(over, np.inf, loads).min(axis=0)
         slip, acceleration = (np.where(over, 0.0, series).max(axis=0) for series in (slips, np.abs(states["ay"])))
-        # What is not a number keeps nothing.
-        loaded, held = ((good.reshape(shape).all(axis=1)) for good in (load > asked.load_margin, slip < asked.sideslip))
-        if amplitudes[0] == 0.0 and not (loaded[0] and held[0]):
-            raise InputError(f"lift limits: at {speed:g} m/s braking with {max(asked.brakes):g} in a straight line leaves a wheel less "
-                             f"than {asked.load_margin:g} of its load, or the vehicle unstable; lower load_margin or brakes")
-        return loaded & held, [SIDESLIP if ok else WHEEL_LOAD for ok in loaded], acceleration.reshape(shape).max(axis=1)
+        # NaN violates the criteria.
+        loaded, stable = ((good.reshape(shape).all(axis=1)) for good in (load > manoeuvres.load_margin, slip < manoeuvres.sideslip))
+        if amplitudes[0] == 0.0 and not (loaded[0] and stable[0]):
+            raise InputError(f"lift limits: at {speed:g} m/s braking with {max(manoeuvres.brakes):g} in a straight line leaves a wheel "
+                             f"less than {manoeuvres.load_margin:g} of its load, or the vehicle unstable; lower load_margin or brakes")
+        return loaded & stable, [SIDESLIP if ok else WHEEL_LOAD for ok in loaded], acceleration.reshape(shape).max(axis=1)
 
     def _angle(self, steering: np.ndarray) -> np.ndarray:
         state = tuple(initial_state(self._model, self._vehicle, vx=self._manoeuvres.speeds[0]))
@@ -245,8 +244,8 @@ class _Study:
             return angle
 
 
-def _first_false(kept: np.ndarray) -> int:
-    return len(kept) if kept.all() else int(np.argmin(kept))
+def _first_false(within: np.ndarray) -> int:
+    return len(within) if within.all() else int(np.argmin(within))
 
 
 # -- The cache ----------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Plans: the trajectory under optimisation, its snapshot, and the outcome of a planner's call."""
+"""Plans: the trajectory under optimisation, its snapshot, and the outcome of a planner call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTROLS = ("steering_rate", "pedal_rate")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """states (N+1, nz) by `names` at `times` (N+1,) [s], and the driver's inputs there (N+1, 3): steering, throttle, brake."""
+    """Plan: states (N+1, nz) by `names` at `times` (N+1,) [s], and the driver's inputs (N+1, 3): steering, throttle, brake."""
 
     names: tuple[str, ...]
     times: np.ndarray
@@ -32,8 +32,8 @@ NO_PLAN = Plan((), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3)))
 
 @dataclass(frozen=True, eq=False)
 class PlanOutcome:
-    """The outcome of a call of `Planner.plan`. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
-    shares of the longest step that is taken. `unfinished`: the time was over before the gaps were closed; the next call goes on."""
+    """Outcome of a call of `Planner.plan`. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
+    shares of the longest permitted step. `unfinished`: the time was over before the gaps were closed; the next call continues."""
 
     solved: bool
     status: str
@@ -54,8 +54,8 @@ class PlanOutcome:
 
 
 class Trajectory:
-    """States z (N+1, nz) by `names` and controls w (N+1, nw) at `grid` (N+1,) [s], `durations` (N,) [s] apart; the last control is none.
-    `place`: of each name its column of z."""
+    """States z (N+1, nz) by `names` and controls w (N+1, nw) at `grid` (N+1,) [s], `durations` (N,) [s] apart; the last control is unused.
+    `place`: column of z by name."""
 
     def __init__(self, names: tuple[str, ...], durations: np.ndarray):
         self.names, self.place = names, {name: i for i, name in enumerate(names)}
@@ -71,16 +71,16 @@ class Trajectory:
         return self.z.copy(), self.w.copy()
 
     def restore(self, saved: tuple[np.ndarray, np.ndarray]) -> None:
-        """Makes it again what it was."""
+        """Restores a copy of `saved`."""
         self.z[:], self.w[:] = saved
 
     def move(self, dx: np.ndarray, du: np.ndarray, share: float) -> None:
-        """Takes a share of a step dx (N+1, nz), du (N, nw)."""
+        """Adds a share of a step dx (N+1, nz), du (N, nw)."""
         self.z += share * dx
         self.w[:-1] += share * du
 
     def shift(self, time: float, rates: RateLimits) -> None:
-        """Moves it on by `time` [s], interpolated; beyond its end it goes on as it did. Commands stay within their bounds."""
+        """Shifts the trajectory by `time` [s], interpolated, and extrapolated at its end. Commands stay within their bounds."""
         if time <= 0.0:
             return
         at = self.grid + time

@@ -1,4 +1,4 @@
-"""The state now, and when the next command takes effect, from a state that is some time old and the commands sent since."""
+"""Prediction of the state from a delayed measurement and the commands sent since, until the next command takes effect."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 MAX_STEP = 0.01  # [s] longest step of the model
-MAX_PIECE = 0.02  # [s] a lagging steering is taken as linear, and what the model misses is added, for so long at most
-MAX_COMMANDS = 4000  # commands that are remembered: at the shortest period longer than the oldest state and the longest delay together
-MAX_SPAN = 12.0  # [s] of a prediction: as much as those; beyond, no state is worth the time
-LEARNED = ("vy", "yaw_rate")  # what is learned of
+MAX_PIECE = 0.02  # [s] longest piece with linear steering and constant disturbance
+MAX_COMMANDS = 4000  # stored commands: at the shortest period they cover the oldest state and the longest delay together
+MAX_SPAN = 12.0  # [s] longest prediction
+LEARNED = ("vy", "yaw_rate")  # states with an estimated disturbance
 MAX_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
-MAX_INTERVAL = 0.2  # [s] between two states that are compared
-_SAME = 1e-9  # [s] less apart is the same instant
-STANDING = 1.0  # [m/s] a slower vehicle that is to stop stands: it is held by the brake
+MAX_INTERVAL = 0.2  # [s] longest interval between compared states
+_SAME = 1e-9  # [s] within which times are equal
+STANDING = 1.0  # [m/s] below which a stopping vehicle counts as standing, held by the brake
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A state as it was at `time` [s]: values by name, SI; x, y, yaw, vx, vy and yaw_rate at least. Unknown and NaN values of others are
-    left out. Raises InputError: one of those is missing or not finite, or the time is not finite."""
+    """Measured state at `time` [s]: values by name, SI; at least x, y, yaw, vx, vy and yaw_rate. Unknown and NaN values of others are
+    dropped. Raises InputError: a required value is missing or not finite, or the time is not finite."""
 
     time: float
     values: Mapping[str, float]
@@ -46,7 +46,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class PlanarState:
-    """The vehicle's place and motion: x, y [m], yaw [rad], vx [m/s]."""
+    """Pose and speed of the vehicle: x, y [m], yaw [rad], vx [m/s]."""
 
     x: float
     y: float
@@ -69,11 +69,11 @@ def measured_state(model: Model, vehicle: Vehicle, measured: Measured) -> np.nda
 
 
 class Prediction:
-    """Rolls the controller's own model through the commands that were sent (paper 001 section 2.1: latencies that are known).
+    """Predictor of the state: the controller's model under the sent commands (paper 001 section 2.1: known latencies).
 
     Each command acts from `delay` after it was sent until the next one does; before the first, and after `clear`, nothing acts. The
-    steering at the wheels follows with its lag from 0. When a command is sent, what the wheels will have reached when it begins to act is
-    known, so that a state of any age can be asked for, in any order.
+    steering at the wheels follows with its lag from 0; its value at the begin of each command is stored, so that states of any age can be
+    predicted, in any order.
     """
 
     def __init__(self, model: str, vehicle: Vehicle, delay: float, steering_lag: float, learning: float = 0.0):
@@ -82,7 +82,7 @@ class Prediction:
         Args:
             delay: from a command to its effect [s].
             steering_lag: time constant of the steering actuator [s], 0 for none.
-            learning: time constant with which what the model misses of the lateral and yaw acceleration is learned [s], 0 for never.
+            learning: time constant of the disturbance estimate of lateral and yaw acceleration [s], 0 for none.
 
         Raises:
             InputError: no such model, or the vehicle lacks parameters of it.
@@ -105,8 +105,8 @@ class Prediction:
         self._push = np.zeros(len(LEARNED))  # of another vehicle
 
     def clear(self) -> None:
-        """Forgets the commands."""
-        # Per command: from when on it acts, what it is, and the steering at the wheels then. The first acts since ever.
+        """Clears the commands."""
+        # Per command: begin of its action, its values, and the steering at the wheels then. The first acts from -inf.
         self._effects: list[float] = [-math.inf]
         self._commands: list[tuple[float, float, bool]] = [(0.0, 0.0, False)]
         self._roads: list[float] = [0.0]
@@ -114,8 +114,8 @@ class Prediction:
         self._last: Measured | None = None
 
     def sent(self, time: float, steering: float, pedal: float, reverse: bool = False) -> None:
-        """Records a command that goes out at `time` [s], the selector forwards or in reverse. Those that went out at that time or later
-        count as not sent: the clock went back."""
+        """Records a command sent at `time` [s], the selector forwards or in reverse. Removes commands of that time or later: the clock went
+        back."""
         effect = time + self._delay
         while len(self._effects) > 1 and self._effects[-1] >= effect:
             del self._effects[-1], self._commands[-1], self._roads[-1]
@@ -124,7 +124,7 @@ class Prediction:
         self._commands.append((steering, pedal, reverse))
         if len(self._effects) > MAX_COMMANDS:
             del self._effects[0], self._commands[0], self._roads[0]
-            # Whatever came before the oldest that is known has long been followed.
+            # The steering has long followed commands before the oldest one.
             self._effects[0], self._roads[0] = -math.inf, self._commands[0][0]
 
     def command_at(self, time: float) -> tuple[float, float]:
@@ -132,7 +132,7 @@ class Prediction:
         return self._commands[self._acting(time)][:2]
 
     def state(self, measured: Measured) -> np.ndarray:
-        """Returns the model's state (nx,) of a measured one; wheels without a measured spin roll freely. Not to be changed: it is
+        """Returns the model's state (nx,) of a measured one; wheels without a measured spin roll freely. Read-only: it is
         cached."""
         if self._known is None or self._known[0] is not measured:
             self._known = measured, measured_state(self._model, self._vehicle, measured)
@@ -140,10 +140,10 @@ class Prediction:
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         """Predicts the state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the
-        command's unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer.
+        command's unless there is a lag. Returns the measured state if `time` is not later. Not finite where the model diverges.
 
-        The first call for a state compares it with what was predicted for its time from the one before; the difference, smoothed, is an
-        acceleration that acts from then on (an observer of a constant disturbance, as in offset-free predictive control: Pannocchia &
+        The first call for a state compares it with its prediction from the previous one; the difference, smoothed, is an acceleration that
+        acts from then on (an observer of a constant disturbance, as in offset-free predictive control: Pannocchia &
         Rawlings 2003, "Disturbance models for offset-free model-predictive control"). Without it the model's error adds up over
         the delay.
         """

@@ -1,4 +1,4 @@
-"""Settings of the controller: each one declared once, with unit, range and description. Nodes, files and help come from this."""
+"""Settings of the controller: each declared once, with unit, range and description. Nodes, files and help are derived from them."""
 
 from dataclasses import dataclass
 
@@ -13,22 +13,22 @@ SOLVERS = ("hpipm", "piqp", "ipopt")
 
 @dataclass(frozen=True)
 class Settings(CommandLimits):
-    """Everything but the vehicle and the task. Raises InputError: a value is out of its range; the message names it."""
+    """Settings of the controller. Raises InputError: a value is out of its range; the message names it."""
 
     # -- Problem ------------------------------------------------------------------------------------------------------
-    model: str = setting("driven_bicycle", "", "vehicle model that predicts, by its name in the registry")
-    solver: str = setting("hpipm", "", "what solves: hpipm, piqp (one step of sequential quadratic programming a cycle), ipopt (to "
+    model: str = setting("driven_bicycle", "", "prediction model, by its name in the registry")
+    solver: str = setting("hpipm", "", "solver: hpipm, piqp (one step of sequential quadratic programming a cycle), ipopt (to "
                                        "convergence, slow)", choices=SOLVERS)
     period: float = setting(0.02, "s", "control period", 0.005, 0.5)
     near_stages: int = setting(20, "1", "stages of the near phase", 2, 200)
     near_step: float = setting(0.05, "s", "length of a near stage", 0.005, 0.5)
     far_stages: int = setting(20, "1", "stages of the far phase", 0, 200)
     far_step: float = setting(0.15, "s", "length of a far stage", 0.01, 1.0)
-    substeps: int = setting(2, "1", "steps of the model in a stage", 1, 20)
+    substeps: int = setting(2, "1", "integration steps in a stage", 1, 20)
     iterations: int = setting(1, "1", "linearisations a cycle; 1 is the real-time iteration", 1, 100, live=True)
     cold_iterations: int = setting(8, "1", "linearisations in a cycle without a plan to start from", 1, 200, live=True)
-    obstacles: int = setting(4, "1", "obstacles that a stage looks at, half of them the nearest on its left, half on its right", 0, 32)
-    terms: str = setting("", "", "further costs and constraints of plug-ins by name, separated by commas; name=number gives its weight or "
+    obstacles: int = setting(4, "1", "nearest obstacles in a stage, half of them on its left, half on its right", 0, 32)
+    terms: str = setting("", "", "further costs and constraints of plug-ins by name, separated by commas; name=number sets its weight or "
                                  "penalty")
 
     # -- Cost ---------------------------------------------------------------------------------------------------------
@@ -40,53 +40,53 @@ class Settings(CommandLimits):
     weight_pedal: float = setting(0.02, "1", "throttle and brake", 0.0, 1e4, live=True)
     weight_steering_rate: float = setting(0.5, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
     weight_pedal_rate: float = setting(0.1, "s^2", "rate of throttle and brake", 1e-6, 1e4, live=True)
-    weight_terminal: float = setting(1.0, "s", "the last state's errors: time that they would last", 0.0, 100.0, live=True)
+    weight_terminal: float = setting(1.0, "s", "errors of the last state, as their duration", 0.0, 100.0, live=True)
     weight_time: float = setting(0.5, "1/s", "time from the end of the horizon to the goal, at the highest speed", 0.0, 1e4, live=True)
-    goal_lateral: float = setting(0.05, "1", "share of weight_lateral on the way to a goal: the route is a hint, not a path", 0.0, 10.0,
+    goal_lateral: float = setting(0.05, "1", "factor on weight_lateral on a route to a goal, which need not be followed exactly", 0.0, 10.0,
                                   live=True)
 
     # -- Limits -------------------------------------------------------------------------------------------------------
     largest_throttle: float = setting(1.0, "1", "largest throttle", 0.0, 1.0, live=True)
-    largest_brake: float = setting(0.5, "1", "largest brake; with more the rear wheels lock, and what is locked does not steer", 0.01, 1.0,
+    largest_brake: float = setting(0.5, "1", "largest brake; beyond, wheels lock and the vehicle loses its steering or spins", 0.01, 1.0,
                                    live=True)
-    load_margin: float = setting(0.15, "1", "least load of each wheel, share of its static load", 0.0, 0.9, live=True)
+    load_margin: float = setting(0.15, "1", "smallest load of each wheel, share of its static load", 0.0, 0.9, live=True)
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
     obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
     obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
     obstacle_sigmas: float = setting(0.0, "1", "standard deviations of its velocity by which a moving obstacle grows with the time ahead, "
                                      "for the plan", 0.0, 5.0, live=True)
-    stop_margin: float = setting(0.15, "m", "distance to keep from obstacles on the stop that goes with each plan, half of path_margin at "
-                                            "most on a path with a corridor", 0.0, 10.0, live=True)
+    stop_margin: float = setting(0.15, "m", "distance to keep from obstacles on the stop along each plan; with a corridor at most "
+                                            "half of path_margin", 0.0, 10.0, live=True)
     path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, instead of those two", 0.0, 10.0,
                                  live=True)
-    sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
-    sight_braking: float = setting(5.0, "m/s^2", "for a stop within sight", 0.1, 20.0, live=True)
+    sight: float = setting(100.0, "m", "range of the obstacle sensor; the speed allows a stop within it", 1.0, 1e4, live=True)
+    sight_braking: float = setting(5.0, "m/s^2", "deceleration of a stop within sight", 0.1, 20.0, live=True)
     hidden_speed: float = setting(0.0, "m/s", "assumed speed of traffic that obstacles beside a path may hide: 1.5 for pedestrians, 5 for "
                                               "cyclists, more for cars; 0: as the scenario says", 0.0, 30.0, live=True)
-    path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
-    path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
-    path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
-    reverse_speed: float = setting(1.5, "m/s", "in reverse, on a way with changes of direction, where the way ahead is blocked; 0: never",
+    path_lateral_acceleration: float = setting(4.0, "m/s^2", "lateral acceleration of the reference speed in bends", 0.1, 20.0, live=True)
+    path_acceleration: float = setting(3.0, "m/s^2", "acceleration of the reference speed along the path", 0.1, 20.0, live=True)
+    path_braking: float = setting(3.5, "m/s^2", "deceleration of the reference speed along the path", 0.1, 20.0, live=True)
+    reverse_speed: float = setting(1.5, "m/s", "speed in reverse, on paths with changes of direction, if the route is blocked; 0: never",
                                    0.0, 3.0, live=True)
-    reverse_unseen: bool = setting(False, "", "back into places that no scan has shown, too: only where something else watches them",
+    reverse_unseen: bool = setting(False, "", "also reverse into unobserved places: only if they are monitored otherwise",
                                    live=True)
 
-    penalty_obstacle: float = setting(300.0, "1/m", "of coming nearer to an obstacle than the margin, for a second", 0.0, 1e7, live=True)
-    penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the one at rest, a second", 0.0, 1e7, live=True)
-    penalty_friction: float = setting(20.0, "1", "of leaving the friction circle, for a second", 0.0, 1e7, live=True)
-    penalty_steering: float = setting(20.0, "1", "of leaving the steering's limit, as share of it, for a second", 0.0, 1e7, live=True)
-    penalty_corridor: float = setting(100.0, "1/m", "of leaving the corridor, for a second", 0.0, 1e7, live=True)
-    penalty_speed: float = setting(5.0, "s/m", "of driving faster than allowed, for a second", 0.0, 1e7, live=True)
+    penalty_obstacle: float = setting(300.0, "1/m", "cost of violating the distance to an obstacle, for a second", 0.0, 1e7, live=True)
+    penalty_load: float = setting(60.0, "1", "cost of a wheel load below its margin, share of the static, a second", 0.0, 1e7, live=True)
+    penalty_friction: float = setting(20.0, "1", "cost of leaving the friction circle, for a second", 0.0, 1e7, live=True)
+    penalty_steering: float = setting(20.0, "1", "cost of exceeding the steering limit, as share of it, for a second", 0.0, 1e7, live=True)
+    penalty_corridor: float = setting(100.0, "1/m", "cost of leaving the corridor, for a second", 0.0, 1e7, live=True)
+    penalty_speed: float = setting(5.0, "s/m", "cost of exceeding the speed limit, for a second", 0.0, 1e7, live=True)
 
     # -- Time ---------------------------------------------------------------------------------------------------------
     compensate: bool = setting(True, "", "predict the state through its age and the actuation delay", live=True)
-    learning_time: float = setting(0.1, "s", "time constant with which prediction through a delay learns what the model misses; 0: never",
+    learning_time: float = setting(0.1, "s", "time constant with which the prediction estimates the model error; 0: never",
                                    0.0, 10.0)
     time_budget: float = setting(0.015, "s", "wall-clock time of a cycle after which its plan is late and the last one is used; 0: no "
-                                             "limit, for simulation that must repeat to the bit", 0.0, 10.0, live=True)
+                                             "limit, for bit-reproducible simulation", 0.0, 10.0, live=True)
     state_timeout: float = setting(0.6, "s", "age of the state from which on it is stale", 0.01, 10.0, live=True)
     plan_timeout: float = setting(0.5, "s", "age of the last good plan from which on the vehicle brakes along it", 0.01, 4.0, live=True)
-    route_period: float = setting(0.1, "s", "time between two looks for a way round the obstacles", 0.01, 5.0, live=True)
+    route_period: float = setting(0.1, "s", "time between two route searches", 0.01, 5.0, live=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,8 +95,8 @@ class Settings(CommandLimits):
         self.require(get_model(self.model))
 
     def require(self, model: Model) -> None:
-        """Raises InputError if the steps of a stage are longer than a model stands, with a vehicle's parts it may stand less, if it takes
-        more inputs than a driver gives, or has wheels on soil."""
+        """Checks that a model fits the stages. Raises InputError: too long steps for it (also due to parts of the vehicle), more inputs
+        than a driver's, or wheels on soil."""
         if len(model.inputs) > len(INPUTS):
             raise InputError(f"setting model: {model.name} takes its ground as inputs; the controller plans on the plane, or on a ground "
                              "that is computed in the step: name another one")

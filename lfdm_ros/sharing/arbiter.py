@@ -1,6 +1,6 @@
-"""Shared control as a whole: inputs of the sources with their times, and a command with its reasons on request.
+"""Arbiter of shared control: takes stamped inputs of all sources, and returns a command with its reasons on request.
 
-Keeps no clock and draws nothing at random: equal calls give equal commands, to the bit.
+Without clock or random numbers: equal calls give bit-identical commands.
 """
 
 import dataclasses
@@ -42,29 +42,29 @@ from lfdm_ros.sharing.takeover import Offer, Takeover, TakeoverState, TakeoverSt
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
 from lfdm_ros.vehicles import Vehicle
 
-REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
+MAX_SENT = 1000  # stored commands: cover the oldest state and the longest delay together
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
-PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: a source that is not lost answers none that is older
-RELAPSE = 3.0  # [s] within which a threat that comes back is the same
-RELAPSE_HOLD, MAX_RELAPSE_HOLD = 3.0, 12.0  # [s] that k holds longer in a threat that has come back: each time twice as long
-LINK_TIMES = 4.0  # ages of the operator's command: the link, there and back, twice
+PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
+RELAPSE = 3.0  # [s] within which a returning threat counts as the same
+RELAPSE_HOLD, MAX_RELAPSE_HOLD = 3.0, 12.0  # [s] additional hold of k when a threat returns: doubles each time
+LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
-OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
-STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
-MOVING = 0.5  # [m/s] a faster one does not stay where it is
+MAX_STOP_PLAN_AGE = 5.0  # [s] of a plan whose steering a stop follows
+STANDING = 0.3  # [m/s] below which a waiting vehicle is held by the brake
+MOVING = 0.5  # [m/s] above which a constant position is a frozen state
 STATE = "state"
 SOURCES = (OPERATOR, AUTONOMY, "plan", STATE, "obstacles", "posterior", "path", "goal")
-NOTHING_KNOWN = Threat(math.nan, math.nan)
+UNKNOWN_THREAT = Threat(math.nan, math.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class SharedDecision:
     """A decision at `time` [s], with its reasons.
 
-    command: sent to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate. operator,
-    autonomy: the commands that they requested. limits: of the gate that changed the command. ages [s] of operator, autonomy, state, plan
-    and scan, NaN: none came. latched: the emergency stop is. takeover: the request to the operator.
+    command: sent to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: its target before the rate
+    limit. operator, autonomy: their commands. limits: those of the gate that changed the command. ages [s] of operator, autonomy, state,
+    plan and scan, NaN: none received. latched: emergency stop in force. takeover: the request to the operator.
     """
 
     time: float
@@ -85,16 +85,16 @@ class SharedDecision:
 
 
 class AuthorityArbiter:
-    """Shares one vehicle. See `docs/concepts/sharing.md`."""
+    """Arbiter of authority over one vehicle. See `docs/concepts/sharing.md`."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[ThreatComponent] = (),
                  table: LimitTable | None = None, refused: Callable[[str], None] = lambda text: None) -> None:
-        """Compiles the model that predicts, or loads it from the cache.
+        """Compiles the prediction model, or loads it from the cache.
 
         Args:
-            components: of the threat; without any nothing is ever threatened and the operator drives.
-            table: of the largest model's wheel lift, for the command gate.
-            refused: takes what is refused, in one line, which may be often.
+            components: of the threat; without any the operator drives.
+            table: steering limits against wheel lift, for the command gate.
+            refused: callback for rejected input (one line each; may be frequent).
 
         Raises:
             InputError: the vehicle lacks parameters.
@@ -118,10 +118,10 @@ class AuthorityArbiter:
         self.reset()
 
     def reset(self, moved: bool = True) -> None:
-        """Forgets all but vehicle, settings, path and the latch of the emergency stop: time or place are not what they were.
+        """Clears everything but vehicle, settings, path and the latch of the emergency stop, after a jump of time or position.
 
         Args:
-            moved: the vehicle is another, or elsewhere, and maybe the operator; else the command in force stays, so that it does not jump.
+            moved: vehicle, position or operator have changed; else the command in force stays, so that it does not jump.
         """
         self._sources = {name: SourceMonitor(name) for name in (OPERATOR, AUTONOMY, STATE)}
         self._requested: dict[str, StampedCommand | None] = {OPERATOR: None, AUTONOMY: None}
@@ -130,11 +130,11 @@ class AuthorityArbiter:
         self._measured: Measured | None = None
         self._past: deque[Measured] = deque(maxlen=round(PAST / PAST_STEP))
         self._obstacles: Obstacles = NOTHING
-        self._sent: deque[StampedCommand] = deque(maxlen=REMEMBERED)
-        self._k = self._wanted = self._of_law = 0.0
-        self._threat, self._assessed = NOTHING_KNOWN, -math.inf
-        self._threats: deque[tuple[float, float]] = deque()  # times and threats that k holds
-        self._relapse_hold, self._released = 0.0, -math.inf  # further hold in this threat [s]; time at which k last fell below 1/2
+        self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
+        self._k = self._k_target = self._law_k = 0.0
+        self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
+        self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
+        self._relapse_hold, self._released = 0.0, -math.inf  # additional hold [s]; time at which k last fell below 1/2
         self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
@@ -149,7 +149,7 @@ class AuthorityArbiter:
         for component in self.components:
             component.reset()
 
-    # -- What may change while the vehicle drives ------------------------------------------------------------------------
+    # -- Changes while driving -----------------------------------------------------------------------------------------
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next decision on. Raises InputError for others, or a value out of range."""
@@ -159,13 +159,13 @@ class AuthorityArbiter:
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         if "mode" in changes:
-            self._takeover.end()  # somebody has decided
+            self._takeover.end()  # a new mode overrides it
             self._offer.end()
         self._law, self._gate.settings = self.settings.law_of(), self.settings
 
     def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
-        """Sets the parameters of the vehicle, and the draws that they come from. Raises InputError if the vehicle lacks some; then nothing
-        has changed."""
+        """Sets the parameters of the vehicle, and the posterior draws behind them. Raises InputError if some are missing; then nothing has
+        changed."""
         before = self.vehicle
         try:
             self._gate.set_vehicle(vehicle)
@@ -178,7 +178,7 @@ class AuthorityArbiter:
         self.vehicle, self.draws = vehicle, draws
 
     def follow(self, path: Path | None, corridor: np.ndarray | None = None, hidden_speed: float = 0.0) -> None:
-        """Sets the path, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none. hidden_speed: of
+        """Sets the path, and its corridor: rows (k, 3) of s, room to the left and to the right [m]; None: there is none. hidden_speed: of
         traffic that obstacles beside the path may hide [m/s]."""
         self.path, self._hidden_speed = path, hidden_speed
         self.corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
@@ -192,31 +192,31 @@ class AuthorityArbiter:
         return self._latch.open()
 
     def request_takeover(self, reason: str, lead_time: float) -> None:
-        """Requests that the operator takes over within `lead_time` [s]. Raises InputError: see `Takeover.request`, or the mode is
+        """Requests a takeover by the operator within `lead_time` [s]. Raises InputError: see `Takeover.request`, or the mode is
         operator."""
         if self.mode == OPERATOR and not self._takeover.taken:
             raise InputError("takeover: the operator drives already, in mode operator")
         self._takeover.request(self._now, reason, lead_time, self._requested[OPERATOR])
 
     def withdraw_takeover(self) -> bool:
-        """Ends a request that nobody has acknowledged; False: there is none."""
+        """Withdraws a takeover request that has not been acknowledged; False: there is none."""
         pending = self._takeover.pending
         if pending:
             self._takeover.end()
         return pending
 
     def acknowledge_takeover(self) -> bool:
-        """Gives the vehicle to the operator, alone, until `hand_back`; False: nothing was requested."""
+        """Gives the operator sole control until `hand_back`; False: nothing was requested."""
         return self._takeover.acknowledge()
 
     def hand_back(self) -> None:
-        """Ends the operator's driving alone after a takeover. Raises InputError: the operator has not taken over, or autonomy is not there:
-        it sends no command, or its plan is too old."""
+        """Ends the operator's sole control after a takeover. Raises InputError: there was no takeover, or autonomy sends no command, or its
+        plan is too old."""
         if not self._takeover.taken:
             raise InputError("hand back: no takeover is in force")
         if self._sources[AUTONOMY].presence(self._now, self._limits(AUTONOMY)) is not FRESH:
             raise InputError("hand back: autonomy sends no command; the operator keeps the vehicle")
-        if self._plan is not None and self._counting_plan(self._now) is None:
+        if self._plan is not None and self._valid_plan(self._now) is None:
             raise InputError(f"hand back: autonomy's plan is {self._now - self._plan_stamp:.1f} s old; the operator keeps the vehicle")
         self._takeover.end()
 
@@ -225,17 +225,17 @@ class AuthorityArbiter:
         """The mode in force: operator after a takeover, autonomy after the operator has accepted its offer, else that of the settings."""
         return OPERATOR if self._takeover.taken else AUTONOMY if self._offer.given else self.settings.mode
 
-    # -- What comes in -----------------------------------------------------------------------------------------------------
+    # -- Inputs ------------------------------------------------------------------------------------------------------------
 
     def on_operator_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
         """Takes the operator's steering, throttle and brake, stamped `stamp` [s]; False: refused, and counted."""
-        return self._hear(OPERATOR, stamp, inputs, now)
+        return self._on_command(OPERATOR, stamp, inputs, now)
 
     def on_autonomy_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
         """Takes autonomy's command as `on_operator_command` does."""
-        return self._hear(AUTONOMY, stamp, inputs, now)
+        return self._on_command(AUTONOMY, stamp, inputs, now)
 
-    def _hear(self, name: str, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+    def _on_command(self, name: str, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
         self._begin(now)
         try:
             command = StampedCommand(stamp, *inputs)
@@ -255,9 +255,9 @@ class AuthorityArbiter:
                     or plan.inputs.shape != (n, 3):
                 raise Refused(f"{n} rows, states {plan.states.shape} of {', '.join(plan.names)}, inputs {plan.inputs.shape}", MALFORMED)
             if not (np.isfinite(plan.times).all() and np.isfinite(plan.states).all() and np.isfinite(plan.inputs).all()):
-                raise Refused("not all of it is finite", NOT_FINITE)
+                raise Refused("a time, state or input is not finite", NOT_FINITE)
             if not (np.diff(plan.times) > 0.0).all():
-                raise Refused("its times do not rise", MALFORMED)
+                raise Refused("the times do not increase", MALFORMED)
             if not self._plan_stamp < stamp <= now + AHEAD:
                 raise Refused(f"stamped {stamp:.3f} s, the one before {self._plan_stamp:.3f} s, the clock is {now:.3f} s", STAMP)
         except Refused as error:
@@ -267,7 +267,7 @@ class AuthorityArbiter:
         return True
 
     def on_state(self, stamp: float, values: Mapping[str, float], now: float) -> bool:
-        """Takes the vehicle's state at `stamp` [s], by the names of the models' states; False: refused, and counted."""
+        """Takes the vehicle's state at `stamp` [s], by state name of the models; False: refused, and counted."""
         self._begin(now)
         try:
             require_all(values, REQUIRED)
@@ -294,11 +294,11 @@ class AuthorityArbiter:
         """Takes the present obstacles; False: refused, and counted."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
-            self.refusals.refuse("obstacles", "centres, radii and velocities do not fit", MALFORMED)
+            self.refusals.refuse("obstacles", "centres, radii and velocities differ in length", MALFORMED)
             return False
         if n and not (math.isfinite(o.time) and all(np.isfinite(part).all() for part in (o.centres, o.radii, o.velocities))
                       and (o.radii >= 0.0).all()):
-            self.refusals.refuse("obstacles", "a time, place, radius or velocity is not finite, or a radius is negative", NOT_FINITE)
+            self.refusals.refuse("obstacles", "a time, position, radius or velocity is not finite, or a radius is negative", NOT_FINITE)
             return False
         self._obstacles = obstacles
         return True
@@ -309,10 +309,10 @@ class AuthorityArbiter:
 
     @property
     def operator_posterior(self) -> OperatorPosterior | None:
-        """Posterior of how the operator steers; None: too little was seen."""
+        """Posterior of the operator's steering; None: not enough samples yet."""
         return self._learner.posterior
 
-    # -- What goes out -----------------------------------------------------------------------------------------------------
+    # -- Output ------------------------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> SharedDecision:
         """Returns the decision for `now` [s]."""
@@ -323,16 +323,16 @@ class AuthorityArbiter:
         self._takeover_status = self._takeover.update(now, operator)
         state = self._takeover_status.state
         if state is TakeoverState.NONE:
-            self._takeover_status = self._offered(now, operator)
+            self._takeover_status = self._update_offer(now, operator)
         elif state is TakeoverState.REQUESTED and self._offer.given:
-            self._offered(now, operator)  # autonomy drives on until the request is answered
+            self._update_offer(now, operator)  # autonomy drives on until the request is answered
         else:
             self._offer.end()
         inputs = self._machine_inputs(now)
         row = row_of(inputs)
         situation = self._situation(now, inputs)
         if situation is not None and now >= self._assessed + s.period - 1e-6:
-            self._judge(now, situation, together=row.share is Authority.LAW)
+            self._assess(now, situation, together=row.share is Authority.LAW)
         before = self._k
         self._share(row, dt)
         self._note_relapse(now, before)
@@ -342,11 +342,11 @@ class AuthorityArbiter:
         ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
         ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
         return SharedDecision(
-            now, gated.command, row, self.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
+            now, gated.command, row, self.mode, self._reason(now, row), self._k, self._k_target, self._threat, self._requested[OPERATOR],
             self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed,
             self._takeover_status)
 
-    def _offered(self, now: float, operator: StampedCommand | None) -> TakeoverStatus:
+    def _update_offer(self, now: float, operator: StampedCommand | None) -> TakeoverStatus:
         """Returns the status of autonomy's offer to drive on, by the operator's command."""
         s, autonomy = self.settings, self._requested[AUTONOMY]
         share = s.mode == BLEND and not self._latch.closed and all(
@@ -364,7 +364,7 @@ class AuthorityArbiter:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, self._limits(name)) for name, source in self._sources.items())
         if s.wait_for_operator and operator is NEVER and self.mode != AUTONOMY:
-            autonomy = NEVER  # it does not begin
+            autonomy = NEVER  # autonomy waits for the operator
         moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
         overdue = moving and now - self._first_state > s.uncommanded_stop_timeout
         expired = self._takeover_status.state is TakeoverState.EXPIRED
@@ -377,25 +377,25 @@ class AuthorityArbiter:
         return SourceTimeouts(age, timeout, s.max_silence)
 
     def _situation(self, now: float, inputs: MachineInputs) -> Situation | None:
-        """Returns the known inputs without those that are too old; None where the vehicle's state is."""
+        """Returns the situation without outdated inputs; None if the vehicle's state is outdated."""
         if inputs.vehicle is not FRESH or self._measured is None:
             return None
 
-        def counts(name: str, presence: Presence) -> StampedCommand | None:
+        def fresh(name: str, presence: Presence) -> StampedCommand | None:
             return self._requested[name] if presence is FRESH else None
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
-        # The operator's command as the gate will admit it: the part that it would cut off is no threat.
-        operator = counts(OPERATOR, inputs.operator)
-        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), counts(AUTONOMY, inputs.autonomy),
-                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past),
+        # The operator's command after clipping by the gate, which removes the rest of the threat.
+        operator = fresh(OPERATOR, inputs.operator)
+        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), fresh(AUTONOMY, inputs.autonomy),
+                         self._valid_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past),
                          hidden_speed=self._hidden_speed)
 
-    def _counting_plan(self, now: float) -> Plan | None:
+    def _valid_plan(self, now: float) -> Plan | None:
         return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None
 
-    def _judge(self, now: float, situation: Situation, together: bool) -> None:
-        """Looks at the threat, and at the sides on which obstacles are passed."""
+    def _assess(self, now: float, situation: Situation, together: bool) -> None:
+        """Assesses the threat, and the sides on which obstacles are passed."""
         s = self.settings
         self._learn(now)
         situation = dataclasses.replace(situation, operator_posterior=self._learner.posterior)
@@ -407,15 +407,15 @@ class AuthorityArbiter:
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
         if threat == threat:
-            threat = self._held(now, threat)
-            self._of_law = self._law.k(threat, self._of_law)
+            threat = self._with_hold(now, threat)
+            self._law_k = self._law.k(threat, self._law_k)
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
         self._choice.update(now, self._opposite and together, threat, self._k, s)
 
-    def _held(self, now: float, threat: float) -> float:
-        """Returns the threat that counts for k: where autonomy has the larger share, the largest of the time that it holds."""
+    def _with_hold(self, now: float, threat: float) -> float:
+        """Returns the threat that sets k: where autonomy has the larger share, the maximum within the hold time."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
         since = now - self.settings.hold - self._relapse_hold - LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
         self._threats.append((now, threat))
@@ -424,8 +424,8 @@ class AuthorityArbiter:
         return max(value for _, value in self._threats) if self._k > 0.5 else threat
 
     def _note_relapse(self, now: float, before: float) -> None:
-        """Has k hold longer where it exceeds 1/2 again soon after it fell: the operator has come back to the same threat. before: the k of
-        the decision before."""
+        """Extends the hold of k if it exceeds 1/2 again soon after it fell: the operator has returned to the same threat. before: k of the
+        previous decision."""
         if self._k > 0.5 >= before:
             longer = min(max(2.0 * self._relapse_hold, RELAPSE_HOLD), MAX_RELAPSE_HOLD)
             self._relapse_hold = longer if now - self._released < RELAPSE else 0.0
@@ -433,7 +433,7 @@ class AuthorityArbiter:
             self._released = now
 
     def _learn(self, now: float) -> None:
-        """Learns the operator from the newest state and command, where a path says what is steered by."""
+        """Updates the operator's posterior with the newest state and command, if there is a path to refer them to."""
         age, command = self._sources[OPERATOR].age(now), self._requested[OPERATOR]
         if age > SAME_OPERATOR:
             self._learner.reset()
@@ -447,19 +447,19 @@ class AuthorityArbiter:
         """Moves k towards the target of the row."""
         if row.share is Authority.LAW:
             if self._choice.k is not None:
-                self._k = self._wanted = self._choice.k
+                self._k = self._k_target = self._choice.k
                 return
-            self._wanted = self._of_law
+            self._k_target = self._law_k
         elif row.share is not Authority.HELD:
-            self._wanted = 0.0 if row.share is Authority.OPERATOR else 1.0
+            self._k_target = 0.0 if row.share is Authority.OPERATOR else 1.0
         else:
-            self._wanted = self._k
+            self._k_target = self._k
         # An absent driver has no share.
         if self._requested[AUTONOMY] is None:
             self._k = 0.0
         elif self._requested[OPERATOR] is None:
             self._k = 1.0
-        self._k = self.settings.rate.limited(self._k, self._wanted, dt)
+        self._k = self.settings.rate.limited(self._k, self._k_target, dt)
 
     def _command(self, now: float, row: Row, situation: Situation | None) -> StampedCommand:
         """Returns the command before the gate."""
@@ -469,20 +469,20 @@ class AuthorityArbiter:
             return StampedCommand(now, 0.0, 0.0, s.stop_brake if standing else 0.0)
         if row.action is not Action.SHARED:
             brake = s.emergency_brake if row.action is Action.EMERGENCY else s.stop_brake
-            return StampedCommand(now, self._steering_of_stop(now, applied, situation), 0.0, brake)
+            return StampedCommand(now, self._stop_steering(now, applied, situation), 0.0, brake)
         operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
         if autonomy is not None:
-            autonomy = aligned(autonomy, self._counting_plan(now), now, self.vehicle.actuators.delay)
-        one = operator or autonomy
-        assert one is not None  # the rows that share have one of them
+            autonomy = aligned(autonomy, self._valid_plan(now), now, self.vehicle.actuators.delay)
+        only = operator or autonomy
+        assert only is not None  # rows with a shared command need one of them
         if operator is None or autonomy is None:
-            return dataclasses.replace(one, time=now)
+            return dataclasses.replace(only, time=now)
         return blended(operator, autonomy, self._k, now)
 
-    def _steering_of_stop(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
-        """Returns the steering along the last plan, where the vehicle is on it; else the present one."""
+    def _stop_steering(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
+        """Returns the steering of the last plan at the vehicle's position; without a recent plan the present steering."""
         plan = self._plan
-        if plan is None or situation is None or now - self._plan_stamp > OLD_PLAN:
+        if plan is None or situation is None or now - self._plan_stamp > MAX_STOP_PLAN_AGE:
             return applied.steering
         away = np.hypot(column(plan, "x") - situation.value("x"), column(plan, "y") - situation.value("y"))
         return min(max(float(plan.inputs[int(np.argmin(away)), 0]), -1.0), 1.0)
@@ -506,7 +506,7 @@ class AuthorityArbiter:
 
 
 def _either_way(situation: Situation) -> Obstacles:
-    """Returns the obstacles that may be passed on either side: all, or those within the corridor. Passing an obstacle beside the lane
-    leaves the lane, which is for the threat to judge; a command in a bend, held for long enough, goes round every cone beside it."""
+    """Returns the obstacles that may be passed on either side: all, or those within the corridor. Going round an obstacle beside the lane
+    leaves the lane, which the threat assesses; in a bend, a held command passes every cone beside it on the wrong side."""
     obstacles, corridor = situation.obstacles, situation.corridor
     return obstacles if corridor is None or not len(obstacles.radii) else obstacles.where(corridor.holds(obstacles.centres))

@@ -1,12 +1,12 @@
-"""The blend of paper 001, u = (1 - k) u_operator + k u_autonomy, of commands for the same moment and of one kind; and opposite sides.
+"""Blend of paper 001, u = (1 - k) u_operator + k u_autonomy, of commands for the same time and of one kind; and opposite sides.
 
 Two trajectories from the same place are of one homology class if one can be moved into the other without sweeping over an obstacle. The one
 forwards and the other back form a closed curve; a winding number of 0 about an obstacle means that both pass it on the same side
 (Bhattacharya, Likhachev & Kumar 2012, "Topological constraints in search-based robot path planning"). For a moving obstacle the curve is
-taken relative to it. The ends are joined straight: an obstacle that both have yet to pass counts as passed by neither.
+taken relative to it. The ends are joined straight: an obstacle ahead of both ends counts as passed by neither.
 
 On opposite sides of an obstacle the mean of both commands hits it, so k is 0 or 1: one of them drives, by the threat and with hysteresis. k
-jumps then; the command does not, as the command gate limits the rate of the steering.
+jumps then; the command does not, since the command gate limits the steering rate.
 """
 
 import math
@@ -27,24 +27,24 @@ def opposite(first: Plan, second: Plan, now: float, horizon: float, obstacles: O
     """Returns which obstacles (n,) two trajectories from the same place pass on opposite sides.
 
     Args:
-        now, horizon: from when on, and for how long [s].
-        near: obstacles count that both come as near as this with their middle [m], less the radius.
+        now, horizon: start and length of the comparison [s].
+        near: largest distance of both trajectories to an obstacle that counts [m], less its radius.
     """
     none = np.zeros(len(obstacles.radii), bool)
     end = min(float(first.times[-1]), float(second.times[-1])) - now
     (t_a, a), (t_b, b) = (poses(trajectory, now, min(horizon, end), SPACING) for trajectory in (first, second))
     if not len(none) or len(t_a) < 2 or len(t_b) < 2:
         return none
-    from_a, from_b = (_seen_from(obstacles, now, t, at) for t, at in ((t_a, a), (t_b, b)))  # (n, m, 2)
-    closest = [np.hypot(seen[..., 0], seen[..., 1]).min(axis=1) - obstacles.radii for seen in (from_a, from_b)]
+    from_a, from_b = (_relative_to(obstacles, now, t, at) for t, at in ((t_a, a), (t_b, b)))  # (n, m, 2)
+    closest = [np.hypot(relative[..., 0], relative[..., 1]).min(axis=1) - obstacles.radii for relative in (from_a, from_b)]
     count = (closest[0] <= near) & (closest[1] <= near)
     for i in np.flatnonzero(count).tolist():
         none[i] = winding(np.concatenate([from_a[i], from_b[i][::-1]])) != 0
     return none
 
 
-def _seen_from(obstacles: Obstacles, now: float, times: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Returns the places (m, 3) at `times` (m,) from `now` on, relative to each obstacle (n, m, 2)."""
+def _relative_to(obstacles: Obstacles, now: float, times: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Returns poses (m, 3) at `times` (m,) from `now` on as positions relative to each obstacle (n, m, 2)."""
     moved = obstacles.shifts((now - obstacles.time) + times).swapaxes(0, 1)
     return np.asarray(at[None, :, :2] - obstacles.centres[:, None, :] - moved)
 
@@ -59,22 +59,22 @@ def winding(curve: np.ndarray) -> int:
     return round(float(np.arctan2(cross, dot).sum()) / (2.0 * math.pi))
 
 
-BELONGS = 0.1  # a command is that of a plan whose inputs are as near as this
-FORWARD = 0.5  # share of autonomy from which on its selector counts, where the two do not agree on it
+MAX_DEVIATION = 0.1  # of a command from the inputs of the plan that it comes from
+FORWARD = 0.5  # share of autonomy from which on its selector counts where the two differ
 
 
 def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float) -> StampedCommand:
-    """Returns autonomy's command, moved on along its plan from its own time to `now` [s], the moment of the operator's command.
+    """Returns autonomy's command, advanced along its plan from its own time to `now` [s], the time of the operator's command.
 
-    A command that its plan does not have, since autonomy brakes or backs, is held.
+    A command that differs from its plan, since autonomy brakes or reverses, is held.
 
     Args:
-        delay: of the actuators [s]: the plan counts from when the command acts.
+        delay: of the actuators [s]: the plan is evaluated when the command acts.
     """
     if plan is None or now <= command.time or command.reverse:
         return command
     then, at = plan.command_at(command.time + delay), plan.command_at(now + delay)
-    if max(abs(then[0] - command.steering), abs(then[1] - command.pedal)) > BELONGS or not all(map(math.isfinite, (*then, *at))):
+    if max(abs(then[0] - command.steering), abs(then[1] - command.pedal)) > MAX_DEVIATION or not all(map(math.isfinite, (*then, *at))):
         return command
     steering, pedal = (min(max(value + after - before, -1.0), 1.0)
                        for value, after, before in zip((command.steering, command.pedal), at, then))
@@ -82,8 +82,8 @@ def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float
 
 
 def blended(operator: StampedCommand, autonomy: StampedCommand, k: float, now: float) -> StampedCommand:
-    """Returns (1 - k) operator + k autonomy. Throttle and brake are one pedal, so that the two never act at once; where only one of them
-    reverses, the one with the larger share has its pedals whole."""
+    """Returns (1 - k) operator + k autonomy. Throttle and brake form one pedal, so that they never act together; where only one driver
+    reverses, the pedal of the one with the larger share is used unblended."""
     steering = (1.0 - k) * operator.steering + k * autonomy.steering
     a, b = operator.pedal, autonomy.pedal
     reverse = operator.reverse
@@ -107,10 +107,10 @@ class SideChoice:
     _safe_since: float = math.inf  # the threat has been low enough for the operator's side [s]
 
     def update(self, now: float, opposite: bool, threat: float, k: float, settings: SharingSettings) -> None:
-        """Takes whether they do now [s], the threat (NaN: not known, which changes nothing) and the share in force.
+        """Updates the choice at `now` [s] by `opposite`, the threat (NaN: unknown, changes nothing) and the share in force.
 
-        Autonomy's side is taken at once; it is left once the threat has been low for `sides_hold`: that of a moment may be one that
-        autonomy's driving has just made so, or a plan that has just changed to another side.
+        Autonomy's side is taken at once, and left once the threat has been low for `sides_hold`: a short drop may result from autonomy's
+        own driving, or from a plan that has just changed sides.
         """
         if opposite:
             self._until = now + settings.sides_hold

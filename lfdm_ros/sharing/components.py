@@ -1,4 +1,4 @@
-"""Components of the threat by name: those of the package, and those registered from outside.
+"""Components of the threat by name: built-in ones, and registered ones.
 
 Clearance measures the outline against circles exactly, as the simulated world does; moving obstacles are extrapolated at constant velocity.
 Load transfer follows the lateral acceleration as in a steady turn (paper 000 eqs 10-13), as in the planner; the measured roll replaces the
@@ -38,7 +38,7 @@ class Sideslip(Declared):
     name: ClassVar[str] = "sideslip"
 
     full: float = setting(3.0, "deg", "sideslip at which the threat is 1", 0.1, 90.0)
-    least_speed: float = setting(0.5, "m/s", "a slower vehicle has no sideslip worth the name", 0.0, 10.0)
+    least_speed: float = setting(0.5, "m/s", "speed below which sideslip is not evaluated", 0.0, 10.0)
 
     def assess(self, situation: Situation) -> Assessment:
         vx, vy = situation.value("vx"), situation.value("vy")
@@ -51,8 +51,8 @@ class Sideslip(Declared):
         """Keeps nothing."""
 
 
-SLOW = 2.0  # [m/s] slower tyres have no slip angle worth the name
-MIN_ANGLE, MIN_GRIP = 1e-3, 0.1  # [rad], [m/s^2] of a ground that holds nothing
+SLOW = 2.0  # [m/s] below which slip angles are not evaluated
+MIN_ANGLE, MIN_GRIP = 1e-3, 0.1  # [rad], [m/s^2] lower bounds for ground without friction
 PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
 
 
@@ -60,18 +60,18 @@ PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
 class Demand(Declared):
     """The worst front sideslip of the autonomy's plan, or its share of the friction circle: 0 up to `engage`, 1 from `full` on. Anderson,
     Peters, Pilutti & Iagnemma 2010, "An optimal-control-based framework for trajectory planning, threat assessment, and semi-autonomous
-    control of passenger vehicles in hazard avoidance scenarios": the plan is the easiest way there is; when even that is hard, little is
-    left."""
+    control of passenger vehicles in hazard avoidance scenarios": the plan is the least demanding manoeuvre available; a demanding plan
+    leaves little margin."""
 
     ABOUT: ClassVar[str] = "threat demand: "
     name: ClassVar[str] = "demand"
 
-    measure: str = setting("sideslip", "", "what of the plan counts: sideslip of the front tyres, or saturation of the friction circle",
+    measure: str = setting("sideslip", "", "measure of the plan: sideslip of the front tyres, or saturation of the friction circle",
                            choices=("sideslip", "saturation"))
-    engage: float = setting(0.35, "1", "share of the peak up to which nothing is threatened", 0.0, 5.0)
-    full: float = setting(0.85, "1", "share of the peak from which on autonomy drives", 0.01, 5.0)
-    horizon: float = setting(2.0, "s", "how far ahead the plan counts", 0.1, 10.0)
-    model: str = setting(MODEL, "", "vehicle model whose ground gives the grip along the plan, by its name in the registry")
+    engage: float = setting(0.35, "1", "share of the peak up to which the threat is 0", 0.0, 5.0)
+    full: float = setting(0.85, "1", "share of the peak from which on the threat is 1", 0.01, 5.0)
+    horizon: float = setting(2.0, "s", "evaluated part of the plan", 0.1, 10.0)
+    model: str = setting(MODEL, "", "vehicle model with the ground that gives the friction along the plan, by its name in the registry")
 
     def assess(self, situation: Situation) -> Assessment:
         plan = situation.plan
@@ -82,7 +82,7 @@ class Demand(Declared):
             return Assessment.unknown("the plan is over")
         share = (front_slip if self.measure == "sideslip" else saturation)(plan, situation.vehicle, self.model)
         if share is None:
-            return Assessment.unknown(f"neither plan nor vehicle tell its {self.measure}")
+            return Assessment.unknown(f"plan or vehicle lacks what its {self.measure} needs")
         worst = float(np.max(share[near]))
         if not math.isfinite(worst):
             return Assessment.unknown("the plan is not finite")
@@ -94,8 +94,7 @@ class Demand(Declared):
 
 
 def front_slip(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray | None:
-    """Returns front slip angles of a plan (n,), as shares of the angle from which on the tyres slide on the model's ground there; None:
-    unknown."""
+    """Returns front slip angles of a plan (n,), as shares of the sliding angle on the model's ground at each pose; None: unknown."""
     p, place, grip = vehicle.parameters, {name: i for i, name in enumerate(plan.names)}, _grip_along(plan, vehicle, model)
     if grip is None or not {"vx", "vy", "yaw_rate"} <= set(place) or not {"cornering_stiffness_front", "max_road_wheel_angle"} <= set(p):
         return None
@@ -106,13 +105,13 @@ def front_slip(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray |
 
 
 def sliding_angle(p: Mapping[str, float], grip: np.ndarray) -> np.ndarray:
-    """Returns the slip angle from which on the front tyres slide [rad], where the peak acceleration is `grip` [m/s^2]; of its shape."""
+    """Returns the slip angle at which the front tyres begin to slide [rad], for peak accelerations `grip` [m/s^2]; of its shape."""
     load = 0.5 * mass_of(p) * p["cg_to_rear_axle"] / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
     return np.arctan(PEAK * grip * load / p["cornering_stiffness_front"])
 
 
 def saturation(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray | None:
-    """Accelerations of a plan (n,), as shares of what friction allows on the model's ground there; None: it cannot be told."""
+    """Returns accelerations of a plan (n,), as shares of the friction limit of the model's ground at each pose; None: unknown."""
     grip = _grip_along(plan, vehicle, model)
     if grip is None or not {"ax", "ay"} <= set(plan.names):
         return None
@@ -121,12 +120,12 @@ def saturation(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray |
 
 
 def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
-    """Returns the peak acceleration of the tyres at the places of a plan [m/s^2], (n,) or (1,); None: unknown."""
+    """Returns the peak acceleration of the tyres at the poses of a plan [m/s^2], (n,) or (1,); None: unknown."""
     if not {"x", "y", "yaw"} <= set(plan.names) or "friction_max" not in vehicle.parameters:
         return None
     try:
         peak = peak_of(vehicle.model(model), vehicle)
-    except InputError:  # no such model, or the vehicle cannot be one
+    except InputError:  # no such model, or the vehicle lacks parameters of it
         return None
     return peak(*(column(plan, name) for name in ("x", "y", "yaw")))
 
@@ -134,36 +133,36 @@ def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
 SPACING = 0.25  # [m] between the poses that are checked
 
 
-def _unseen(situation: Situation, timeout: float) -> str:
-    """Returns in words that the obstacles are older than a time [s]; empty: they are not."""
+def _obstacles_timeout(situation: Situation, timeout: float) -> str:
+    """Returns the reason why the obstacles count as outdated, by their age [s]; empty: they do not."""
     age = situation.time - situation.obstacles.time
     if age <= timeout:
         return ""
-    return "nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago"
+    return "no obstacles received yet" if math.isinf(age) else f"obstacles are {age:.2f} s old"
 
 
 @dataclass(frozen=True)
 class Clearance(Declared):
-    """Time to collision and clearance of the operator's command, held, and of the autonomy's plan: contact now is a threat of 1, contact
-    later than `far` or a gap of `margin` is none."""
+    """Threat by time to collision and clearance of the operator's held command, and of the autonomy's plan: contact now is 1, contact
+    later than `far` or a gap of `margin` is 0."""
 
     ABOUT: ClassVar[str] = "threat clearance: "
     name: ClassVar[str] = "clearance"
 
     near: float = setting(0.7, "s", "time to collision up to which the threat is 1", 0.0, 10.0)
-    far: float = setting(1.8, "s", "time to collision from which on nothing is threatened", 0.01, 20.0)
-    margin: float = setting(0.3, "m", "a wider gap counts as none", 0.01, 10.0)
+    far: float = setting(1.8, "s", "time to collision from which on the threat is 0", 0.01, 20.0)
+    margin: float = setting(0.3, "m", "gap from which on the threat is 0", 0.01, 10.0)
     scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
-        if unseen := _unseen(situation, self.scan_timeout):
-            return Assessment.unknown(unseen)
+        if outdated := _obstacles_timeout(situation, self.scan_timeout):
+            return Assessment.unknown(outdated)
         if situation.intention is None:
-            return Assessment.unknown("there is no command of the operator's")
-        mine, ttc, gap = self._threat(situation, situation.intention)
-        theirs = math.nan if situation.plan is None else self._threat(situation, situation.plan)[0]
-        said = "nothing near" if math.isinf(gap) else f"{gap:.2f} m" if math.isinf(ttc) else f"collision in {ttc:.2f} s"
-        return Assessment(mine, said, theirs, {"time_to_collision_s": ttc, "clearance_m": gap})
+            return Assessment.unknown("no command of the operator")
+        operator, ttc, gap = self._threat(situation, situation.intention)
+        autonomy = math.nan if situation.plan is None else self._threat(situation, situation.plan)[0]
+        reason = "nothing near" if math.isinf(gap) else f"{gap:.2f} m" if math.isinf(ttc) else f"collision in {ttc:.2f} s"
+        return Assessment(operator, reason, autonomy, {"time_to_collision_s": ttc, "clearance_m": gap})
 
     def _threat(self, situation: Situation, trajectory: Plan) -> tuple[float, float, float]:
         """Returns threat, time to collision [s] and least clearance [m]; inf: none."""
@@ -180,8 +179,8 @@ class Clearance(Declared):
 
 
 def clearances(trajectory: Plan, now: float, horizon: float, obstacles: Obstacles, outline: Footprint) -> tuple[np.ndarray, np.ndarray]:
-    """Returns times from `now` on (n,) [s], at most `horizon`, and the least distance of the outline to an obstacle then (n,) [m], below 0
-    inside; inf where none is near."""
+    """Returns times from `now` on (n,) [s], at most `horizon`, and the smallest distance of the outline to an obstacle at each (n,) [m],
+    below 0 inside; inf where none is near."""
     ahead, at = poses(trajectory, now, horizon, SPACING)
     gaps = np.full(len(ahead), math.inf)
     if not len(ahead) or not len(obstacles.radii):
@@ -202,7 +201,7 @@ NEEDED = tuple(f.name for f in roll_chassis.PARAMETERS if "damping" not in f.nam
 
 
 class Loads:
-    """Load-transfer ratios of one vehicle: the difference of an axle's wheel loads over their sum, 0 at rest, 1 when a wheel has lifted."""
+    """Load-transfer ratios of a vehicle: difference of an axle's wheel loads over their sum, 0 at rest, 1 when a wheel has lifted."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         """Raises KeyError where the vehicle lacks parameters."""
@@ -214,7 +213,7 @@ class Loads:
         self._steady = steady
 
     def ratio(self, ay: np.ndarray, ax: np.ndarray, roll: np.ndarray | None = None) -> np.ndarray:
-        """Returns the larger ratio of the two axles (n,); roll: [rad] to the right, None: as in a steady turn."""
+        """Returns the larger ratio of the two axles (n,); roll: [rad] to the right, None: of a steady turn."""
         lean = self._steady * ay if roll is None else roll
         worst = np.zeros(np.shape(ay))
         for static, lateral, spring, sign in zip(self._static, self._lateral, self._springs, (-1.0, 1.0)):
@@ -225,14 +224,14 @@ class Loads:
 
 @dataclass(frozen=True)
 class LoadTransfer(Declared):
-    """0 up to `engage`, 1 from `full` on; what is predicted counts as what is."""
+    """Threat by load transfer, measured or predicted: 0 up to `engage`, 1 from `full` on."""
 
     ABOUT: ClassVar[str] = "threat load_transfer: "
     name: ClassVar[str] = "load_transfer"
 
-    engage: float = setting(0.6, "1", "load-transfer ratio up to which nothing is threatened", 0.0, 1.0)
+    engage: float = setting(0.6, "1", "load-transfer ratio up to which the threat is 0", 0.0, 1.0)
     full: float = setting(0.95, "1", "load-transfer ratio from which on the threat is 1", 0.01, 2.0)
-    horizon: float = setting(1.5, "s", "how far ahead loads are predicted", 0.1, 10.0)
+    horizon: float = setting(1.5, "s", "prediction horizon of the loads", 0.1, 10.0)
 
     def assess(self, situation: Situation) -> Assessment:
         try:
@@ -243,12 +242,12 @@ class LoadTransfer(Declared):
         if math.isnan(ay):
             ay = situation.value("vx") * situation.value("yaw_rate")
         now = float(loads.ratio(np.array(ay), np.array(0.0 if math.isnan(ax) else ax), None if math.isnan(roll) else np.array(roll)))
-        mine = self._worst(loads, situation, situation.intention)
-        theirs = self._worst(loads, situation, situation.plan)
-        worst = max(now, mine) if mine == mine else now
-        return Assessment(self._threat(worst), f"load transfer {now:.2f}" + (f", {mine:.2f} ahead" if mine == mine else ""),
-                          self._threat(max(now, theirs)) if theirs == theirs else math.nan,
-                          {"now": now, "operator": mine, "autonomy": theirs})
+        operator = self._worst(loads, situation, situation.intention)
+        autonomy = self._worst(loads, situation, situation.plan)
+        worst = max(now, operator) if operator == operator else now
+        return Assessment(self._threat(worst), f"load transfer {now:.2f}" + (f", {operator:.2f} ahead" if operator == operator else ""),
+                          self._threat(max(now, autonomy)) if autonomy == autonomy else math.nan,
+                          {"now": now, "operator": operator, "autonomy": autonomy})
 
     def _worst(self, loads: Loads, situation: Situation, trajectory: Plan | None) -> float:
         """Returns the largest ratio on a trajectory within the horizon; NaN: unknown."""
@@ -269,25 +268,24 @@ class LoadTransfer(Declared):
 
 @dataclass(frozen=True)
 class Hidden(Declared):
-    """The threat of going faster than allows for the traffic that obstacles beside the path may hide (`routing.hidden_traffic`), by the
-    largest excess of the speed while the operator's command is held; none where the operator brakes as autonomy does. Unknown where no
-    traffic is assumed."""
+    """Threat by speed in excess of the limit for traffic hidden by obstacles beside the path (`routing.hidden_traffic`): the largest excess
+    while the operator's command is held; 0 if the operator brakes at least as hard as autonomy. Unknown if no hidden traffic is assumed."""
 
     ABOUT: ClassVar[str] = "threat hidden: "
     name: ClassVar[str] = "hidden"
 
     full: float = setting(1.5, "m/s", "excess of the speed at which the threat is 1", 0.1, 20.0)
-    braking: float = setting(5.0, "m/s^2", "deceleration of the stop before what comes out", 0.1, 20.0)
-    # Past a row of parked cars the operator of a slow link would be given the pedal between two of them, and lose it again at the next.
-    ahead: float = setting(1.0, "s", "the operator's command is held for so long", 0.0, 3.0)
+    braking: float = setting(5.0, "m/s^2", "deceleration of the stop for emerging traffic", 0.1, 20.0)
+    # With a shorter one, an operator of a slow link would regain the pedal between two parked cars, and lose it again at the next.
+    ahead: float = setting(1.0, "s", "time for which the operator's command is held", 0.0, 3.0)
     scan_timeout: float = setting(1.0, "s", "age of the obstacles from which on the threat is unknown", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:
         path, x, y, yaw, vx = situation.path, *(situation.value(name) for name in ("x", "y", "yaw", "vx"))
         if path is None or situation.hidden_speed <= 0.0:
             return Assessment.unknown("no hidden traffic is assumed")
-        if unseen := _unseen(situation, self.scan_timeout):
-            return Assessment.unknown(unseen)
+        if outdated := _obstacles_timeout(situation, self.scan_timeout):
+            return Assessment.unknown(outdated)
         vehicle, intention, rows = situation.vehicle, situation.intention, np.array([[x, y, vx]])
         if intention is not None:
             held = np.column_stack([column(intention, name) for name in ("x", "y", "vx")])
@@ -299,20 +297,20 @@ class Hidden(Declared):
         excess = max(float(np.max(rows[:, 2] - highest[np.minimum(np.searchsorted(path.s, stations), len(highest) - 1)])), 0.0)
         slows = situation.operator is not None and situation.autonomy is not None and (
             situation.operator.pedal <= situation.autonomy.pedal)
-        said = f"{excess:.1f} m/s faster than hidden traffic allows" if excess else "nothing hidden"
-        return Assessment(0.0 if slows else min(excess / self.full, 1.0), said, 0.0, {"excess_m_s": excess})
+        reason = f"{excess:.1f} m/s faster than hidden traffic allows" if excess else "nothing hidden"
+        return Assessment(0.0 if slows else min(excess / self.full, 1.0), reason, 0.0, {"excess_m_s": excess})
 
     def reset(self) -> None:
         """Keeps nothing."""
 
 
-HOPELESS = 0.5  # share of worlds in which both drivers fail alike
+MAX_ALIKE = 0.5  # share of runs in which both drivers fail alike
 
 
 @dataclass(frozen=True)
 class RiskThreat(RiskSettings):
-    """The threat P(autonomy fails less than the operator) / full; for autonomy the same the other way round. Both at most 1. Where both
-    fail alike more often than not, the threat is unknown, so that k stays."""
+    """Threat P(autonomy does better than the operator) / full, for autonomy with the roles exchanged; both at most 1. Unknown where both
+    fail alike in most runs, so that k stays."""
 
     ABOUT: ClassVar[str] = "threat risk: "
     name: ClassVar[str] = "risk"
@@ -329,31 +327,31 @@ class RiskThreat(RiskSettings):
         if risk.operator is None:
             return Assessment.unknown("no command of the operator")
         threat, harm = (min(p.value / self.full, 1.0) for p in (risk.averted, risk.harmed))
-        words = _words(risk)
-        if risk.alike.value > HOPELESS:
+        words = _summary(risk)
+        if risk.alike.value > MAX_ALIKE:
             threat, words = math.nan, f"{words}: whoever drives"
         return Assessment(threat, words, math.nan if risk.autonomy is None else harm, probabilities=tuple(
             Probability(name, p.value, *p.interval) for name, p in risk.probabilities.items()), rollouts=risk.operator.failure.runs,
             horizon=risk.horizon, seconds=risk.seconds)
 
     def reset(self) -> None:
-        """Keeps nothing of time or place."""
+        """Keeps nothing that depends on time or position."""
 
     def prepare(self, vehicle: Vehicle) -> None:
         """Compiles the rollouts. Raises InputError as they do."""
         self._rollouts_of(vehicle)
 
     def _rollouts_of(self, vehicle: Vehicle) -> RiskRollouts:
-        kept = self.__dict__.get("_rollouts")
-        if kept is None:
-            kept = RiskRollouts(vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
-            object.__setattr__(self, "_rollouts", kept)
-        return kept
+        rollouts = self.__dict__.get("_rollouts")
+        if rollouts is None:
+            rollouts = RiskRollouts(vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
+            object.__setattr__(self, "_rollouts", rollouts)
+        return rollouts
 
 
-def _words(risk: Risk) -> str:
-    said = [f"{name} {p.value:.0%}" for name, p in risk.probabilities.items() if p.count]
-    return f"{', '.join(said) or 'nothing fails'} within {risk.horizon:g} s, of {risk.averted.runs}"
+def _summary(risk: Risk) -> str:
+    failures = [f"{name} {p.value:.0%}" for name, p in risk.probabilities.items() if p.count]
+    return f"{', '.join(failures) or 'nothing fails'} within {risk.horizon:g} s, of {risk.averted.runs}"
 
 
 COMPONENTS: plugins.Door[type[ThreatComponent]] = plugins.Door(
@@ -362,10 +360,10 @@ register_component = COMPONENTS.register
 
 
 def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[ThreatComponent, ...]:
-    """Components by name.
+    """Makes components by name.
 
     Args:
-        changes: of settings, NAME.SETTING=VALUE; also of components that are not in `names`, without effect.
+        changes: of settings, NAME.SETTING=VALUE; those of components that are not in `names` have no effect.
 
     Raises:
         InputError: no such component or setting, a name twice, or a value that does not fit.

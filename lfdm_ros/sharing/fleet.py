@@ -1,8 +1,8 @@
-"""The vehicles of the risk's rollouts: of one model each, with the unknown parameters of vehicle and road drawn for each.
+"""Vehicles of the risk's rollouts: one model per fleet, with the uncertain parameters of vehicle and road drawn for each vehicle.
 
-Which tyre model holds where a tyre slides is not known either. On Fiala's a locked wheel still holds across what it held before (001 eqs
-16-18 take each direction by itself), on TMeasy's it does not, so that only there a vehicle spins whose rear wheels lock in a bend. Where a
-vehicle has parameters for several, the runs are shared among them.
+The right tyre model of a sliding tyre is uncertain, too. With Fiala's a locked wheel keeps its lateral force (001 eqs 16-18 treat each
+direction separately), with TMeasy's it does not, so that only there a vehicle spins if its rear wheels lock in a bend. If a vehicle has
+parameters for several, the runs are divided among them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Fleet:
-    """Vehicles of one model, and what follows them."""
+    """Vehicles of one model, and the kernel that simulates them."""
 
     model: Model
     kernel: HazardKernel
 
     @classmethod
     def of(cls, model: Model, single: bool, backend: str = "cpu") -> Fleet:
-        """Returns the fleet of a model; single: with numbers of 32 bits; backend: cpu or gpu. Raises InputError: no GPU."""
+        """Returns the fleet of a model; single: in single precision; backend: cpu or gpu. Raises InputError: no GPU."""
         return cls(model, hazard_kernel(model, "float" if single else "double", backend=backend))
 
     def parameters(self, vehicle: Vehicle, draws: Draws | None, uniform: np.ndarray, friction: tuple[float, float]) -> np.ndarray:
-        """Returns parameters (NP, n), each column a vehicle.
+        """Draws parameters (NP, n), one column a vehicle.
 
         Args:
             uniform: random numbers (2, n) of the draw and of the friction.
-            friction: mean and standard deviation of the road's, over the vehicle's.
+            friction: mean and standard deviation of the road's friction, relative to the vehicle's.
 
         Raises:
             InputError: the vehicle lacks parameters.
@@ -55,8 +55,8 @@ class Fleet:
 
 
 def tyre_models(vehicle: Vehicle, name: str) -> list[Model]:
-    """Returns the model of a name on each tyre model that the vehicle has parameters for and that adds no states, the vehicle's own first;
-    only the named one where the name has a tyre. Raises InputError: no such model, or the vehicle lacks parameters of it."""
+    """Returns the named model with each tyre model that the vehicle has parameters for and that adds no states, the vehicle's own first;
+    only one if the name contains a tyre model. Raises InputError: no such model, or the vehicle lacks parameters of it."""
     own = vehicle.model(name)
     chassis, *parts = name.split("/")
     if "tyre" not in chassis_slots(chassis) or set(parts) & SLOTS["tyre"].keys():
@@ -67,9 +67,9 @@ def tyre_models(vehicle: Vehicle, name: str) -> list[Model]:
 
 
 def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
-    """Draws friction of a road with standard deviation `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
+    """Draws road friction relative to the vehicle's (n,): normal, truncated at 0.05."""
     if not sd:
         return np.full(len(uniform), mean)
-    # Not by scipy.stats, whose import takes as long as that of all the rest of a node.
+    # scipy.stats is avoided: its import doubles the start-up time of a node.
     draws: np.ndarray = np.maximum(mean - sd * ndtri((1.0 - uniform) * ndtr((mean - 0.05) / sd)), 0.05)
     return draws

@@ -1,4 +1,4 @@
-"""Rollout of a held command on the model that the controller predicts with, through the vehicle's actuators."""
+"""Rollout of a held command with the prediction model of the controller and the vehicle's actuators."""
 
 import math
 from bisect import bisect_right
@@ -17,7 +17,7 @@ STEP = 0.05  # [s] of the rollout and of the model
 
 
 class Forecast:
-    """Rolls out commands of one vehicle. Keeps nothing but the compiled model and the vehicle's numbers."""
+    """Rollouts of held commands of one vehicle. Its only state is the compiled model and the vehicle's parameters."""
 
     def __init__(self, vehicle: Vehicle, model: str = MODEL) -> None:
         """Compiles the model, or loads it. Raises InputError if the vehicle lacks parameters of it."""
@@ -34,10 +34,10 @@ class Forecast:
         self._vehicle = vehicle
 
     def held(self, situation: Situation, command: StampedCommand, horizon: float) -> Plan:
-        """Rolls out a command, sent from now on and held, from the measured state until `horizon` [s] from now.
+        """Rolls out a command that is sent from now on, from the measured state until `horizon` [s] from now.
 
-        Earlier commands act first, for the actuators' delay; then steering and pedal move at the actuators' rates. The inputs are those at
-        the wheels. The plan ends early where the model has no finite answer.
+        Earlier commands act during the actuators' delay; then steering and pedal move at the actuators' rates. The inputs are those at the
+        wheels. The plan ends early where the model diverges.
         """
         a, measured = situation.vehicle.actuators, situation.measured
         effects = [c.time + a.delay for c in situation.sent]
@@ -55,10 +55,10 @@ class Forecast:
             step = min(self._step, end - now)
             now += step
             i = bisect_right(effects, now - 0.5 * step) - 1
-            wanted = command if now - 0.5 * step >= begin or i < 0 else situation.sent[i]
-            steering = _towards(steering, wanted.steering, a.steering_rate * step)
-            pedal = _towards(pedal, wanted.pedal, (a.throttle_rate if wanted.pedal > pedal else a.brake_rate) * step)
-            reverse = wanted.reverse if pedal > 0.0 and wanted.pedal > 0.0 else reverse
+            target = command if now - 0.5 * step >= begin or i < 0 else situation.sent[i]
+            steering = _towards(steering, target.steering, a.steering_rate * step)
+            pedal = _towards(pedal, target.pedal, (a.throttle_rate if target.pedal > pedal else a.brake_rate) * step)
+            reverse = target.reverse if pedal > 0.0 and target.pedal > 0.0 else reverse
             road = steering + (road - steering) * math.exp(-step / a.steering_lag) if a.steering_lag else steering
             after[:] = _inputs(road, pedal, reverse)
             if not (self._advance(1, step) and abs(x[self._vx]) < MAX_SPEED):
@@ -75,18 +75,18 @@ def _inputs(steering: float, pedal: float, reverse: bool) -> tuple[float, float,
     return steering, -throttle if reverse else throttle, max(-pedal, 0.0)
 
 
-def _towards(value: float, wanted: float, step: float) -> float:
-    return min(max(wanted, value - step), value + step)
+def _towards(value: float, target: float, step: float) -> float:
+    return min(max(target, value - step), value + step)
 
 
 def column(trajectory: Plan, name: str) -> np.ndarray:
-    """Returns one of the states of a trajectory over time (n,)."""
+    """Returns one state of a trajectory over time (n,)."""
     return np.asarray(trajectory.states[:, trajectory.names.index(name)])
 
 
 def poses(trajectory: Plan, now: float, horizon: float, spacing: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns times from `now` on (n,) [s] until the trajectory or the horizon [s] ends, and the poses x, y [m], yaw [rad] then (n, 3),
-    linear between the rows and no further apart than `spacing` [m]; none where the trajectory is over."""
+    """Returns times from `now` on (n,) [s] until the trajectory or the horizon [s] ends, and the poses x, y [m], yaw [rad] (n, 3), linearly
+    interpolated at most `spacing` [m] apart; none after the end of the trajectory."""
     t = trajectory.times
     end = min(float(t[-1]), now + horizon)
     if end < now or float(t[0]) > end:

@@ -1,15 +1,14 @@
 """The command gate: its output is finite, fresh, in range, and within the rates of steering and pedals, whatever its input.
 
 Magnitude by speed. A steady turn at road-wheel angle d has the lateral acceleration v^2 d / (L + K v^2), with the wheelbase L and the
-understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, mu g. Steering
-into a slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the vehicle does
-across.
+understeer gradient K of the vehicle's axles. It is limited to the friction at the vehicle's position, mu g. Countersteering is admitted
+beyond that: up to where the front wheels point along their own motion they add no lateral force.
 
-The brake. A rear axle that has to hold the vehicle in a bend and to slow it down locks, and the vehicle turns round: it is braked no harder
-than that axle holds beside what the vehicle does across, as autonomy's stops are. An emergency stop is not held back.
+Brake. A rear axle that brakes too hard in a bend locks, and the vehicle spins: the brake is limited to the force that this axle has left
+beside its lateral force, as in autonomy's stops. An emergency stop is not limited.
 
-Rate by speed. The steering moves as fast as its actuator does, but no faster than from one end of what is allowed to the other in
-`swing_time`; so the lateral jerk is bounded where full lock takes more than friction has.
+Rate by speed. The steering moves at its actuator's rate, but takes at least `swing_time` from one end of its range to the other; this
+bounds the lateral jerk where full lock exceeds the friction limit.
 """
 
 import math
@@ -25,11 +24,11 @@ from lfdm_ros.sharing.situation import StampedCommand
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import understeer_gradient
 
-LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
-SLOW = 1.0  # [m/s] the selector changes near standstill only
-MIN_LOCK = 0.02  # share of full lock that is left at any speed: a vehicle that cannot steer at all leaves the road on a straight
+LONGEST = 0.1  # [s] longest step of the rate limits: no jump after a gap
+SLOW = 1.0  # [m/s] up to which the selector may change
+MIN_LOCK = 0.02  # share of full lock available at any speed, needed to stay on a straight road
 NEEDED = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle", "friction_max")
-OLD = 0.2  # [s] a decision that is older is none: the gate brakes
+MAX_AGE = 0.2  # [s] of a decision; the gate brakes after that
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class GatedCommand:
 
 
 class OutputGate:
-    """Limits of one vehicle's commands; keeps the command in force."""
+    """Gate of one vehicle's commands; stores the command in force."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings, table: LimitTable | None = None) -> None:
-        """Makes the gate of a vehicle; table: of the largest model's wheel lift, which limits the steering as well."""
+        """Makes the gate of a vehicle; table: steering limits against wheel lift, applied as well."""
         self.settings, self._table = settings, table
         self.set_vehicle(vehicle)
         self.reset()
@@ -58,12 +57,12 @@ class OutputGate:
         self._peak = peak_of(vehicle.model(self.settings.forecast_model), vehicle)
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
         self._wheelbase, self._front = a + b, a
-        self._understeer = max(understeer_gradient(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
+        self._understeer = max(understeer_gradient(p), 0.0)  # [rad s^2/m]; an oversteering vehicle counts as neutral
         self._lock = p["max_road_wheel_angle"]
-        self._actuators, self._braked = vehicle.actuators, braking_model_of(vehicle, 1.0)
+        self._actuators, self._braking_model = vehicle.actuators, braking_model_of(vehicle, 1.0)
 
     def reset(self) -> None:
-        """Forgets commands and motion."""
+        """Clears commands and motion."""
         self.applied, self._reverse = StampedCommand(0.0), False
         self._vx = self._vy = self._yaw_rate = 0.0
         self._pose = (0.0, 0.0, 0.0)
@@ -78,10 +77,10 @@ class OutputGate:
         if all(map(math.isfinite, (vx, vy, yaw_rate, *pose))):
             self._vx, self._vy, self._yaw_rate, self._pose = vx, vy, yaw_rate, pose
 
-    # -- What is allowed -----------------------------------------------------------------------------------------------
+    # -- Limits ----------------------------------------------------------------------------------------------------------
 
     def max_steering(self, vx: float) -> float:
-        """Returns the largest steering at a speed where the vehicle is, as share of full lock."""
+        """Returns the largest steering at a speed and the vehicle's position, as share of full lock."""
         v2, grip = vx * vx, float(self._peak(*self._pose)[0])
         angle = (self._wheelbase + self._understeer * v2) * grip / max(v2, 1e-6)
         share = angle / self._lock
@@ -90,16 +89,16 @@ class OutputGate:
         return min(max(share, MIN_LOCK), 1.0)
 
     def steering_range(self) -> tuple[float, float]:
-        """Returns the least and largest steering now: that of the speed, and into a slide."""
+        """Returns smallest and largest steering now, by speed and for countersteering."""
         lock = self.max_steering(self._vx)
         # In reverse the front wheels trail.
         along = math.atan2(self._vy + self._front * self._yaw_rate, self._vx) / self._lock if self._vx > SLOW else 0.0
         return max(min(-lock, along), -1.0), min(max(lock, along), 1.0)
 
     def max_brake(self) -> float:
-        """Returns the brake [0, 1] up to which the rear axle holds the vehicle now."""
+        """Returns the brake [0, 1] at which the rear axle reaches its friction limit now."""
         circle = NOMINAL.circle * float(self._peak(*self._pose)[0])
-        return min(braking(self._braked, abs(self._vx * self._yaw_rate), circle) / self._braked.full_brake, 1.0)
+        return min(braking(self._braking_model, abs(self._vx * self._yaw_rate), circle) / self._braking_model.full_brake, 1.0)
 
     def clip(self, command: StampedCommand) -> StampedCommand:
         """Returns a command within the ranges of steering and brake, without rates."""
@@ -111,39 +110,39 @@ class OutputGate:
         """Returns the largest rate of the steering now [1/s]."""
         return min(self._actuators.steering_rate, 2.0 * self.max_steering(self._vx) / self.settings.swing_time)
 
-    # -- What goes out -------------------------------------------------------------------------------------------------
+    # -- Output ----------------------------------------------------------------------------------------------------------
 
-    def admit(self, wanted: StampedCommand | None, now: float, emergency: bool = False) -> GatedCommand:
-        """Returns the command for now [s].
+    def admit(self, requested: StampedCommand | None, now: float, emergency: bool = False) -> GatedCommand:
+        """Returns the limited command for `now` [s].
 
         Args:
-            wanted: the decided command; None, or one that is older than `OLD`: the gate brakes.
+            requested: the decided command; None, or one that is older than `MAX_AGE`: the gate brakes.
             emergency: brake at the rate of an emergency stop.
         """
         s, limits, before = self.settings, list[str](), self.applied
         dt = min(max(now - before.time, 0.0), LONGEST) if self._sent else 0.0
-        if wanted is None or not abs(now - wanted.time) <= OLD:
+        if requested is None or not abs(now - requested.time) <= MAX_AGE:
             limits.append("stale")
-            wanted = StampedCommand(now, before.steering, 0.0, s.stop_brake)
+            requested = StampedCommand(now, before.steering, 0.0, s.stop_brake)
         low, high = self.steering_range()
-        steering = min(max(wanted.steering, low), high)
-        if steering != wanted.steering:
+        steering = min(max(requested.steering, low), high)
+        if steering != requested.steering:
             limits.append("steering")
-        pedal = wanted.pedal if emergency else max(wanted.pedal, -self.max_brake())
-        if pedal != wanted.pedal:
+        pedal = requested.pedal if emergency else max(requested.pedal, -self.max_brake())
+        if pedal != requested.pedal:
             limits.append("brake")
-        if pedal > 0.0 and wanted.reverse != self._reverse:
+        if pedal > 0.0 and requested.reverse != self._reverse:
             if before.pedal > 0.0 or abs(self._vx) > SLOW:
                 limits.append("selector")
                 pedal = 0.0
             else:
-                self._reverse = wanted.reverse
+                self._reverse = requested.reverse
         a, rates = self._actuators, RateLimits.of(s, self._actuators)
         down = min(s.emergency_rate, a.throttle_rate, a.brake_rate) if emergency else rates.down
         rates = RateLimits(self.max_steering_rate(), rates.up, down)
         turned, pressed = rate_limited((before.steering, before.pedal), (steering, pedal), rates, dt)
-        limits += [name for name, got, asked in (("steering_rate", turned, steering), ("pedal_rate", pressed, pedal))
-                   if abs(got - asked) > 1e-12]
+        limits += [name for name, limited, target in (("steering_rate", turned, steering), ("pedal_rate", pressed, pedal))
+                   if abs(limited - target) > 1e-12]
         self.applied = StampedCommand.of_pedal(now, turned, pressed, self._reverse and pressed > 0.0)
         self._sent = True
         return GatedCommand(self.applied, tuple(limits))

@@ -1,9 +1,9 @@
-"""k(threat): the share of autonomy, 0 operator to 1 autonomy, for a threat in [0, 1] (paper 001 section 2.3). Monotone by construction.
+"""Laws k(threat): share of autonomy, 0 operator to 1 autonomy, for a threat in [0, 1] (paper 001 section 2.3). Monotone by construction.
 
-A law without memory is a table of points that never falls, or a curve of positive slope. Hysteresis makes any of them a play operator
-(Visintin 1994, "Differential Models of Hysteresis", ch. III): k stays where it is between the law and the law of a threat that is larger by
-a width, so that it rises by the one and falls by the other. It is monotone in the threat whatever came before, and in what came before
-whatever the threat; a threat that never falls gives a k that never does.
+A memoryless law is a non-decreasing table of points, or a curve of positive slope. Hysteresis turns it into a play operator (Visintin 1994,
+"Differential Models of Hysteresis", ch. III): k is constant between the law at the threat, by which it rises, and the law at the threat
+plus a width, by which it falls. It is monotone in the threat for any previous k, and in the previous k for any threat; a non-decreasing
+threat gives a non-decreasing k.
 """
 
 import math
@@ -18,15 +18,15 @@ from lfdm_ros.errors import InputError
 
 
 class Law(Protocol):
-    """A share of autonomy for a threat; `before` is the share that it gave last, which a law without memory does not use."""
+    """Share of autonomy for a threat; `before` is the previous share, unused by a memoryless law."""
 
     def k(self, threat: float, before: float = 0.0) -> float: ...
 
 
 @dataclass(frozen=True)
 class Piecewise:
-    """Straight between points (threat, k), level beyond them. Raises InputError: threats that do not rise, or shares that fall or leave [0,
-    1]."""
+    """Law linear between points (threat, k), constant beyond them. Raises InputError: threats do not increase, or shares decrease or leave
+    [0, 1]."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -54,8 +54,8 @@ def between(engage: float, full: float) -> Piecewise:
 
 @dataclass(frozen=True)
 class Sigmoid:
-    """A logistic curve through 1/2 at `middle`, stretched so that it is 0 at a threat of 0 and 1 at 1; the larger `steepness`, the more it
-    is a step. Raises InputError: a middle outside (0, 1), or no positive steepness."""
+    """Logistic curve with its midpoint at `middle`, scaled to 0 at a threat of 0 and 1 at 1; with growing `steepness` it approaches a step.
+    Raises InputError: middle outside (0, 1), or steepness not positive."""
 
     middle: float = 0.5
     steepness: float = 10.0
@@ -75,7 +75,7 @@ class Sigmoid:
 
 @dataclass(frozen=True)
 class Hysteresis:
-    """A law that k rises by; it falls only when the threat is less by `width`. Raises InputError: a width outside [0, 1]."""
+    """Law with hysteresis: k falls only after the threat has dropped by `width`. Raises InputError: a width outside [0, 1]."""
 
     law: Law
     width: float
@@ -95,21 +95,21 @@ class Rate:
     up: float
     down: float
 
-    def limited(self, before: float, wanted: float, dt: float) -> float:
-        """Returns the share nearest to `wanted` that the rates allow within dt [s]."""
-        return min(max(wanted, before - self.down * dt, 0.0), before + self.up * dt, 1.0)
+    def limited(self, before: float, target: float, dt: float) -> float:
+        """Returns the share nearest to `target` that the rates allow within dt [s]."""
+        return min(max(target, before - self.down * dt, 0.0), before + self.up * dt, 1.0)
 
 
 @dataclass(frozen=True)
 class LawKind:
-    """A law by name: make(settings) gives it, from `SharingSettings`; raises InputError where their numbers do not fit together."""
+    """Law by name: make(settings) returns it for `SharingSettings`, or raises InputError for inconsistent values."""
 
     name: str
     description: str
     make: Callable[[Any], Law]
 
     def checked(self, settings: Any) -> Law:
-        """Returns the law. Raises InputError where a share falls or leaves [0, 1]."""
+        """Returns the law. Raises InputError where a share decreases or leaves [0, 1]."""
         law = self.make(settings)
         threats = np.linspace(0.0, 1.0, 101)
         shares = np.array([law.k(float(threat)) for threat in threats])

@@ -1,8 +1,7 @@
-"""The state machine of shared control: authority by the presence of operator, autonomy and state. One table; the first row that fits
-decides.
+"""State machine of shared control: authority by the presence of operator, autonomy and state. One table; the first matching row decides.
 
-It keeps no history: the state follows from the present inputs, so that a source that returns is used again. Two inputs have a memory: a
-source came before or not, and the latch of the emergency stop.
+It is memoryless: the state follows from the present inputs, so that a returning source is used again. Two inputs have memory: reception of
+a first message per source, and the latch of the emergency stop.
 """
 
 import math
@@ -14,7 +13,7 @@ from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, MODES, OPERATOR
 
 
 class Presence(Enum):
-    """Presence of a source: nothing came yet; its last message counts; its last message is too old."""
+    """Presence of a source: no message yet; last message in time; last message too old."""
 
     NEVER = "never"
     FRESH = "fresh"
@@ -31,7 +30,7 @@ class Authority(Enum):
 
 
 class Action(Enum):
-    """Kind of command that is sent."""
+    """Kind of the command sent to the vehicle."""
 
     SHARED = "shared command"
     WAIT = "roll, or stand"
@@ -41,8 +40,8 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MachineInputs:
-    """Inputs of the state machine. overdue: the vehicle has moved for too long without any command; expired: a requested takeover has not
-    been acknowledged in time."""
+    """Inputs of the state machine. overdue: the vehicle has moved for too long without any command; expired: a takeover request has timed
+    out."""
 
     mode: str
     operator: Presence
@@ -59,7 +58,7 @@ _ANY = frozenset(Presence)
 
 @dataclass(frozen=True)
 class Row:
-    """A state, when it is, and what it does. alarm: it is a warning; why: said of it, in one line."""
+    """Row of the table: a state, its conditions and its effect. alarm: it is a warning; why: one line for the operator."""
 
     state: str
     share: Authority
@@ -84,52 +83,52 @@ def _of(*values: Presence) -> frozenset[Presence]:
     return frozenset(values)
 
 
-_BOTH, _HIM, _IT = frozenset((BLEND,)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
-_WAITS, _OVERDUE, _EITHER = frozenset((False,)), frozenset((True,)), frozenset((False, True))
+_BLEND, _OP, _AUTO = frozenset((BLEND,)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
+_FALSE, _TRUE, _ANY_BOOL = frozenset((False,)), frozenset((True,)), frozenset((False, True))
 
 TABLE: tuple[Row, ...] = (
     Row("emergency_stop", Authority.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True,
-        expired=_EITHER),
-    Row("waiting", Authority.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER), expired=_EITHER),
-    Row("state_lost", Authority.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives unjudged",
-        modes=_HIM, operator=_of(FRESH), vehicle=_of(LOST)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST), expired=_EITHER),
-    Row("minimum_risk", Authority.HELD, Action.STOP, True, "nobody has taken over in time: minimum-risk manoeuvre", expired=_OVERDUE),
+        expired=_ANY_BOOL),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER), expired=_ANY_BOOL),
+    Row("state_lost", Authority.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives alone",
+        modes=_OP, operator=_of(FRESH), vehicle=_of(LOST)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST), expired=_ANY_BOOL),
+    Row("minimum_risk", Authority.HELD, Action.STOP, True, "nobody has taken over in time: minimum-risk manoeuvre", expired=_TRUE),
     # Operator and autonomy together.
-    Row("sharing", Authority.LAW, Action.SHARED, False, "", modes=_BOTH, operator=_of(FRESH), autonomy=_of(FRESH)),
-    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BOTH, operator=_of(FRESH),
+    Row("sharing", Authority.LAW, Action.SHARED, False, "", modes=_BLEND, operator=_of(FRESH), autonomy=_of(FRESH)),
+    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BLEND, operator=_of(FRESH),
         autonomy=_of(NEVER)),
-    Row("autonomy_lost", Authority.OPERATOR, Action.SHARED, True, "autonomy is lost: the operator drives", modes=_BOTH, operator=_of(FRESH),
-        autonomy=_of(LOST)),
-    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "no command of the operator yet", modes=_BOTH, operator=_of(NEVER),
+    Row("autonomy_lost", Authority.OPERATOR, Action.SHARED, True, "autonomy is lost: the operator drives", modes=_BLEND,
+        operator=_of(FRESH), autonomy=_of(LOST)),
+    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "no command of the operator yet", modes=_BLEND, operator=_of(NEVER),
         autonomy=_of(FRESH)),
-    Row("operator_lost", Authority.AUTONOMY, Action.SHARED, True, "the operator is lost: autonomy drives", modes=_BOTH, operator=_of(LOST),
+    Row("operator_lost", Authority.AUTONOMY, Action.SHARED, True, "the operator is lost: autonomy drives", modes=_BLEND, operator=_of(LOST),
         autonomy=_of(FRESH)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "operator and autonomy are lost", modes=_BOTH, operator=_of(LOST),
+    Row("stopping", Authority.HELD, Action.STOP, True, "operator and autonomy are lost", modes=_BLEND, operator=_of(LOST),
         autonomy=_of(NEVER, LOST)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, and no operator came", modes=_BOTH, operator=_of(NEVER),
+    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, and no operator came", modes=_BLEND, operator=_of(NEVER),
         autonomy=_of(LOST)),
-    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of operator or autonomy yet", modes=_BOTH, operator=_of(NEVER),
-        autonomy=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BOTH, operator=_of(NEVER),
-        autonomy=_of(NEVER), overdue=_OVERDUE),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of operator or autonomy yet", modes=_BLEND, operator=_of(NEVER),
+        autonomy=_of(NEVER), overdue=_FALSE),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BLEND, operator=_of(NEVER),
+        autonomy=_of(NEVER), overdue=_TRUE),
     # The operator alone: autonomy is not part of the mode, so it does not take over.
-    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "", modes=_HIM, operator=_of(FRESH)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_HIM, operator=_of(LOST)),
-    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of the operator yet", modes=_HIM, operator=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no operator came", modes=_HIM, operator=_of(NEVER),
-        overdue=_OVERDUE),
+    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "", modes=_OP, operator=_of(FRESH)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_OP, operator=_of(LOST)),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of the operator yet", modes=_OP, operator=_of(NEVER), overdue=_FALSE),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no operator came", modes=_OP, operator=_of(NEVER),
+        overdue=_TRUE),
     # Autonomy alone: the operator need not be at the wheel.
-    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "", modes=_IT, autonomy=_of(FRESH)),
-    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, in mode autonomy", modes=_IT, autonomy=_of(LOST)),
-    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of autonomy yet", modes=_IT, autonomy=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no autonomy came", modes=_IT, autonomy=_of(NEVER),
-        overdue=_OVERDUE),
+    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "", modes=_AUTO, autonomy=_of(FRESH)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, in mode autonomy", modes=_AUTO, autonomy=_of(LOST)),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of autonomy yet", modes=_AUTO, autonomy=_of(NEVER), overdue=_FALSE),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no autonomy came", modes=_AUTO, autonomy=_of(NEVER),
+        overdue=_TRUE),
 )
 
 
 def row_of(inputs: MachineInputs) -> Row:
-    """Returns the row that holds."""
+    """Returns the first row that matches the inputs."""
     return next(row for row in TABLE if row.fits(inputs))
 
 
@@ -152,20 +151,20 @@ def markdown() -> str:
 # ---- Sources -------------------------------------------------------------------------------------------------------------
 
 GAP_MEMORY = 30.0  # [s] time constant with which the longest gap between messages is forgotten
-GAP_FACTOR = 2.0  # silence up to this many recent longest gaps is no loss
+GAP_FACTOR = 2.0  # a source is lost after this many times its longest recent gap
 
 
 @dataclass(frozen=True)
 class SourceTimeouts:
-    """Limits beyond which a source is lost [s]: the age of its last message by its stamp, and the time since that came, which is `timeout`
-    for a regular source, more for an irregular one, and `max_silence` at most."""
+    """Limits beyond which a source is lost [s]: age of its last message by its stamp, and time since its reception: `timeout` for a regular
+    source, more for an irregular one, `max_silence` at most."""
 
     age: float
     timeout: float
     max_silence: float
 
     def silence(self, gap: float) -> float:
-        """Returns the time since the last message from which on a source is lost whose longest recent gap is `gap` [s]."""
+        """Returns the timeout [s] of a source whose longest recent gap is `gap` [s]."""
         return max(self.timeout, min(GAP_FACTOR * gap, self.max_silence))
 
 
@@ -173,7 +172,7 @@ class SourceTimeouts:
 class SourceMonitor:
     """Stamp and arrival of a source's last message [s], on one clock.
 
-    gap: the longest time between two messages of late, without those after which the source was lost whatever its gaps.
+    gap: longest recent time between two messages, except those beyond `max_silence`.
     """
 
     name: str
@@ -182,8 +181,8 @@ class SourceMonitor:
     gap: float = 0.0
 
     def on_message(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
-        """Takes a usable message; a gap before it that is longer than `max_silence` [s] does not count as the source's period. Raises
-        Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s]."""
+        """Takes a valid message; a gap before it longer than `max_silence` [s] does not count as the source's period. Raises Refused: it is
+        not newer than the last one, or stamped more than `ahead` [s] ahead of the clock."""
         if stamp <= self.stamp:
             again = "again" if stamp == self.stamp else "out of order"
             raise Refused(f"{again}: stamped {stamp:.3f} s, the one before {self.stamp:.3f} s", STAMP)
@@ -205,7 +204,7 @@ class SourceMonitor:
         return now - self.stamp if math.isfinite(self.stamp) else math.nan
 
     def why_lost(self, now: float, limits: SourceTimeouts) -> str:
-        """Returns in words why the source is lost, by its silence or its age; empty: it is not."""
+        """Returns the reason why the source is lost, its silence or its age; empty: it is not."""
         if math.isinf(self.received):
             return ""
         if now - self.received > limits.silence(self.gap) + 1e-9:
@@ -215,7 +214,7 @@ class SourceMonitor:
 
 @dataclass
 class Latch:
-    """The latch of the emergency stop, which stays closed until it is opened."""
+    """Latch of the emergency stop; stays closed until it is opened."""
 
     why: str = ""
 
@@ -224,10 +223,10 @@ class Latch:
         return self.why != ""
 
     def close(self, why: str) -> None:
-        """Stops the vehicle; the first reason stays."""
+        """Closes the latch; the first reason stays."""
         self.why = self.why or why or "requested"
 
     def open(self) -> bool:
-        """Lets it drive again; False: it was not stopped."""
+        """Opens the latch; False: it was not closed."""
         was, self.why = self.closed, ""
         return was

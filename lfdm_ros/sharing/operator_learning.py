@@ -1,14 +1,14 @@
-"""Online learning of how an operator steers: delay, gains and unsteadiness, from commands and the motion that was seen.
+"""Online learning of an operator's steering: delay, gains and remnant, from commands and measured motion.
 
     steering(t) = sum of g_i curvature(t, i s ahead) + g_l lateral(t - delay) + g_h heading(t - delay) + g_r yaw_rate(t - delay) + e(t)
 
 A delayed linear driver with a remnant is the quasi-linear operator of McRuer & Jex 1967, A review of quasi-linear pilot models, IEEE Trans.
-Human Factors in Electronics 8(3); that curvature is previewed is MacAdam's 1981, IEEE Trans. Systems, Man and Cybernetics 11(6). Gains are
-in units of `PreviewSteering`; errors of yaw rate give lead, by which people make up for delays. Answers to motion go through the lag of the
-hands (`hand_lag`): without it a knock, whose answer is no jump, makes all gains too small. The remnant e is an AR(1)
-process, which ranges from a hand that trembles to a command that is held. For each delay and correlation time of a grid, gains and variance
-have a conjugate posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11) of which only sums
-are kept; its evidence weighs the grid. Older samples count less (exponential forgetting).
+Human Factors in Electronics 8(3); the preview of curvature is MacAdam's 1981, IEEE Trans. Systems, Man and Cybernetics 11(6). Gains are in
+units of `PreviewSteering`; yaw-rate errors provide lead, by which drivers compensate delays. Responses to motion are filtered by the lag of
+the hands (`hand_lag`); without it, disturbances would bias all gains towards 0. The remnant e is an AR(1) process, whose correlation time
+ranges from a trembling hand to a held command. For each delay and correlation time of a grid, gains and variance have a conjugate posterior
+(Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11), stored as sums; its evidence weights the
+grid. Older samples count less (exponential forgetting).
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 HAND_FREQUENCY, HAND_DAMPING, HAND_SETTLED = 10.0, 0.707, 0.3  # [rad/s], [1], [s] Hess & Modjtahedzadeh 1990, as in `teleop.body`
-PREVIEW, LEAD = 0.8, 0.3  # [s] of the driver whose gains are 1
+PREVIEW, LEAD = 0.8, 0.3  # [s] of the reference driver, whose gains are 1
 PERIOD = 0.05  # [s] between samples
-DELAYS = PERIOD * np.arange(1, 31)  # [s] from a motion of the vehicle to the first of the command that answers it
+DELAYS = PERIOD * np.arange(1, 31)  # [s] from a motion of the vehicle to the start of the operator's response
 CORRELATION_TIMES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # [s] of the remnant
 DELAY_LOG_SD = 0.7  # of the prior
-AHEAD = (0.0, 1.0, 2.0)  # [s] of driving at which the curvature counts
+AHEAD = (0.0, 1.0, 2.0)  # [s] preview times of the curvature terms
 TERMS = (*(f"curvature_{ahead:g}s" for ahead in AHEAD), "lateral", "heading", "yaw_rate")
 OPEN = len(AHEAD)  # terms that do not depend on the vehicle's motion
 # Of the prior of the gains: means, about those of `teleop`'s two-point drivers, and standard deviations.
 GAINS, GAIN_SD = np.array([0.9, 0.1, 0.0, 0.5, 0.7, 0.3]), np.array([0.4, 0.4, 0.4, 0.6, 0.6, 0.6])
 SHAPE = 2.0  # of the prior of the variance, an inverse gamma
 REACTION, REMNANT = 0.3, 0.0015  # [s], [1] share of full lock; defaults of `RiskSettings`
-MEMORY = 60.0  # [s] after which a sample counts 1/e
+MEMORY = 60.0  # [s] time constant of the forgetting
 MAX_GAP = 0.2  # [s] between samples; after a longer gap the remnant has no predecessor
-MAX_STEERING = 0.95  # share of full lock; more may be what the hands want, and cannot
-MIN_SPEED = 2.0  # [m/s] a slower vehicle says nothing about steering
-# Samples before there is a posterior, some 14 s of steering, and between two of them. One manoeuvre does not tell an answer to the offset
-# from a steering that comes before the bend.
+MAX_STEERING = 0.95  # share of full lock; beyond, the steering may be saturated
+MIN_SPEED = 2.0  # [m/s] below which samples are not used
+# Samples before the first posterior, some 14 s of steering, and between two of them. A single manoeuvre does not separate the response to
+# an offset from steering by preview.
 ENOUGH, REFRESH = 250.0, 5
 
 
 def hand_lag(step: float) -> np.ndarray:
-    """Returns which shares of an answer the hands give in this and the following steps of `step` [s]: (H,), sum 1; a second-order lag, cut
-    off at HAND_SETTLED."""
+    """Returns the impulse response of the hands in steps of `step` [s]: (H,), sum 1; a second-order lag, truncated at HAND_SETTLED."""
     w, z = HAND_FREQUENCY, HAND_DAMPING
     t, ringing = step * np.arange(max(1, round(HAND_SETTLED / step)) + 1), w * math.sqrt(1.0 - z * z)
     reached = 1.0 - np.exp(-z * w * t) * (np.cos(ringing * t) + z * w / ringing * np.sin(ringing * t))
@@ -58,11 +57,11 @@ def hand_lag(step: float) -> np.ndarray:
 
 
 LAG = hand_lag(PERIOD)
-LATTICE = PERIOD * np.arange(1, len(DELAYS) + len(LAG))  # [s] back from a command to all that it may answer
+LATTICE = PERIOD * np.arange(1, len(DELAYS) + len(LAG))  # [s] before a command: motion that it may respond to
 
 
 class PreviewSteering:
-    """Steering of a driver that looks at a point ahead of the vehicle (pure pursuit, Coulter 1992)."""
+    """Steering of a driver towards a preview point (pure pursuit, Coulter 1992)."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         """Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
@@ -70,19 +69,19 @@ class PreviewSteering:
         self.wheelbase, self.lock = p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["max_road_wheel_angle"]
 
     def gains(self, v: np.ndarray, preview: float = PREVIEW) -> tuple[np.ndarray, np.ndarray]:
-        """Returns steering (n,), share of full lock, for a metre beside and a radian off at speeds v (n,) [m/s], by the arc to a point
-        `preview` [s] ahead."""
+        """Returns steering (n,), share of full lock, per metre of lateral and per radian of heading error at speeds v (n,) [m/s], by the
+        arc to a point `preview` [s] ahead."""
         ahead = np.maximum(preview * v, 2.0 * self.wheelbase)
         across = 2.0 * self.wheelbase / (ahead * ahead) / self.lock
         return across, across * ahead
 
     def following(self, curvature: np.ndarray) -> np.ndarray:
-        """Returns the steering (n,), share of full lock, of curvatures (n,) [1/m] without slip."""
+        """Returns the kinematic steering (n,), share of full lock, for curvatures (n,) [1/m]."""
         return curvature * (self.wheelbase / self.lock)
 
     def curving(self, path: Path, station: np.ndarray, v: np.ndarray | float) -> np.ndarray:
-        """Returns steering (3, n), share of full lock, of the curvatures of a path AHEAD of stations (n,) [m] at speeds v
-        [m/s]."""
+        """Returns steering (3, n), share of full lock, for the curvatures of a path at the preview times AHEAD, from stations (n,) [m] at
+        speeds v [m/s]."""
         return self.following(np.stack([path.at(station + ahead * v)[3] for ahead in AHEAD]))
 
     def terms(self, path: Path, pose: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -100,7 +99,7 @@ class OperatorPosterior:
     """Posterior of one operator over cells of DELAYS (T) and CORRELATION_TIMES (C).
 
     weights (T, C), sum 1; mean (T, C, G): of the gains of TERMS; root (T, C, G, G): of their covariance over the variance of the
-    remnant; shape and scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: that count.
+    remnant; shape and scale (T, C) of the inverse gamma of that variance, share of full lock squared; samples: effective number.
     """
 
     weights: np.ndarray
@@ -119,7 +118,7 @@ class OperatorPosterior:
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """Mean gains (G,) of TERMS, over the preview driver's."""
+        """Mean gains (G,) of TERMS, relative to the preview driver's."""
         return np.asarray(np.einsum("tc,tci->i", self.weights, self.mean))
 
     @cached_property
@@ -131,7 +130,7 @@ class OperatorPosterior:
         """Draws operators: delays (n,) [s], gains (G, n), standard deviation (n,) [1] and correlation time (n,) [s] of the remnant.
 
         Args:
-            uniform: random numbers (2, n): of delay and correlation time; alike in the first where delays are to be.
+            uniform: random numbers (2, n): of delay and correlation time; equal ones in the first row give equal delays.
             normal: random numbers (G + 1, n): of the gains and the variance.
         """
         by_delay = self.weights.sum(axis=1)
@@ -153,7 +152,7 @@ def _log_prior() -> np.ndarray:
 
 
 class OperatorLearner:
-    """Learns one operator from states, path and commands, each as it comes. Equal inputs give equal posteriors."""
+    """Online learner of one operator, from states, path and commands. Equal inputs give equal posteriors."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         """Begins with the prior. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
@@ -161,7 +160,7 @@ class OperatorLearner:
         self.reset()
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Sets the vehicle whose wheelbase and lock count. Raises KeyError as above."""
+        """Sets the vehicle, for its wheelbase and steering lock. Raises KeyError as above."""
         self._steering = PreviewSteering(vehicle)
 
     def reset(self) -> None:
@@ -173,28 +172,28 @@ class OperatorLearner:
         self.restart()
 
     def restart(self) -> None:
-        """Forgets what was seen, and keeps what was learned: time or place are not what they were."""
-        self._seen = deque[tuple[float, np.ndarray]](maxlen=round(4.0 * DELAYS[-1] / PERIOD))
+        """Clears the motion history after a jump of time or position; keeps the posterior."""
+        self._motion = deque[tuple[float, np.ndarray]](maxlen=round(4.0 * DELAYS[-1] / PERIOD))
         self._last = -math.inf
         self._row: np.ndarray = np.empty((0, 0))
 
     def on_state(self, state: Measured, path: Path) -> None:
-        """Takes a state, and the path as the operator sees it then."""
-        if self._seen and state.time < self._seen[-1][0] + 0.5 * PERIOD - 1e-6:
+        """Takes a state, and the path in view at that time."""
+        if self._motion and state.time < self._motion[-1][0] + 0.5 * PERIOD - 1e-6:
             return
         pose = {name: np.array([state.values[name]]) for name in REQUIRED}
-        self._seen.append((state.time, self._steering.terms(path, pose)[:, 0]))
+        self._motion.append((state.time, self._steering.terms(path, pose)[:, 0]))
         if state.values["vx"] < MIN_SPEED:
             self.restart()
 
     def on_command(self, stamp: float, steering: float) -> bool:
-        """Takes the steering [-1, 1] that was commanded at `stamp` [s]; False: it says nothing, for what it answers was not seen, or it is
-        too soon after the one before."""
-        if stamp < self._last + PERIOD - 1e-6 or not self._seen or stamp - LATTICE[-1] < self._seen[0][0] \
-                or stamp > self._seen[-1][0] + MAX_GAP:
+        """Takes the steering [-1, 1] commanded at `stamp` [s]; False: not used, as the motion before it is missing, the steering is
+        saturated, or it follows too soon after the previous one."""
+        if stamp < self._last + PERIOD - 1e-6 or not self._motion or stamp - LATTICE[-1] < self._motion[0][0] \
+                or stamp > self._motion[-1][0] + MAX_GAP:
             return False
-        times = np.array([time for time, _ in self._seen])
-        terms = np.array([row for _, row in self._seen]).T
+        times = np.array([time for time, _ in self._motion])
+        terms = np.array([row for _, row in self._motion]).T
         row: np.ndarray = np.empty((len(DELAYS), len(TERMS) + 1))
         for i, term in enumerate(terms):
             row[:, i] = (np.interp(stamp, times, term) if i < OPEN
@@ -204,18 +203,18 @@ class OperatorLearner:
         self._last, self._row = stamp, row
         if elapsed > MAX_GAP or abs(steering) > MAX_STEERING or abs(before[0, -1]) > MAX_STEERING:
             return False
-        kept = math.exp(-elapsed / MEMORY)
+        decay = math.exp(-elapsed / MEMORY)
         share = np.exp(-elapsed / CORRELATION_TIMES)
         whitened = (row[:, None] - share[:, None] * before[:, None]) / np.sqrt(1.0 - share * share)[:, None]
-        self._sums = kept * self._sums + whitened[..., :, None] * whitened[..., None, :]
-        self._log_scale = kept * self._log_scale - 0.5 * np.log(1.0 - share * share)
-        self._count = kept * self._count + 1.0
+        self._sums = decay * self._sums + whitened[..., :, None] * whitened[..., None, :]
+        self._log_scale = decay * self._log_scale - 0.5 * np.log(1.0 - share * share)
+        self._count = decay * self._count + 1.0
         self._new += 1
         return True
 
     @property
     def posterior(self) -> OperatorPosterior | None:
-        """The posterior of a quarter of a second ago or less; None: too little was seen."""
+        """Posterior, at most a quarter of a second old; None: not enough samples yet."""
         if self._count >= ENOUGH and (self._posterior is None or self._new >= REFRESH):
             self._posterior, self._new = self._update(), 0
         return self._posterior
@@ -224,7 +223,7 @@ class OperatorLearner:
         sums, shape, least = self._sums, SHAPE + 0.5 * self._count, SHAPE * REMNANT**2
         square, product, total = sums[..., :-1, :-1], sums[..., :-1, -1], sums[..., -1, -1]
         variance = np.full(total.shape, REMNANT**2)
-        # The width of the gains' prior is given; the conjugate one is in units of the remnant, of which the first pass tells.
+        # The prior deviation of the gains is absolute, the conjugate one relative to the remnant, which the first pass estimates.
         for _ in range(2):
             known = variance[..., None] / GAIN_SD**2
             precision = square + known[..., None] * np.eye(len(TERMS))
@@ -235,19 +234,19 @@ class OperatorLearner:
         log = (0.5 * (np.log(known).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least) - shape * np.log(scale)
                + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior()[:, None])
         weights = np.exp(log - log.max())
-        # Root of the covariance: of the inverse of the precision, the transposed inverse of its own root.
+        # Root of the covariance: transposed inverse of the Cholesky factor of the precision.
         root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
         return OperatorPosterior(weights / weights.sum(), mean, root, np.full(scale.shape, shape), scale, self._count)
 
 
 def learn_drive(vehicle: Vehicle, path: Path, times: np.ndarray, states: np.ndarray, command_times: np.ndarray,
                 steering: np.ndarray) -> OperatorLearner:
-    """Learns the operator of a drive afterwards, as from two `lfdm_ros.bags.read_series`.
+    """Learns the operator from a recorded drive, as from two `lfdm_ros.bags.read_series`.
 
     Args:
         path: in the frame of the states.
-        times, states: (n,) [s], rising, and (n, 6) in the order of `control.prediction.REQUIRED`, SI.
-        command_times, steering: (m,) on the same clock and rising, and (m,) share of full lock.
+times, states: (n,) [s], increasing, and (n, 6) in the order of `control.prediction.REQUIRED`, SI.
+        command_times, steering: (m,) on the same clock, increasing, and (m,) share of full lock.
 
     Raises:
         KeyError: the vehicle lacks wheelbase or largest road-wheel angle.

@@ -1,4 +1,4 @@
-"""Shared control as one driver for closed loops: an operator, a controller and what shares between them, without ROS."""
+"""Shared control as one driver for closed loops without ROS: an operator, a controller and the arbiter."""
 
 import dataclasses
 import math
@@ -16,11 +16,11 @@ from lfdm_ros.simulation import Goal
 
 
 class SharedDriver:
-    """Operator and controller under one `AuthorityArbiter`; itself such a driver.
+    """Driver that combines operator and controller by an `AuthorityArbiter`.
 
-    An operator behind a link has an attribute `issued`, when the command in force was issued [s], -inf before the first; without it
-    commands are of now. One with `update_offer` sees autonomy's offers to drive on. A controller with `applied` gets the command that was
-    sent in place of its own.
+    An operator behind a link has an attribute `issued`: time of issue of the command in force [s], -inf before the first; without it
+    commands have the present time. `update_offer` of an operator receives autonomy's offers to drive on; `applied` of a controller the
+    command that was sent in place of its own.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, operator: Driver | None, controller: Driver | None,
@@ -28,8 +28,8 @@ class SharedDriver:
         """Makes the driver.
 
         Args:
-            operator, controller: None: there is none, and the arbiter's mode does without.
-            on_decision: takes each decision.
+            operator, controller: None: there is none; the arbiter's mode must not need it.
+            on_decision: callback for each decision.
         """
         self.arbiter, self.operator, self.controller, self._on_decision = arbiter, operator, controller, on_decision
         self._drivers = [driver for driver in (operator, controller) if driver is not None]
@@ -38,30 +38,30 @@ class SharedDriver:
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
-        """Sets the path of all of them."""
+        """Sets the path of operator, controller and arbiter."""
         for driver in self._drivers:
             driver.follow(path, speed, corridor, stop, hidden_speed)
         self.arbiter.follow(path, corridor, hidden_speed)
 
     def go_to(self, goal: Goal, speed: float) -> None:
-        """Sets the goal of both."""
+        """Sets the goal of operator and controller."""
         for driver in self._drivers:
             driver.go_to(goal, speed)
         self.arbiter.follow(None)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        """Passes the obstacles to all of them."""
+        """Passes the obstacles to operator, controller and arbiter."""
         for driver in self._drivers:
             driver.update_obstacles(obstacles)
         self.arbiter.update_obstacles(obstacles)
 
     def poll(self, now: float) -> None:
-        """Looks for the way to a goal, as each of them does."""
+        """Polls the route search of operator and controller."""
         for driver in self._drivers:
             driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Runs the controller's cycle, or the operator's without one, with the command that was decided."""
+        """Runs one cycle; returns the controller's (without one, the operator's) with the arbiter's command."""
         arbiter, cycle = self.arbiter, Cycle((0.0, 0.0, 0.0), CycleOutcome.STOPPED)
         if measured is not None:
             arbiter.on_state(measured.time, measured.values, now)

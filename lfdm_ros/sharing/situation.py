@@ -1,4 +1,4 @@
-"""The inputs of a decision of shared control: one immutable record that threats, laws and blends read."""
+"""Inputs of a decision of shared control: one immutable record, read by threats, laws and blends."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class StampedCommand:
 
     @classmethod
     def of_pedal(cls, time: float, steering: float, pedal: float, reverse: bool = False) -> StampedCommand:
-        """Returns the command of steering and `pedal` [-1, 1]: throttle, in reverse if so, or below 0 the brake. Raises InputError as
-        above."""
+        """Returns the command for steering and `pedal` [-1, 1]: throttle (of the selected direction), or brake below 0. Raises InputError
+        as above."""
         throttle = max(pedal, 0.0)
         return cls(time, steering, -throttle if reverse else throttle, max(-pedal, 0.0))
 
@@ -50,12 +50,12 @@ class StampedCommand:
 
     @property
     def pedal(self) -> float:
-        """Opening of the throttle, in either direction, less the brake, [-1, 1]: the one number that a plan has for both."""
+        """Magnitude of the throttle less the brake, [-1, 1]: the single pedal input of a plan."""
         return abs(self.throttle) - self.brake
 
     @property
     def reverse(self) -> bool:
-        """True where the selector is to be in reverse."""
+        """True if the selector is to be in reverse."""
         return self.throttle < 0.0
 
 
@@ -69,7 +69,7 @@ class Draws:
 
     @classmethod
     def crossed(cls, draws: Draws | None, name: str, values: Sequence[float]) -> Draws | None:
-        """Draws in which one more parameter has one of some values, each as often, whatever the others are; no values: as they are."""
+        """Returns the draws crossed with the values of one more parameter, each equally often; no values: unchanged."""
         if not len(values):
             return draws
         column = np.asarray(values, float)
@@ -81,7 +81,7 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Corridor:
-    """The lane that is to be kept: a path, and rows (k, 3) of s along it, room to its left and to its right [m]."""
+    """Lane of the vehicle: a path, and rows (k, 3) of s along it, room to its left and to its right [m]."""
 
     path: Path
     room: np.ndarray
@@ -92,7 +92,7 @@ class Corridor:
         return np.interp(s, along, left), np.interp(s, along, right)
 
     def holds(self, points: np.ndarray) -> np.ndarray:
-        """Returns which points (n, 2) lie between its borders (n,)."""
+        """Returns a mask (n,) of the points (n, 2) between its borders."""
         s, aside = self.path.project(*np.asarray(points, float).T)
         left, right = self.room_at(s)
         return np.asarray((aside < left) & (-aside < right))
@@ -102,14 +102,13 @@ class Corridor:
 class Situation:
     """Known inputs at `time` [s], all stamps and positions on the same clock and in the same frame.
 
-    vehicle: with the parameters in force, its outline and its actuators; draws: of the posterior that they come from. measured: the newest
-    state, at its own time. sent: the commands that acted on the vehicle since then or will act (its actuators delay them), oldest first;
-    the last is in force. operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it
-    is too old to count. obstacles: as they are seen, at their own time. path: that is driven, if one is known, and `corridor` the room
-    beside it; walls: edges that a map knows, starts and ends (E, 4) [m]. past: states up to the newest, oldest first, as far back as
-    anybody may still answer them. intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he
-    has none that counts. operator_posterior: what was learned of the operator; None: too little.
-    hidden_speed: of traffic that obstacles beside the path may hide [m/s]; 0: none.
+    vehicle: its parameters in force, outline and actuators; draws: of the posterior behind the parameters. measured: the newest state, at
+    its own time. sent: commands that have acted on the vehicle since then or will act (its actuators delay them), oldest first; the last is
+    in force. operator, autonomy: the newest command of each; plan: of the autonomy; None: there is none, or it is too old. obstacles: as
+    detected, at their own time. path: the driven path, if known, and `corridor` the room beside it; walls: map edges, starts and ends
+    (E, 4) [m]. past: states up to the newest, oldest first, covering the reaction time of the operator. intention: rollout of the held
+    operator's command (`lfdm_ros.sharing.forecast`); None: no valid command. operator_posterior: of the learned steering; None: not
+    enough samples. hidden_speed: of traffic that obstacles beside the path may hide [m/s]; 0: none.
     """
 
     time: float
@@ -131,7 +130,7 @@ class Situation:
 
     @property
     def applied(self) -> StampedCommand:
-        """The command in force; before the first one the pedals are free."""
+        """Command in force; before the first one, zero inputs."""
         return self.sent[-1] if self.sent else StampedCommand(self.time)
 
     @property
@@ -141,12 +140,12 @@ class Situation:
 
     @property
     def operator_age(self) -> float:
-        """Since the operator's command was issued [s]; NaN: there is none."""
+        """Time since the operator's command was issued [s]; NaN: there is none."""
         return math.nan if self.operator is None else self.time - self.operator.time
 
     @property
     def autonomy_age(self) -> float:
-        """Since the autonomy's command was issued [s]; NaN: there is none."""
+        """Time since the autonomy's command was issued [s]; NaN: there is none."""
         return math.nan if self.autonomy is None else self.time - self.autonomy.time
 
     def value(self, name: str) -> float:
@@ -155,7 +154,6 @@ class Situation:
 
 
 def still_acting(commands: Sequence[StampedCommand], since: float, delay: float) -> tuple[StampedCommand, ...]:
-    """Returns those of commands in the order of their times that act at `since` [s] or later, when each acts a `delay` [s] after it was
-    sent."""
+    """Returns the commands, ordered by time, that act at `since` [s] or later, each a `delay` [s] after it was sent."""
     first = bisect_right(commands, since, key=lambda command: command.time + delay) - 1
     return tuple(commands[max(first, 0):])

@@ -1,12 +1,11 @@
-"""A request that the operator takes over from autonomy: its lead time, its acknowledgement, and handing back; and autonomy's offer to
-drive on.
+"""Takeover requests from autonomy to the operator (lead time, acknowledgement, handing back), and autonomy's offer to drive on.
 
-Autonomy, or a monitor that sees sooner that it cannot go on, requests with a reason and a time. The operator acknowledges by a service or
-by hands: a command that differs from that at the request. Where nobody does in time, the vehicle stops: the minimum-risk manoeuvre of SAE
-J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
+Autonomy, or a monitor that predicts its failure, requests with a reason and a lead time. The operator acknowledges by a service or by
+hands: a command that differs from that at the request. Without acknowledgement in time the vehicle stops: the minimum-risk manoeuvre of
+SAE J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
 
-Without a way in sight the operator stands on the brake, which threatens nobody and keeps the vehicle there. Autonomy that has a way offers
-to drive on; the foot that comes off the brake accepts, hands or a foot on a pedal end it.
+An operator who sees no path keeps the vehicle at standstill with the brake; no threat changes that. Autonomy that has a path offers to
+drive on; releasing the brake accepts, steering or pressing a pedal ends it.
 """
 
 import math
@@ -16,9 +15,9 @@ from enum import Enum
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.situation import StampedCommand
 
-HANDS = 0.1  # change of steering, throttle or brake that is a hand at the wheel or a foot on a pedal
-RELEASED = 0.02  # pedal that has no foot on it
-GAP = 1.0  # [s] that autonomy may pause, as between two ways, and still offer to drive on
+HANDS = 0.1  # change of steering, throttle or brake that counts as operator action
+RELEASED = 0.02  # largest value of a released pedal
+GAP = 1.0  # [s] largest pause of autonomy, as between two paths, within one offer
 MAX_LEAD_TIME = 300.0  # [s]
 HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives, or backs where it has to"
 DRIVES_ON = "autonomy drives on: hands or a foot on a pedal end it"
@@ -29,9 +28,9 @@ class TakeoverState(Enum):
 
     NONE = "none"
     REQUESTED = "requested"
-    EXPIRED = "expired"  # nobody has taken over in time
+    EXPIRED = "expired"  # no takeover in time
     TAKEN = "taken"
-    OFFERED = "offered"  # autonomy has a way on from where the vehicle stands
+    OFFERED = "offered"  # autonomy has a path from standstill
     GIVEN = "given"  # the operator has accepted the offer: autonomy drives
 
 
@@ -40,7 +39,7 @@ OFFERS = frozenset(state.value for state in (TakeoverState.OFFERED, TakeoverStat
 
 @dataclass(frozen=True)
 class TakeoverStatus:
-    """State of a takeover, its reason, and the time that is left to acknowledge it [s]; NaN: it is not requested."""
+    """State of a takeover, its reason, and the remaining time to acknowledge it [s]; NaN: not requested."""
 
     state: TakeoverState = TakeoverState.NONE
     reason: str = ""
@@ -48,20 +47,20 @@ class TakeoverStatus:
 
     @property
     def text(self) -> str:
-        """One line for the operator; empty: nothing is requested or offered."""
+        """Returns one line for the operator; empty: no request or offer."""
         if self.state is TakeoverState.REQUESTED:
             return f"take over within {self.time_left:.1f} s: {self.reason}"
         return self.reason if self.state.value in OFFERS else ""
 
 
 class Takeover:
-    """The request in force. Keeps no clock: time comes with each call."""
+    """Takeover request in force. Without a clock: each call passes the time."""
 
     def __init__(self) -> None:
         self.end()
 
     def end(self) -> None:
-        """Ends a request, or an operator's having taken over."""
+        """Ends a request or a takeover."""
         self._state, self._reason, self._since, self._lead = TakeoverState.NONE, "", -math.inf, math.nan
         self._before: StampedCommand | None = None
 
@@ -72,11 +71,11 @@ class Takeover:
 
     @property
     def pending(self) -> bool:
-        """True while a request waits for the operator, in time or not."""
+        """True while a request is not acknowledged, in time or expired."""
         return self._state in (TakeoverState.REQUESTED, TakeoverState.EXPIRED)
 
     def request(self, now: float, reason: str, lead_time: float, command: StampedCommand | None) -> None:
-        """Requests that the operator takes over; of two requests the earlier end counts.
+        """Requests a takeover by the operator; of two requests the earlier end counts.
 
         Args:
             reason: in one line; lead_time: until the vehicle stops [s]; command: the operator's at present, None: there is none.
@@ -118,13 +117,13 @@ class Takeover:
 
 
 class Offer:
-    """Autonomy's offer to drive on from where the operator stands. Keeps no clock: time comes with each call."""
+    """Autonomy's offer to drive on from standstill. Without a clock: each call passes the time."""
 
     def __init__(self) -> None:
         self.end()
 
     def end(self) -> None:
-        """Ends an offer, or autonomy's driving by it."""
+        """Ends an offer, or autonomy's driving after it."""
         self.given = False  # from its acceptance until the operator's hands or feet move
         self._withdraw()
 
@@ -137,8 +136,8 @@ class Offer:
         """Returns the status at `now` [s].
 
         Args:
-            after: time at a stand until it is offered [s]; 0: never.
-            stands: the vehicle does, and both are there to share; drives: autonomy's command is to drive.
+            after: standstill until the offer [s]; 0: never.
+            stands: the vehicle stands, with all sources in time; drives: autonomy's command has throttle.
             command: the operator's, None: there is none.
         """
         if self.given:
@@ -156,7 +155,7 @@ class Offer:
         self._offered = self._offered or now - self._since >= after
         if not self._offered:
             return TakeoverStatus()
-        # A foot that was off the brake before has not answered.
+        # Only a brake that was pressed before can accept by its release.
         self._braked = command.brake > HANDS or (self._braked and abs(command.throttle) <= RELEASED)
         if self._braked and max(abs(command.throttle), command.brake) <= RELEASED:
             self.given = True
@@ -167,6 +166,6 @@ class Offer:
 
 
 def _hands(command: StampedCommand, before: StampedCommand | None) -> bool:
-    """Checks that a command differs from the one before by more than resting hands and feet do; False where there was none."""
+    """Checks that a command differs from the previous one by an operator action; False without a previous one."""
     return before is not None and max(abs(command.steering - before.steering), abs(command.throttle - before.throttle),
                                       abs(command.brake - before.brake)) > HANDS

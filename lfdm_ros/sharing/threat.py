@@ -1,12 +1,11 @@
-"""The threat to the vehicle: components behind one interface, and rules that combine them to one number.
+"""Threat to the vehicle: components with a common interface, and rules that combine them to one number.
 
-Components look at the same danger from several sides, so that their threats are not independent: the sum of two of them, or the noisy-or 1
-- (1 - a)(1 - b), would count one obstacle twice, and would grow with each component that is added. The threat of all is their maximum: it
-is monotone in each, as large as the worst, and does not change when a component is given twice. `noisy_or` is there for components whose
-causes are independent.
+Components assess the same hazard in several ways, so that their threats are not independent: their sum, or the noisy-or 1 - (1 - a)(1 - b),
+would count one obstacle twice, and would grow with each added component. The default rule is the maximum: it is monotone in each threat and
+does not change when a component is given twice. `noisy_or` is for components with independent causes.
 
-The autonomy's plan is assessed as well. Where that is worse, handing over would not help: k follows the operator's threat less the excess
-of autonomy's over it, which is monotone in both (`relative`).
+The autonomy's plan is assessed as well. Where it is worse, handing over would not help: k follows the operator's threat less the excess of
+autonomy's over it, which is monotone in both (`relative`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lfdm_ros.sharing.situation import Situation
 
 @dataclass(frozen=True)
 class Probability:
-    """Probability of an event within the horizon by one driver's command: "operator collision". The ends are those of the 95 % interval."""
+    """Probability of an event within the horizon for one driver ("operator collision"), with the ends of its 95 % interval."""
 
     name: str
     value: float
@@ -32,11 +31,11 @@ class Probability:
 
 @dataclass(frozen=True)
 class Assessment:
-    """A component's assessment.
+    """Assessment by one component.
 
-    threat: of leaving the wheel to the operator, in [0, 1]; NaN: unknown, and `reason` says why. autonomy: of leaving it to the autonomy;
-    NaN: this component does not assess that. reason: one line. details: numbers behind it, by name with their unit. rollouts, horizon [s],
-    seconds of wall clock: of the probabilities.
+    threat: if the operator drives, in [0, 1]; NaN: unknown, with the cause in `reason`. autonomy: threat if autonomy drives; NaN: not
+    assessed. reason: one line. details: underlying values, by name with unit. rollouts, horizon [s], seconds of wall-clock time: of the
+    probabilities.
     """
 
     threat: float
@@ -56,11 +55,10 @@ class Assessment:
 
 @runtime_checkable
 class ThreatComponent(Protocol):
-    """One way to see a threat. Made without arguments, or with those of its settings; a `Declared` dataclass has them checked.
+    """Component of the threat. Constructed without arguments, or with its settings, which a `Declared` dataclass validates.
 
-    `assess` is called once a period with all that is known, and may keep what it likes between calls; equal calls in equal order give equal
-    answers. `reset`: time or place are not what they were. A component with `prepare(vehicle)` is given the vehicle before it drives:
-    then what has to be compiled is.
+    `assess` is called once a period with the situation, and may keep state between calls; equal sequences of calls give equal results.
+    `reset` is called after a jump of time or position, `prepare(vehicle)`, if there is one, before driving: compile there.
     """
 
     @property
@@ -71,7 +69,7 @@ class ThreatComponent(Protocol):
 
 @dataclass(frozen=True)
 class Threat:
-    """The threat of all components together, of the operator's command and of autonomy's (NaN: nobody could tell), and what each said."""
+    """Combined threat of the operator's command and of autonomy's (NaN: unknown), and the assessments of all components."""
 
     operator: float
     autonomy: float
@@ -79,7 +77,7 @@ class Threat:
 
     @property
     def relative(self) -> float:
-        """The operator's threat less the excess of autonomy's over it, which k follows; NaN where the operator's is unknown."""
+        """Operator's threat less the excess of autonomy's over it, the input of k; NaN where the operator's is unknown."""
         if math.isnan(self.autonomy):
             return self.operator
         return max(self.operator - max(self.autonomy - self.operator, 0.0), 0.0)  # NaN stays NaN: it is no larger than 0.0
@@ -87,24 +85,24 @@ class Threat:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Reasons of the components, the largest threat first, unknown ones last."""
-        told = sorted(self.assessments.items(), key=lambda item: -item[1].threat if item[1].threat == item[1].threat else math.inf)
-        return tuple(f"{name}: {a.reason or f'{a.threat:.2f}'}" for name, a in told)
+        ordered = sorted(self.assessments.items(), key=lambda item: -item[1].threat if item[1].threat == item[1].threat else math.inf)
+        return tuple(f"{name}: {a.reason or f'{a.threat:.2f}'}" for name, a in ordered)
 
 
 def maximum(threats: Iterable[float]) -> float:
-    """Returns the largest of them; NaN where all are NaN."""
+    """Returns the largest threat; NaN where all are NaN."""
     return max((t for t in threats if t == t), default=math.nan)
 
 
 def noisy_or(threats: Iterable[float]) -> float:
-    """Returns the probability that one at least of independent causes acts; NaN where all are NaN."""
+    """Returns the probability that at least one of independent causes acts; NaN where all are NaN."""
     known = [t for t in threats if t == t]
     return 1.0 - math.prod(1.0 - t for t in known) if known else math.nan
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A way to make one threat of many: combine(threats) gives it; NaN where all are NaN."""
+    """Rule that combines threats: combine(threats) returns one; NaN where all are NaN."""
 
     name: str
     combine: Callable[[Iterable[float]], float]
@@ -116,22 +114,22 @@ register_rule = RULES.register
 
 
 def assess(components: Sequence[ThreatComponent], situation: Situation, rule: str = "maximum") -> Threat:
-    """Assesses a situation by all components, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. The threat of a
-    component that raises is unknown, with the error as its reason."""
-    said = {component.name: _assessed(component, situation) for component in components}
+    """Assesses a situation with all components, combined by one of RULES; threats are clipped to [0, 1]. If a component raises, its threat
+    is unknown, with the error as reason."""
+    assessments = {component.name: _assessed(component, situation) for component in components}
 
     def combine(threats: Iterable[float]) -> float:
-        return _within(RULES[rule].combine(map(_within, threats)))
+        return _clipped(RULES[rule].combine(map(_clipped, threats)))
 
-    return Threat(combine(a.threat for a in said.values()), combine(a.autonomy for a in said.values()), said)
+    return Threat(combine(a.threat for a in assessments.values()), combine(a.autonomy for a in assessments.values()), assessments)
 
 
 def _assessed(component: ThreatComponent, situation: Situation) -> Assessment:
     try:
         return component.assess(situation)
-    except Exception as error:  # whatever foreign code raises: the vehicle is to be driven all the same
+    except Exception as error:  # user code may raise anything; driving goes on
         return Assessment.unknown(f"failed: {type(error).__name__}: {error}")
 
 
-def _within(threat: float) -> float:
+def _clipped(threat: float) -> float:
     return min(max(threat, 0.0), 1.0) if threat == threat else threat

@@ -1,7 +1,7 @@
-"""Sequential quadratic programming for one plan after the other: linearise by compiled code, solve, shift (real-time iteration).
+"""Sequential quadratic programming for successive plans: linearise by compiled code, solve, shift (real-time iteration).
 
-Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimization in optimal feedback control". A plan begins from an
-initial guess, the model under a simple driver, and again where it has become of no use.
+Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimization in optimal feedback control". A plan starts from an
+initial guess, the model under a simple driver, and restarts when it cannot be improved.
 """
 
 import dataclasses
@@ -25,24 +25,24 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.solvers import Ipopt
 from lfdm_ros.vehicles import Vehicle
 
-# A solution that misses the dynamics or a bound by more than this is none, whatever the solver says.
+# A solution that violates the dynamics or a bound by more than this is rejected, whatever the solver's status.
 MAX_RESIDUAL = 1e-3
-# A plan is none if its states do not follow from each other by the model, to this share of the longest step.
+# Largest defect of the dynamics of a valid plan, as share of the longest step.
 MAX_GAP = 0.3
-MAX_FURTHER_STEPS = 2  # steps beyond those asked for, to close such gaps
+MAX_FURTHER_STEPS = 2  # additional steps to close such gaps
 NOT_FINITE = "the state to plan from is not finite"
-MIN_STEP = 1e-6  # a step that moves no state further than this, in its unit, is the last
+MIN_STEP = 1e-6  # SQP terminates when no state changes by more than this, in its own unit
 
 
 class Planner:
-    """Keeps a plan and improves it. Everything is allocated once; numbers change in place.
+    """Planner: stores a plan and improves it. Everything is allocated once; values change in place.
 
     Attributes:
         trajectory: the plan.
-        stages: what its stages are to do.
+        stages: parameters and bounds of its stages.
         program: the quadratic program of a step from it.
         solver: of that program.
-        vehicle: what the problem takes of the vehicle.
+        vehicle: vehicle data of the problem.
         limits: of the steering, by speed, or None.
     """
 
@@ -78,7 +78,7 @@ class Planner:
         self.tune(self.settings)
 
     def tune(self, settings: Settings) -> None:
-        """Sets other weights, penalties and limits; settings that are not live (model, stages, ...) stay as they were."""
+        """Sets weights, penalties and limits; settings that are not live (model, stages, ...) are ignored."""
         self.settings = settings
         self._rates = RateLimits.of(settings, self.vehicle.actuators)
         self.program.tune(settings, self._rates)
@@ -86,39 +86,39 @@ class Planner:
     # -- The plan -----------------------------------------------------------------------------------------------------
 
     def start(self, z0: np.ndarray, reference: Reference) -> None:
-        """Begins a plan from the state z0 (nz,) by the initial guess. Raises ValueError if that is not finite."""
+        """Starts a plan from the state z0 (nz,) by the initial guess. Raises ValueError if that is not finite."""
         if not np.isfinite(z0).all():
             raise ValueError(NOT_FINITE)
         t = self.trajectory
         self._guess.fill(t.z, t.w, z0, reference, self.settings, self._rates, self.vehicle.wheelbase, self.vehicle.full_lock)
 
     def shift(self, time: float) -> None:
-        """Moves the plan on by `time` [s], interpolated; beyond its end it goes on as it did."""
+        """Shifts the plan by `time` [s], interpolated, and extrapolated at its end."""
         self.trajectory.shift(time, self._rates)
 
     def reset(self) -> None:
-        """Forgets the solution: the next plan is that of a new planner."""
+        """Clears the solution: the next plan is that of a new planner."""
         self.stages.forget()
         self.solver.reset()
 
     def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
              until: float = math.inf, begun: bool = False) -> PlanOutcome:
-        """Improves the plan by steps of sequential quadratic programming. Where that fails, the plan stays what it was.
+        """Improves the plan by steps of sequential quadratic programming; on failure the plan is unchanged.
 
         Args:
-            z0: (nz,) where it begins.
+            z0: (nz,) initial state.
             obstacles: or None.
-            time: of z0 [s], in the time of the obstacles.
+            time: of z0 [s], on the time scale of the obstacles.
             iterations: linearisations, and up to MAX_FURTHER_STEPS more where the last step left large gaps.
             until: on the clock of `perf_counter` [s]: the solver should end by then, and no further step begins.
-            begun: the plan is a first guess, of which no part is worth keeping before a whole step: the first one may take longer.
+            begun: the plan is an initial guess, useless before a full step: the first one may take longer.
         """
         if not np.isfinite(z0).all():
             return PlanOutcome.failed(NOT_FINITE)
         trajectory, program = self.trajectory, self.program
         trajectory.z[0] = z0
         before = trajectory.saved()
-        reached: tuple[np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
+        reached: tuple[np.ndarray, np.ndarray] | None = None  # the last valid plan
         done, last, over = 0, iterations, False
         while done < last and not over:
             done += 1
@@ -134,7 +134,7 @@ class Planner:
             if done == last < iterations + MAX_FURTHER_STEPS and gap > MAX_GAP and not self._exact:
                 program.linearise(reference)
                 last += program.gap() > MAX_GAP
-        # A step closes the gaps that it begins with, to first order; where they were large, see what it left.
+        # A step closes the initial gaps to first order; after large ones, check the remaining gaps.
         if outcome.solved and (gap > MAX_GAP or self._exact):
             outcome = self._verified(outcome, reference, over)
         if not outcome.solved and reached is not None:
@@ -146,12 +146,12 @@ class Planner:
         return outcome
 
     def set_stages(self, reference: Reference, obstacles: Obstacles | None, time: float) -> None:
-        """Sets parameters and bounds of the stages next to the present plan; `time` [s] is that of its begin."""
+        """Sets parameters and bounds of the stages at the present plan; `time` [s] is that of its start."""
         self.stages.follow(reference, self.settings, self.limits, self.vehicle)
         self.stages.avoid(obstacles, time, self.settings.obstacle_sigmas)
 
     def _step(self, number: int, until: float) -> tuple[PlanOutcome, bool]:
-        """Makes one step from the linearisation; returns its outcome and convergence. Nothing moves where it fails."""
+        """Makes one step from the linearisation; returns its outcome and convergence. A failed step changes nothing."""
         solution = self.solver.solve(until)
         residual = (self.solver if isinstance(self.solver, Ipopt) else self.program.qp).residual(solution.dx, solution.du)
         if not solution.solved or residual > MAX_RESIDUAL:
@@ -162,7 +162,7 @@ class Planner:
         return outcome, bool(np.abs(solution.dx).max() < MIN_STEP)
 
     def _verified(self, outcome: PlanOutcome, reference: Reference, over: bool) -> PlanOutcome:
-        """Returns the outcome of steps whose last may have left gaps, as the plan is now."""
+        """Returns the outcome of the present plan after steps that may have left gaps."""
         self.program.linearise(reference)
         now = self.program.outcome(outcome.iterations, outcome.residual)
         if now.gap <= MAX_GAP:
@@ -170,14 +170,14 @@ class Planner:
         return dataclasses.replace(now, solved=False, unfinished=over, status=f"the plan does not follow the model, gap {now.gap:.1e}")
 
 
-PREVIEW_TIME, MIN_PREVIEW = 1.0, 8.0  # how far ahead the driver looks: time [s], distance [m]
+PREVIEW_TIME, MIN_PREVIEW = 1.0, 8.0  # preview of the driver: time [s], minimum distance [m]
 TURNING_SPEED = 6.0  # [m/s] towards a point to the side
-PEDAL_GAIN = 0.2  # pedal for a m/s that is missing [s/m]
+PEDAL_GAIN = 0.2  # gain of the speed control [s/m]
 MAX_PEDALS = 0.8, 0.6  # most throttle and brake
 
 
 class InitialGuess:
-    """Rolls the model along. Its states follow from each other, so that optimisation begins without gaps, wherever the vehicle is.
+    """Initial guess by a rollout of the model: consistent states, so that optimisation starts without gaps anywhere.
 
     Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
     """
@@ -237,16 +237,16 @@ class InitialGuess:
         return wheelbase * max(min(curvature, most), -most), max(min(PEDAL_GAIN * (speed - v), MAX_PEDALS[0]), -MAX_PEDALS[1])
 
 
-MAX_FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
+MAX_FAILURES = 3  # consecutive cycles without a solution before a plan restarts
 SOLVER_ERRORS = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
 
 
 class Replanner:
-    """Asks a planner for a plan each cycle.
+    """Replanning in each cycle.
 
     Attributes:
-        planner: that it asks.
-        cold: there is no plan to go on from.
+        planner: the planner in use.
+        cold: there is no plan to start from.
     """
 
     def __init__(self, planner: Planner):
@@ -254,18 +254,18 @@ class Replanner:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all plans: the next one is that of a new planner."""
+        """Clears all plans: the next one is that of a new planner."""
         self.cold, self._starting, self._failures, self._route_version = True, False, 0, 0
         self._solved_time = self._plan_time = -math.inf
         self.planner.reset()
 
     def begin(self) -> None:
-        """Begins another task, or at another place: the next plan starts anew, and is located on the whole path."""
+        """Begins another task or position: the next plan restarts, and is located on the whole path."""
         self.begin_anew()
         self.planner.stages.forget()
 
     def begin_anew(self) -> None:
-        """Makes the next plan begin anew, not from the last one."""
+        """Makes the next plan restart, not continue the last one."""
         self.cold, self._starting = True, False
 
     def new_task(self) -> None:
@@ -275,19 +275,19 @@ class Replanner:
 
     def plan(self, z0: np.ndarray, route: Callable[[], tuple[Reference, int]], obstacles: Obstacles, time: float, settings: Settings,
              until: float) -> tuple[PlanOutcome, bool]:
-        """Improves the plan of the last cycle; returns the outcome, and True where it was begun anew.
+        """Improves the plan of the last cycle; returns the outcome, and True if it was restarted.
 
         Args:
-            z0: (nz,) where the plan begins, at `time` [s], with a heading of any turn; changed to that of the plan.
-            route: gives the plan's reference, and a number that changes with the route; an error in it is an outcome too.
-            until: when the solver should end, on the clock of `perf_counter` [s].
+            z0: (nz,) initial state at `time` [s]; its heading is unwrapped in place to the plan's.
+            route: returns the plan's reference, and a number that changes with the route; its errors become outcomes.
+            until: deadline of the solver, on the clock of `perf_counter` [s].
         """
-        # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
+        # A plan is retried after a failure; one that is too old, or has failed too often, is dropped.
         s, planner = settings, self.planner
         cold = self.cold or time - self._solved_time > s.plan_timeout or self._failures > MAX_FAILURES
         try:
             reference, version = route()
-            if self._route_version != version:  # the place along another route says nothing
+            if self._route_version != version:  # positions along another route do not carry over
                 self._route_version = version
                 planner.stages.forget()
             if cold and not self._starting:
@@ -296,7 +296,7 @@ class Replanner:
                 planner.shift(time - self._plan_time)
                 self._unwrap(z0)
             outcome = planner.plan(z0, reference, obstacles, time, s.cold_iterations if cold else s.iterations, until, begun=cold)
-        except SOLVER_ERRORS as error:  # the ladder is there for it
+        except SOLVER_ERRORS as error:  # the fallback levels handle it
             outcome = PlanOutcome.failed(f"{planner.solver.name}: {error}")
         self._plan_time = time
         self.cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
@@ -306,7 +306,7 @@ class Replanner:
         return outcome, cold
 
     def _unwrap(self, z0: np.ndarray) -> None:
-        """Unwraps the heading to the plan's turns: a measured one may have jumped by one."""
+        """Unwraps the heading to the plan's: a measured one may have jumped by a full turn."""
         trajectory = self.planner.trajectory
         yaw = trajectory.place["yaw"]
         z0[yaw] += 2.0 * math.pi * round((float(trajectory.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))

@@ -1,4 +1,4 @@
-"""The quadratic program of one step from the present plan: dynamics, costs and limits linearised by compiled code."""
+"""Quadratic program of one step from the present plan: dynamics, costs and limits, linearised by compiled code."""
 
 import math
 from functools import partial
@@ -16,22 +16,22 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 
-# A step of the optimisation moves no state further than this, all of it is shortened: what is far away is not what was linearised.
+# Trust region of the linearisation: a step is shortened so that no state moves further than this.
 MAX_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
-# Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
+# Solver tolerances: of a step of the real-time iteration, and of steps to convergence.
 QUICK_TOLERANCE, EXACT_TOLERANCE = 1e-4, 1e-8
-ACTIVE_DISTANCE = 0.02  # of a row's bound: it is active when it is as near as this
+ACTIVE_DISTANCE = 0.02  # distance from its bound at which a row is active
 
 
 class Program:
-    """Linearises at a trajectory by its stages' numbers, and reads what a solution costs and touches. Arrays change in place.
+    """Quadratic program at a trajectory; evaluates costs and constraints of a solution. Arrays change in place.
 
     Attributes:
-        function: of a stage, as a graph: states, residuals and rows.
+        function: stage function as a graph: states, residuals and rows.
         qp: the program.
-        p, k: numbers of the vehicle.
-        value, jacobian: of the stage function at the last linearisation, a stage a row.
-        states, residuals, rows: their places in these.
+        p, k: vehicle data.
+        value, jacobian: of the stage function at the last linearisation, one row a stage.
+        states, residuals, rows: their indices in these.
         weighting: weights of the squared residuals (N+1, nr) in the last linearisation; linear: those of the states (N+1, nz).
     """
 
@@ -75,7 +75,7 @@ class Program:
         return (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=tolerance)
 
     def linearised(self) -> Linearised:
-        """Returns the arrays that a solver of the nonlinear program reads beside the quadratic one."""
+        """Returns the arrays for a solver of the nonlinear program."""
         t = self._trajectory
         return Linearised(t.z, t.w, self.p, self.k, self._parameters.c, self.value[:, self.rows], self.weighting, self.linear)
 
@@ -91,9 +91,9 @@ class Program:
         self._weights = spans * [_value(term.weight, s) for term in self._terms]
         self._weights[-1, [not term.at_end for term in self._terms]] = 0.0
         penalties = np.array([_value(constraint.penalty, s) for constraint in self._constraints])
-        penalties[list(qp.dimensions.hard)] = 1.0  # has no effect but in what an outcome reports
+        penalties[list(qp.dimensions.hard)] = 1.0  # affects the reported costs only
         qp.penalty[1:] = durations[:, None] * penalties
-        # A little curvature keeps the slacks' multipliers apart where a penalty is at work; it is a tenth of it at one unit.
+        # A small quadratic term regularises the multipliers of the slacks: a tenth of the penalty at one unit.
         qp.curvature[:] = 0.1 * qp.penalty
 
     def linearise(self, reference: Reference) -> None:
@@ -117,7 +117,7 @@ class Program:
             weights[-1, self._residual["heading"]] = 0.0
         self._costs()
         self._errors = weights * errors * errors
-        # Time that remains at the end: the nearer along the path, the less.
+        # Remaining time at the end decreases with the progress along the path.
         time_weight = -reference.time_weight / max(reference.highest, 1.0)
         for name, direction in (("x", "path_cos"), ("y", "path_sin")):
             self.linear[-1, self._trajectory.place[name]] = time_weight * self._parameters.column[direction][-1]
@@ -141,10 +141,10 @@ class Program:
         return float((np.abs(self.qp.b) * self._reach).max())
 
     def outcome(self, iterations: int, residual: float, dx: np.ndarray | None = None, failure: str = "") -> PlanOutcome:
-        """Returns the cost by its terms, and the rows after a step `dx` (N+1, nz), to first order; without one, as they are.
+        """Returns cost by term, and the rows, to first order after a step `dx` (N+1, nz), or without one.
 
         Args:
-            failure: why the plan is not solved; empty: it is.
+            failure: why the plan is not solved; empty: solved.
         """
         terms = dict(zip(self._residual, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
@@ -152,7 +152,7 @@ class Program:
         self._reached(*addresses(self._no_step if dx is None else np.ascontiguousarray(dx)))
         paid, nearest = self._paid.tolist(), self._nearest.tolist()
         for group, cost, distance in zip(self._groups, paid, nearest):
-            terms[group] = terms.get(group, 0.0) + cost  # a term and a group may have one name
+            terms[group] = terms.get(group, 0.0) + cost  # a term and a group may share a name
             if distance > ACTIVE_DISTANCE:
                 violated.append(group)
             elif distance > -ACTIVE_DISTANCE:

@@ -1,4 +1,4 @@
-"""Parameters and bounds of the problem's stages: from path, speeds, limits and obstacles next to the present plan."""
+"""Parameters and bounds of the problem's stages, from path, speeds, limits and obstacles near the present plan."""
 
 import math
 from typing import Any
@@ -18,11 +18,11 @@ from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 
 class StageParameters:
-    """Numbers c (N+1, nc) of the stages, and the bounds lower and upper (N+1, ng) of their rows; changed in place.
+    """Stage parameters c (N+1, nc), and the bounds lower and upper (N+1, ng) of their rows; changed in place.
 
     Attributes:
-        column: of each of `ProblemLayout.stage_parameters` its part of c (N+1,).
-        obstacles: places x, y and radii [m], a part of c (N+1, slots, 3).
+        column: part of c (N+1,) by name of `ProblemLayout.stage_parameters`.
+        obstacles: positions x, y and radii [m], part of c (N+1, slots, 3).
     """
 
     def __init__(self, layout: ProblemLayout, trajectory: Trajectory, substeps: int, lag: float):
@@ -43,15 +43,15 @@ class StageParameters:
         self.lower, self.upper = np.full((2, count, len(layout.constraints)), np.inf)
         self.lower *= -1.0
         self._bounds_of = [(i, constraint.bounds) for i, constraint in enumerate(layout.constraints)]
-        self._stations: np.ndarray | None = None  # where on the path the stages are [m]
+        self._stations: np.ndarray | None = None  # distances of the stages along the path [m]
 
     @property
     def station(self) -> float:
-        """Distance along the path at which the plan begins [m]."""
+        """Distance of the plan's start along the path [m]."""
         return 0.0 if self._stations is None else float(self._stations[0])
 
     def forget(self) -> None:
-        """Forgets the stations: the plan is located on the whole path of the next reference."""
+        """Clears the stations, so that the plan is located on the whole path of the next reference."""
         self._stations = None
 
     # -- The reference --------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class StageParameters:
         self._bounds(reference, settings, vehicle, s, fastest)
 
     def _locate(self, path: Path) -> np.ndarray:
-        """Finds the path's points next to the stages; returns their distances along the path (N+1,) [m]."""
+        """Finds the path's points nearest to the stages; returns their distances along the path (N+1,) [m]."""
         column, t = self.column, self._trajectory
         x, y, yaw = t.column("x"), t.column("y"), t.column("yaw")
         near = self._stations
@@ -75,17 +75,17 @@ class StageParameters:
         s, offset, px, py, pyaw, curvature = path.locate(x, y, near)
         self._stations = s
         column["path_x"][:], column["path_y"][:] = px, py
-        # Of the parallel curve through the stage's point.
+        # Curvature of the parallel curve through the stage's point.
         column["path_curvature"][:] = curvature / np.maximum(1.0 - curvature * offset, 0.2)
         column["path_cos"][:], column["path_sin"][:] = np.cos(pyaw), np.sin(pyaw)
         column["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
         return s
 
     def _speeds(self, reference: Reference, s: np.ndarray) -> np.ndarray:
-        """Sets reference speeds at s (N+1,) [m]; returns the largest that are allowed (N+1,) [m/s]."""
+        """Sets reference speeds at s (N+1,) [m]; returns the speed limits (N+1,) [m/s]."""
         speed, slope = self.column["path_speed"], self.column["path_speed_slope"]
         speed[:], slope[:] = reference.speed_at(s)
-        # A vehicle that is too fast slows down as it can without need: what brakes hard for the limit cannot steer.
+        # A vehicle that is too fast slows down moderately: hard braking for the limit would leave no grip to steer.
         with np.errstate(invalid="ignore"):
             slowed = self._trajectory.column("vx")[0] - SLOWDOWN - reference.slowing * self._trajectory.grid
             fastest: np.ndarray = np.fmax(slowed, reference.highest)
@@ -112,8 +112,8 @@ class StageParameters:
     # -- Obstacles ------------------------------------------------------------------------------------------------------
 
     def avoid(self, obstacles: Obstacles | None, time: float, sigmas: float) -> None:
-        """Sets the obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin. sigmas:
-        standard deviations of its place by which what moves is larger."""
+        """Sets the obstacles nearest to each stage, half on its left and half on its right; `time` [s]: of the plan's start. sigmas: radii of
+        moving obstacles grow by this number of position standard deviations."""
         t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
@@ -124,7 +124,7 @@ class StageParameters:
         self.obstacles[:] = self._slots
 
 
-FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
+FAR_AWAY = 60.0  # [m] position of an unused obstacle slot
 
 
 def avoid(z: Any, place: Any, centres: Any, radii: Any, found: Any) -> None:
@@ -140,7 +140,7 @@ def avoid(z: Any, place: Any, centres: Any, radii: Any, found: Any) -> None:
         x, y, yaw = z[k, place[0]], z[k, place[1]], z[k, place[2]]
         c, s = math.cos(yaw), math.sin(yaw)
         for side in range(2):
-            least, taken = -math.inf, -1  # distance and number of the circle that was taken last
+            least, taken = -math.inf, -1  # distance and index of the last selected circle
             for slot in range(half * side, half * side + half):
                 best, distance = -1, FAR_AWAY
                 for j in range(centres.shape[1]):

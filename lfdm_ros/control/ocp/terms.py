@@ -1,12 +1,11 @@
-"""The optimal control problem by its terms: costs and constraints by name, each a function of a stage on the operations of `m`.
+"""Optimal control problem by its terms: named costs and constraints, each a function of a stage on the operations of `m`.
 
 The states z are those of the vehicle's model, then `steering`, `pedal` and, with a lag, `road_steering`: the driver's commands in force.
 The controls w are their rates. A pedal above 0 is throttle, below 0 brake, so that the two never act at once.
 
-Values that change from stage to stage and from cycle to cycle are the stage's parameters c, those that change with the vehicle are k.
-Every term is a plain function of these, so that one text gives the linearisation of the real-time iteration and the nonlinear program of
-IPOPT, both with exact derivatives. Other packages add terms by the entry-point group `lfdm_ros.mpc_terms`; a controller takes those that
-its setting `terms` names.
+Values that change by stage and cycle are the stage parameters c, those that change with the vehicle are k. Every term is a plain function
+of these, so that one source gives the linearisation of the real-time iteration and the nonlinear program of IPOPT, both with exact
+derivatives. Other packages add terms by the entry-point group `lfdm_ros.mpc_terms`; a controller uses those listed in its setting `terms`.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _STAGE_PARAMETERS = (
     "limit", "limit_slope",  # of the steering: at speed 0 and a m/s, along the tangent at the stage's speed
 )
 _CORNER = 1e-3  # [m] rounds the distance's root
-_MIN_FRICTION = 0.02  # of a ground: the row of one that holds nothing has no value
-# Distance from the corridor's edges that plans keep: its growth with the time ahead [m/s], at most so much [m], and this share of the room
-# beside the vehicle.
+_MIN_FRICTION = 0.02  # of a ground: avoids division by zero
+# Distance of plans from the corridor's edges: growth with the time ahead [m/s], maximum [m], and maximum share of the room beside the
+# vehicle.
 CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.4, 0.5, 0.15
 
 
@@ -51,9 +50,9 @@ CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.4, 0.5, 0.15
 
 @dataclass(frozen=True, eq=False)
 class BoundContext:
-    """The task at the N+1 stages, for bounds that change with it.
+    """Task at the N+1 stages, for bounds that depend on it.
 
-    s: distance along the path [m], time: since the plan's begin [s], max_speed: speed not to exceed [m/s], each (N+1,).
+    s: distance along the path [m], time: since the plan's start [s], max_speed: speed limit [m/s], each (N+1,).
     """
 
     settings: Settings
@@ -72,23 +71,23 @@ class BoundContext:
 
 @dataclass(frozen=True)
 class MpcTerm:
-    """A cost (`Term`) or a constraint (`Constraint`) by its name."""
+    """Named cost (`Term`) or constraint (`Constraint`)."""
 
     name: str
 
     @property
     def expression(self) -> Callable[[Any, Any], Any]:
-        """The function that the problem is made of."""
+        """Function of the term in the problem."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Term(MpcTerm):
-    """A cost: half the weighted square of a residual, integrated over the horizon.
+    """Cost term: half the weighted square of a residual, integrated over the horizon.
 
     Attributes:
-        residual: residual(m, stage) gives it; `m` has the operations (sin, sqrt, fmax, ...), the stage the attributes of `build`.
-        weight: a second and a squared unit of the residual, or the name of a setting.
+        residual: function residual(m, stage); `m` has the operations (sin, sqrt, fmax, ...), the stage the attributes of `build`.
+        weight: per second and squared unit of the residual, or the name of a setting.
         at_end: also counts at the last state, for `weight_terminal` seconds; False for one of controls or of `stage.end`.
     """
 
@@ -103,14 +102,14 @@ class Term(MpcTerm):
 
 @dataclass(frozen=True)
 class Constraint(MpcTerm):
-    """A row that is to stay within bounds at every stage but the first.
+    """Constraint: a row with bounds at every stage but the first.
 
     Attributes:
-        row: row(m, stage) gives its value; arguments as those of a term's residual.
-        bounds: lower and upper, inf for none; or a function of a `BoundContext` that gives them, numbers or (N+1,), in each cycle.
-        penalty: cost of leaving them, a unit of the row and a second, or the name of a setting: exact, so that they are kept where they
-            can be. inf makes the row hard: where it cannot be kept there is no plan, and the controller falls back.
-        group: under this name outcomes report it; empty: its own.
+        row: function row(m, stage); arguments as those of a term's residual.
+        bounds: lower and upper, inf for none; or a function of a `BoundContext` that returns them, numbers or (N+1,), in each cycle.
+        penalty: cost of a violation, per unit of the row and second, or the name of a setting: exact, so that feasible bounds are kept.
+            inf makes the row hard: without a feasible plan the controller falls back.
+        group: name in the outcomes; empty: its own.
     """
 
     row: Callable[[Any, Any], Any]
@@ -128,8 +127,8 @@ register_mpc_term = MPC_TERMS.register
 
 
 def chosen_terms(settings: Settings) -> tuple[MpcTerm, ...]:
-    """Returns the terms that the setting `terms` names, with the weights and penalties that it gives, as "name, name=0.5". Raises
-    InputError: an unknown name, or no number after it."""
+    """Returns the terms of the setting `terms`, with its weights and penalties, as in "name, name=0.5". Raises InputError: an unknown name,
+    or an invalid number."""
     chosen = []
     for entry in filter(None, (part.strip() for part in settings.terms.split(","))):
         name, _, number = (part.strip() for part in entry.partition("="))
@@ -174,7 +173,7 @@ def _corridor(reach: Callable[[Footprint], float], b: BoundContext) -> tuple[Bou
     if b.reference.corridor is None:
         return -np.inf, np.inf
     left, right = np.array(b.reference.room_at(b.s + reach(b.outline))) - b.outline.half_width
-    # Stages far ahead keep from the edges: steering at its highest rate leaves nothing to correct a model's error with.
+    # Stages far ahead keep away from the edges: steering at its rate limit could not correct model errors.
     spare = np.minimum(np.minimum(CORRIDOR_GROWTH * b.time, MAX_SPARE), SPARE_SHARE * np.maximum(left + right, 0.0))
     return spare - right, left - spare
 
@@ -196,7 +195,7 @@ def _min_load(b: BoundContext) -> tuple[Bound, Bound]:
 
 
 CONSTRAINTS = (
-    # Of an axle's wheels the lighter one; they are equal only where neither is near to lifting.
+    # The lighter wheel of an axle; both are equal only far from wheel lift.
     Constraint("load_front", lambda m, s: m.fmin(s.loads[0], s.loads[1]) / s.k.load_front, _min_load, "penalty_load", "wheel_lift"),
     Constraint("load_rear", lambda m, s: m.fmin(s.loads[2], s.loads[3]) / s.k.load_rear, _min_load, "penalty_load", "wheel_lift"),
     Constraint("friction", _friction_use, (-math.inf, 1.0), "penalty_friction"),
@@ -214,12 +213,12 @@ CONSTRAINTS = (
 
 @dataclass(frozen=True)
 class ProblemLayout:
-    """Names in the vectors of a problem, and its terms: those of every controller and `further` ones. Raises InputError: a further term of
-    a name that is taken."""
+    """Names in the vectors of a problem, and its terms: common ones and `further` ones. Raises InputError: the name of a further term
+    exists already."""
 
     model_states: tuple[str, ...]
     lag: bool
-    obstacles: int  # a stage
+    obstacles: int  # in a stage
     further: tuple[MpcTerm, ...] = ()
 
     def __post_init__(self) -> None:
@@ -255,9 +254,9 @@ class ProblemLayout:
 def build(m: Any, layout: ProblemLayout) -> Any:
     """Returns inputs(steering, pedal) -> (steering, throttle, brake), residuals(stage) and rows(stage), in the layout's order.
 
-    A stage has z, w, k and c with attributes by name, the loads of the four wheels [N], the friction of the ground under them, z at its
-    end (`end`) and its `duration` [s]. Terms find there also `path`, the errors from it (lateral, longitudinal [m], heading [rad]), and
-    `road_steering`, the steering at the wheels.
+    A stage has z, w, k and c with attributes by name, the loads of the four wheels [N], the friction of the ground under them, z at its end
+    (`end`), its `duration` [s], the errors from the `path` (lateral, longitudinal [m], heading [rad]), and `road_steering`, the steering at
+    the wheels.
     """
     def inputs(steering: Any, pedal: Any) -> tuple[Any, Any, Any]:
         return steering, m.fmax(pedal, 0.0), m.fmax(-pedal, 0.0)
@@ -284,7 +283,7 @@ def build(m: Any, layout: ProblemLayout) -> Any:
 
 # -- The vehicle ------------------------------------------------------------------------------------------------------
 
-# Parameters of the vehicle that not every model has: for the friction circle, the outline and the initial guess.
+# Required vehicle parameters beside the model's: for the friction circle, the outline and the initial guess.
 REQUIRED_PARAMETERS = ("friction_max", "max_road_wheel_angle", "cg_to_front_axle", "cg_to_rear_axle")
 
 
@@ -306,7 +305,7 @@ class PlannedVehicle:
 
     @classmethod
     def of(cls, vehicle: Vehicle, model: Model) -> PlannedVehicle:
-        """Takes them from a vehicle. Raises InputError if it lacks parameters."""
+        """Makes them from a vehicle. Raises InputError if it lacks parameters."""
         p = vehicle.vector(model)
         missing = [name for name in REQUIRED_PARAMETERS if name not in vehicle.parameters]
         if missing:

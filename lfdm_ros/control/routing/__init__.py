@@ -1,1 +1,1 @@
-"""Routes: reference paths, the lattice, goals, the path back to a task, backing."""
+"""Routes: reference paths, the lattice, goals, routes back to a path, reversing."""

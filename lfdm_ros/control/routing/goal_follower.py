@@ -1,7 +1,6 @@
-"""The part that drivers without a plan share with the controller: a task, the lattice's route to its goal, its highest speeds.
+"""Common part of drivers without a plan: a task, the lattice's route to its goal, and its speed limits.
 
-They detect the same obstacles and find the same routes by the same rules as `controller.Controller`, so that the difference is in how
-they follow them.
+They use the same obstacles and the same route search as `controller.Controller`, so that comparisons show the difference in path following.
 """
 
 import math
@@ -24,7 +23,7 @@ from lfdm_ros.vehicles import Footprint
 
 @dataclass(frozen=True, eq=False)
 class SpeedProfiledPath:
-    """A path, the highest speed (n,) [m/s] at its points, and whether it ends before what blocks it."""
+    """Path with its speed limits (n,) [m/s] by point; blocked: it ends before an obstacle."""
 
     path: Path
     speeds: np.ndarray
@@ -36,7 +35,7 @@ class SpeedProfiledPath:
 
 
 class GoalFollower:
-    """A task, the obstacles, and the route, searched where that is due."""
+    """Task, obstacles, and a route that is searched periodically."""
 
     def __init__(self, settings: Settings, outline: Footprint) -> None:
         s, self.outline = settings, outline
@@ -73,14 +72,14 @@ class GoalFollower:
         self.obstacles = obstacles
 
     def station(self, x: float, y: float) -> float:
-        """Returns the vehicle's distance along the path [m]; there is one."""
+        """Returns the vehicle's distance along the path, which must exist [m]."""
         assert self.way is not None
         guess = None if self._goal is not None else np.array([self._along])
         self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
         return self._along
 
     def update_route(self, now: float, pose: PlanarState) -> None:
-        """Searches the route to the goal where that is due, and checks that the task is done."""
+        """Searches the route to the goal where due, and checks for the end of the task."""
         s, goal = self.settings, self._goal
         slow = not self._stop or abs(pose.vx) < STANDING
         if goal is None:

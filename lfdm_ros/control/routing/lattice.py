@@ -1,8 +1,8 @@
-"""A path from the vehicle towards its goal by dynamic programming over a lattice.
+"""Path from the vehicle towards its goal by dynamic programming over a lattice.
 
-Its frame has x from the vehicle to the goal; a state is an offset to the side and a slope, a step goes one station ahead. Cost is length,
-curvature (with a limit by grip and by the tightest circle), closeness to obstacles, and distance from the route before, so that noise does
-not change sides.
+Its frame has x from the vehicle to the goal; a state is a lateral offset and a slope, a step leads to the next station. Cost is length,
+curvature (limited by grip and by the tightest circle), proximity to obstacles, and distance from the previous route, so that noise does not
+change sides.
 """
 
 import math
@@ -28,21 +28,21 @@ class LatticeSettings(Declared):
 
     ABOUT = "lattice: "
 
-    horizon: float = setting(120.0, "m", "how far ahead", 5.0, 1000.0)
-    side: float = setting(30.0, "m", "how far to each side of the line to the goal", 1.0, 500.0)
-    offset_step: float = setting(0.5, "m", "between two offsets to the side", 0.02, 10.0)
-    slopes: int = setting(10, "1", "to each side; the steepest is this many offset steps a station", 1, 50)
-    shortest_station: float = setting(4.0, "m", "least length of a station", 0.2, 100.0)
+    horizon: float = setting(120.0, "m", "length of the lattice", 5.0, 1000.0)
+    side: float = setting(30.0, "m", "half width of the lattice, to each side of the line to the goal", 1.0, 500.0)
+    offset_step: float = setting(0.5, "m", "spacing of the lateral offsets", 0.02, 10.0)
+    slopes: int = setting(10, "1", "slopes to each side; the steepest is this many offset steps a station", 1, 50)
+    shortest_station: float = setting(4.0, "m", "smallest length of a station", 0.2, 100.0)
     longest_station: float = setting(10.0, "m", "largest length of a station", 0.2, 100.0)
-    station_time: float = setting(0.4, "s", "a station is as long as the vehicle drives in this time, within the two above", 0.05, 5.0)
-    lateral_acceleration: float = setting(4.0, "m/s^2", "most on a route", 0.1, 20.0)
-    braking: float = setting(3.0, "m/s^2", "with which the vehicle can slow down before a curve further ahead", 0.1, 20.0)
+    station_time: float = setting(0.4, "s", "driving time of a station, within the two limits above", 0.05, 5.0)
+    lateral_acceleration: float = setting(4.0, "m/s^2", "largest on a route", 0.1, 20.0)
+    braking: float = setting(3.0, "m/s^2", "deceleration before a curve further ahead", 0.1, 20.0)
     smallest_radius: float = setting(10.0, "m", "tightest comfortable circle", 0.1, 100.0)
-    turning_speed: float = setting(7.0, "m/s", "to which the vehicle slows down to turn round", 0.1, 50.0)
-    goal_tolerance: float = setting(1.0, "m", "how far from the goal a route may end", 0.01, 50.0)
-    curvature_weight: float = setting(3.0, "1", "cost a metre driven at the curvature's limit", 0.001, 1e3)
-    deviation_weight: float = setting(0.15, "1", "cost a metre that lies deviation_cap or more from the route before", 0.001, 1e3)
-    deviation_cap: float = setting(2.0, "m", "distance from the route before beyond which the cost no longer grows", 0.01, 50.0)
+    turning_speed: float = setting(7.0, "m/s", "speed of turning round", 0.1, 50.0)
+    goal_tolerance: float = setting(1.0, "m", "largest distance of a route's end from the goal", 0.01, 50.0)
+    curvature_weight: float = setting(3.0, "1", "cost per metre at the curvature limit", 0.001, 1e3)
+    deviation_weight: float = setting(0.15, "1", "cost per metre at deviation_cap or more from the previous route", 0.001, 1e3)
+    deviation_cap: float = setting(2.0, "m", "distance from the previous route beyond which the cost is constant", 0.01, 50.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,25 +53,25 @@ class LatticeSettings(Declared):
                              "search takes that much longer")
 
 
-# How fast a route may be and where it has to slow down is the controller's: path_lateral_acceleration, path_braking.
+# The controller sets these from path_lateral_acceleration and path_braking.
 LATTICE = Exposed(LatticeSettings, "lattice_", without=("lateral_acceleration", "braking"))
 
 
-BLOCKED_COST = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
-MAX_SLOPE_CHANGE = 3  # slope classes that one station can change
+BLOCKED_COST = np.float32(1e5)  # cost of undrivable places; sums of other costs stay far below
+MAX_SLOPE_CHANGE = 3  # slope classes per station
 
 
 def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.ndarray, penalties: np.ndarray, changes: np.ndarray,
            first: int, costs: np.ndarray, rows: np.ndarray) -> int:
-    """Fills the costs to come, from the vehicle's slope `first` at the middle offset on.
+    """Computes the costs to come, from the vehicle's slope `first` at the middle offset on.
 
     Args:
-        field: (n parts, 2 w - 1) cost of the places that an edge passes, at each of its parts, half an offset apart.
-        deviation, lengths: (n, w), (s,) cost of an edge by where it begins, and by its slope.
-        penalties: (n, MAX_SLOPE_CHANGE + 1) of a change of slope; changes: (n,) how much of it a station allows.
+        field: (n parts, 2 w - 1) cost of the places along an edge, at each of its parts, half an offset apart.
+        deviation, lengths: (n, w), (s,) cost of an edge by its start, and by its slope.
+        penalties: (n, MAX_SLOPE_CHANGE + 1) cost of a change of slope; changes: (n,) largest change at a station.
         costs: (n + 1 or more, s + 2 MAX_SLOPE_CHANGE, w + s - 1) by station, slope and offset, padded at the
             edges.
-        rows: (2, w) to work in: machine code allocates nothing.
+        rows: (2, w) work space, since machine code does not allocate.
     """
     n, width = deviation.shape
     slopes = len(lengths)
@@ -90,7 +90,7 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
                 for i in range(width):
                     best[i] = min(best[i], min(costs[k, row - w, steepest + i], costs[k, row + w, steepest + i]) + penalty)
             for m in range(1, parts + 1):
-                # The place that is passed, to the nearest half offset.
+                # Passed place, to the nearest half offset.
                 move, line = math.floor(2.0 * (j - steepest) * m / parts + 0.5), k * parts + m - 1
                 for i in range(width):
                     place = 2 * i + move
@@ -101,7 +101,7 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
 
 
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
-MARGIN_TOLERANCE = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
+MARGIN_TOLERANCE = 0.1  # [m] by which the lattice may violate the margin; the finished path is checked exactly
 SAMPLES_PER_STATION = 16  # samples of the finished path a station
 _ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `routing_native.search`
 
@@ -128,7 +128,7 @@ class _Frame:
 
 
 class Lattice:
-    """Finds the cheapest path. Keeps no state but tables; the same arguments give the same path."""
+    """Search for the cheapest path. Its only state is tables; equal arguments give equal paths."""
 
     def __init__(self, settings: LatticeSettings) -> None:
         self._settings = settings
@@ -149,10 +149,10 @@ class Lattice:
         """Finds the cheapest path.
 
         Args:
-            search: from where to where; the vehicle is there in `before` seconds.
-            station: about so far apart are the stations [m].
+            search: start and goal; the vehicle reaches the start in `before` seconds.
+            station: approximate spacing of the stations [m].
             direction: of the lattice's frame [rad].
-            grown: (n,) by so much the obstacles are larger than they are [m].
+            grown: (n,) enlargement of the obstacles [m].
         """
         frame = self._frame(search, station, direction)
         settings, n, station, pace = self._settings, frame.n, frame.station, search.pace
@@ -163,7 +163,7 @@ class Lattice:
         deviation = np.zeros((n, len(self._offsets)), np.float32)
         if search.previous is not None and search.previous.kind == "lattice" and not search.previous.blocked:
             deviation = self._deviation(frame, search.previous)
-        # Cost of slope and of change of slope; how much change each station allows, as the vehicle can brake on the way.
+        # Cost of slope and of change of slope; largest change at each station, as the vehicle can brake before it.
         slopes = np.arange(-settings.slopes, settings.slopes + 1)
         lengths = (station * (np.sqrt(1.0 + (rise * slopes) ** 2) - 1.0)).astype(np.float32)
         square = np.maximum(pace**2 - 2.0 * settings.braking * station * np.arange(n), settings.turning_speed**2)
@@ -190,8 +190,8 @@ class Lattice:
     # -- Dynamic programming --------------------------------------------------------------------------------------------
 
     def _best(self, frame: _Frame, penalties: np.ndarray, changes: list[int]) -> tuple[int, np.ndarray, bool]:
-        """Traces back from the best end; returns the last station, the offsets up to it, and True where it is the lattice's end, and the
-        goal if in it."""
+        """Traces back from the best end; returns the last station, the offsets up to it, and True if it is the lattice's end, and the goal
+        if that lies within."""
         settings, inner = self._settings, self._inner
         last = int(np.flatnonzero(inner[:frame.n + 1].min(axis=(1, 2)) < BLOCKED_COST)[-1])
         final = inner[last] + np.hypot(frame.goal_ahead - frame.station * last, self._offsets - frame.goal_side).astype(np.float32)
@@ -206,7 +206,7 @@ class Lattice:
         path[last] = self._offsets[i]
         if arrived and frame.reaches_goal and abs(path[last] - frame.goal_side) <= 0.5 * settings.offset_step:
             path[last] = frame.goal_side
-        # The costs to come say which state each came from.
+        # Recover the predecessor of each state from the costs to come.
         pad = settings.slopes
         for k in range(last - 1, -1, -1):
             i -= j - settings.slopes
@@ -217,7 +217,7 @@ class Lattice:
         return last, path, arrived
 
     def _smooth(self, frame: _Frame, direction: float, last: int, path: np.ndarray, arrived: bool) -> RouteCurve:
-        """Returns the smooth curve through the offsets, with a straight behind it where it ends before the lattice does."""
+        """Returns the smooth curve through the offsets, extended straight if it ends before the lattice."""
         station, cosine, sine = frame.station, frame.cosine, frame.sine
         value, first, second = self._smoothers[last]
         knots = np.append(path, frame.slope * station)
@@ -230,7 +230,7 @@ class Lattice:
     # -- Costs ----------------------------------------------------------------------------------------------------------
 
     def _field(self, frame: _Frame, ahead: np.ndarray, time: np.ndarray, scene: Scene, grown: np.ndarray) -> np.ndarray:
-        """Returns the cost of each place (columns, offsets at half steps) a column: BLOCKED_COST inside, the rings' around it."""
+        """Returns the cost of each place (columns, half offsets): BLOCKED_COST inside obstacles, that of the rings around them."""
         fine, count = 0.5 * self._settings.offset_step, 4 * self._half + 1
         ox, oy = frame.vector(scene.x - frame.x, scene.y - frame.y)
         vx, vy = frame.vector(scene.vx, scene.vy)
@@ -256,7 +256,7 @@ class Lattice:
         return field.reshape(len(ahead), count + 1).cumsum(axis=1)[:, :-1].astype(np.float32)
 
     def _deviation(self, frame: _Frame, previous: Route) -> np.ndarray:
-        """Returns the cost (stations, offsets) of lying away from the route before, of the edge that starts there."""
+        """Returns the cost (stations, offsets) of distance from the previous route, of the edge that starts there."""
         path, settings = previous.path, self._settings
         ahead, aside = frame.vector(path.x - frame.x, path.y - frame.y)
         along = np.maximum.accumulate(ahead)
@@ -275,7 +275,7 @@ def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if n >= 2:
         weights = np.ones(n + 1)
         weights[0] = weights[-1] = 1e6
-        # The station before the first is where the slope puts it.
+        # The slope extrapolates the station before the first.
         whole = np.vstack([knots[0] - np.eye(n + 2)[-1], knots])
         rough = np.diff(np.eye(n + 2), 3, axis=0)
         inner, ghost = rough[:, 1:], rough[:, :1]

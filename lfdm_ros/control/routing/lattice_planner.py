@@ -1,7 +1,7 @@
 """Routes round obstacles from the vehicle to its goal.
 
-The controller's optimisation is local: it stays on the side of an obstacle on which its reference lies. The lattice searches all sides.
-Where the goal lies behind, the vehicle slows down and turns until it points to the goal, then follows a lattice.
+The controller's optimisation is local: it stays on the side of an obstacle where its reference lies. The lattice searches all sides. If the
+goal lies behind, the vehicle slows down and turns until it points to the goal, then follows a lattice.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 
 
 class LatticePlanner:
-    """Finds routes. Keeps no state but tables; the same arguments give the same route."""
+    """Route search. Its only state is tables; equal arguments give equal routes."""
 
     def __init__(self, settings: LatticeSettings | None = None) -> None:
         self.settings = settings or LatticeSettings()
@@ -30,12 +30,12 @@ class LatticePlanner:
 
         Args:
             x, y, yaw, speed: the vehicle's position point [m], direction [rad] and forward speed [m/s].
-            obstacles: circles now; moving ones are taken where they are when the vehicle gets there at this speed.
+            obstacles: circles now; moving ones are evaluated at the time of passing at this speed.
             half_width, margin: [m] kept between path and circles: both; a gap narrower than twice their sum is closed.
-            previous: the route before; changing sides costs something.
+            previous: the previous route; changing sides has a cost.
 
         Raises:
-            InputError: an argument that is not finite or cannot be (`lfdm_ros.bounds`), or a negative radius, width or margin.
+            InputError: an argument is not finite or out of range (`lfdm_ros.bounds`), or a radius, width or margin is negative.
         """
         settings = self.settings
         for name, quantity, value in (("x", "x", x), ("y", "y", y), ("yaw", "yaw", yaw), ("speed", "vx", speed), ("goal_x", "x", goal_x),
@@ -47,7 +47,7 @@ class LatticePlanner:
         search = Search(x, y, yaw, max(speed, MIN_SPEED), goal_x, goal_y, scene, previous)
         distance = float(np.hypot(goal_x - x, goal_y - y))
         bearing = float(np.arctan2(goal_y - y, goal_x - x)) if distance > 1e-6 else yaw
-        turn = float(np.angle(np.exp(1j * (bearing - yaw))))  # what the vehicle must turn by, left positive
+        turn = float(np.angle(np.exp(1j * (bearing - yaw))))  # required turn of the vehicle, left positive
         if distance < settings.shortest_station:
             return self._near(search, distance, turn).finished(search, "near")
         station = float(np.clip(settings.station_time * search.pace, settings.shortest_station, settings.longest_station))
@@ -60,7 +60,7 @@ class LatticePlanner:
         if not steep and not outside:
             found.append(self._lattice_route(search, station, direction))
             if found[0].blocked and found[0].free_length > 0.0 and station > settings.shortest_station:
-                # Shorter stations see tighter curves, for which the vehicle brakes on the way.
+                # Shorter stations allow tighter curves, for which the vehicle brakes in time.
                 found.append(self._lattice_route(search, max(0.65 * station, settings.shortest_station), direction, 1))
         if all(route.blocked for route in found) and abs(turn) > 0.5:
             found.append(kept_turn(search, settings) or turn_route(search, settings, self._lattice))
@@ -69,7 +69,7 @@ class LatticePlanner:
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
 
     def _lattice_route(self, search: Search, station: float, direction: float, attempts: int = 2) -> Route:
-        """Searches the lattice and checks its path exactly; where smoothing cut a corner, the circle grows and the search repeats."""
+        """Searches the lattice and checks its path exactly; if smoothing cuts a corner, repeats it with enlarged circles."""
         scene, grown = search.scene, np.zeros(len(search.scene.reach))
         for attempt in range(1, attempts + 1):
             trace = self._lattice.trace(search, station, direction, grown)
@@ -90,13 +90,13 @@ class LatticePlanner:
         return arc(search.x, search.y, search.yaw, s, np.full(len(s), bend))
 
 
-MAX_SLOWING_DISTANCE = 600.0  # [m] before a turn: from 60 m/s; what is faster turns where it has slowed down
-MIN_SPEED = 3.0  # [m/s] a slower vehicle is taken to move off with this speed
-HIT, CLEAR = 1e6, 1e5  # cost of an arc that hits something, less its free length [m]; costs of others are below the second
+MAX_SLOWING_DISTANCE = 600.0  # [m] before a turn: from 60 m/s; a faster vehicle turns where it has slowed down
+MIN_SPEED = 3.0  # [m/s] assumed speed of a slower vehicle that moves off
+HIT, CLEAR = 1e6, 1e5  # cost of an arc that collides, less its free length [m]; costs of others are below the second
 
 
 class _Turn(NamedTuple):
-    """An arc to one side, 1 left, -1 right, and its cost [m]."""
+    """Arc to one side, 1 left, -1 right, and its cost [m]."""
 
     cost: float
     side: int
@@ -104,7 +104,7 @@ class _Turn(NamedTuple):
 
 
 def kept_turn(search: Search, settings: LatticeSettings) -> Route | None:
-    """Returns the rest of the turn before, if it is still free: a turn that always began anew would never leave the straight."""
+    """Returns the rest of the previous turn, if still free: a turn that restarts each time would never leave the straight."""
     previous = search.previous
     if previous is None or previous.kind != "turn" or previous.blocked or previous.goal != search.goal:
         return None
@@ -121,8 +121,7 @@ def kept_turn(search: Search, settings: LatticeSettings) -> Route | None:
 
 
 def turn_route(search: Search, settings: LatticeSettings, lattice: Lattice) -> Route:
-    """Finds a route that slows down and turns until the vehicle points to the goal, to the better side, at once or further on; then a
-    lattice."""
+    """Finds a route that slows down, turns towards the goal on the better side, at once or further on, and continues with a lattice."""
     turns: list[_Turn] = []
     for straight_radii in (0.0, 1.0, 2.0, 4.0):
         turns += _turns(search, settings, straight_radii * settings.smallest_radius)
@@ -142,7 +141,7 @@ def turn_route(search: Search, settings: LatticeSettings, lattice: Lattice) -> R
 
 
 def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Turn]:
-    """Turns that begin `delay` [m] ahead and end where they point to the goal."""
+    """Returns turns that begin `delay` [m] ahead and end where they point to the goal."""
     pace, scene, previous = search.pace, search.scene, search.previous
     slowing = min(pace**2 / (2.0 * settings.braking), MAX_SLOWING_DISTANCE)
     s = STEP * np.arange(int(4.0 * np.pi * settings.smallest_radius / STEP) + int((slowing + 4.0 * settings.smallest_radius) / STEP))
@@ -153,7 +152,7 @@ def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Tur
     for side in (1, -1):
         curve = arc(search.x, search.y, search.yaw, s, side * bend)
         ahead = np.exp(-1j * curve.yaw) * ((search.goal_x - curve.x) + 1j * (search.goal_y - curve.y))
-        # The goal was on this side and now is straight ahead.
+        # The goal passes from this side to straight ahead.
         beside = side * ahead.imag > 0.0
         turned = np.flatnonzero(np.logical_or.accumulate(beside) & ~beside & (ahead.real > 0.0)
                                 & (np.abs(curve.yaw - search.yaw) < 2.0 * np.pi))

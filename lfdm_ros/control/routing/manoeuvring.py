@@ -1,11 +1,11 @@
-"""Ways with changes of direction, at walking pace, where the vehicle stands and the way ahead is blocked or the plan does not move on.
+"""Paths with changes of direction, at walking pace, for a vehicle at standstill whose route is blocked or whose plan does not progress.
 
-A search (`reverse_search`) on the map of what was seen (`seen_map`) gives the way: legs forwards and in reverse. In reverse the vehicle
-goes only where it has seen that nothing stands. Each leg is looked at again in each cycle, with what moves where it will be; where it is
-not free, the vehicle stops and looks for a way again. It drives on by its plan as soon as the lattice sees the same way from a leg that
-leads forwards; where that led back to the same place before, later.
+A search (`reverse_search`) on the map of observed places (`seen_map`) returns legs forwards and in reverse; in reverse the vehicle uses
+only places observed to be free. Each cycle checks the present leg, with the predicted positions of moving obstacles; where it is not free,
+the vehicle stops and searches again. The plan takes over as soon as the lattice finds the same path from a forward leg; later, if that has
+led back to the same place before.
 
-Steering is the bend of the leg a moment ahead, with feedback of the rear axle's distance and direction from it (Samson 1992, "Path
+Steering is the curvature of the leg at a preview, with feedback of the rear axle's lateral and heading error (Samson 1992, "Path
 following and time-varying feedback stabilization of a wheeled mobile robot").
 """
 
@@ -27,42 +27,42 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 
-# Of stop_margin, what a way keeps from what stands, less where there is none so wide, and what is kept on it: circles that cover a surface
-# move a little from scan to scan, and the vehicle is some centimetres beside its way.
+# Shares of stop_margin: clearance of a path from stationary obstacles, reduced if there is none, and clearance required on it, for noise of
+# the circles and tracking error.
 MARGINS, STOP_SHARE = (2.5, 1.4, 0.7), 0.5
-NARROW_PACE = 0.5  # of the speed, on ways of the last of these
-MOVING_MARGIN = 0.6  # [m] to keep from what moves
-CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
-WAIT_TIME = 1.0  # [s] it creeps or stands before a blocked way before it looks for another
-STUCK_TIME = 3.0  # [s] it stands although there is a way, and by its own plan: an operator may hold it
-STANDING_PEDAL = 0.05  # less is no throttle
-VIEW_AGE = 1.0  # [s] since the last look at the map: what is older is no view
-SETTLE_TIME = 0.5  # [s] for which a way is seen, or none: one scan decides nothing
-MIN_CALM = 4.0  # [m] in reverse before the place where something moves or has just moved, or the whole leg: else it does not set out
-QUIET_DISTANCE = 20.0  # [m] so far from the vehicle nothing moves while it is stuck: else it may be waiting
+NARROW_PACE = 0.5  # share of the speed on paths of the smallest clearance
+MOVING_MARGIN = 0.6  # [m] to moving obstacles
+CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] below which the vehicle is about to stop, and stands
+WAIT_TIME = 1.0  # [s] of creeping or standing at a blocked place until the search
+STUCK_TIME = 3.0  # [s] of standing by its own plan on a free route until the search: an operator may hold it
+STANDING_PEDAL = 0.05  # below it counts as no throttle
+VIEW_AGE = 1.0  # [s] largest age of the map's last update
+SETTLE_TIME = 0.5  # [s] for which a route must be found, or missing, before it counts
+MIN_CALM = 4.0  # [m] of a reverse leg, or all of it, without recent motion, required to start
+QUIET_DISTANCE = 20.0  # [m] within which motion means that the vehicle is waiting, not stuck
 RETRY_TIME = 10.0  # [s] after a search without success
-FIRST_LENGTH = 4.0  # [m] driven on the last leg before the plan takes over; as much more each time that led back
-SAME_WAY = 2.0, 0.5  # of the vehicle's length: so far ahead, and so near to each other
-STUCK_LENGTHS = 2.0  # of the vehicle's length, where the plan stood although there was a way
-MIN_GAIN = 2.0  # [m] nearer to the goal than ever before
+FIRST_LENGTH = 4.0  # [m] driven on the last leg before the plan takes over; more after each return
+SAME_WAY = 2.0, 0.5  # of the vehicle's length: compared distance ahead, and largest distance between equal paths
+STUCK_LENGTHS = 2.0  # of the vehicle's length: radius of a place where the plan got stuck
+MIN_GAIN = 2.0  # [m] smallest new progress towards the goal
 MAX_TRIES = 40  # searches in a row without gain
 FORWARD_SPEED = 2.0  # [m/s]
-DECELERATION = 0.5  # [m/s^2] with which it slows down to the end of a leg
-END_CLEARANCE = 0.2  # [m] it stops so far before the end of what is free
-SET_OUT = 0.3  # [m] of a leg, up to where the vehicle may stand before it begins it
-LEG_END = 0.1  # [m] before its end a leg is done
-LOOK_AHEAD = 0.5  # of the wheelbase: length in which an error of the steering decays
-STEERING_TIME = 0.35  # [s] ahead lies the bend that the wheels are turned to
-CHECKED_LENGTHS = 2.0  # of the vehicle's length, so far along a leg it is looked at in each cycle
-SLOWING_LENGTHS = 0.4  # of it, where little room slows the vehicle down
-NEAR_LENGTHS = 0.5  # of the vehicle's length: so far along the leg its place is looked for
-MAX_ERROR = 0.6, 0.35  # [m], [rad] from the leg: farther off it is looked for anew
-STEERING_TOLERANCE = 0.08  # of full lock: before it sets out the steering is that near to what the leg begins with
-PASSING_TIME = 0.15  # [s] in which what is spare of the room to what stands would be gone at the speed
-TURNING, MIN_PACE = 3.0, 0.3  # share of the speed that is lost for each full lock that the steering still has to turn; least speed [m/s]
-STATES = 600  # of the search a cycle
-# Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
-# They are for vehicles that pull with FULL_PULL [m/s^2] or more from a stand; one that pulls less needs as much more pedal.
+DECELERATION = 0.5  # [m/s^2] towards the end of a leg
+END_CLEARANCE = 0.2  # [m] distance of a stop before the end of the free length
+SET_OUT = 0.3  # [m] of a leg within which the vehicle may start
+LEG_END = 0.1  # [m] before its end at which a leg is done
+LOOK_AHEAD = 0.5  # of the wheelbase: decay length of the tracking error
+STEERING_TIME = 0.35  # [s] preview of the curvature
+CHECKED_LENGTHS = 2.0  # of the vehicle's length: checked part of a leg in each cycle
+SLOWING_LENGTHS = 0.4  # of the vehicle's length: part of a leg where little clearance reduces the speed
+NEAR_LENGTHS = 0.5  # of the vehicle's length: part of a leg searched for its position
+MAX_ERROR = 0.6, 0.35  # [m], [rad] largest error from the leg, else a new search
+STEERING_TOLERANCE = 0.08  # of full lock: largest steering error at the start of a leg
+PASSING_TIME = 0.15  # [s] in which the speed may use up the spare clearance
+TURNING, MIN_PACE = 3.0, 0.3  # speed reduction per full lock of remaining steering error; smallest speed [m/s]
+STATES = 600  # expanded by the search in a cycle
+# PI speed control: gains on the pedal [s/m], [1/m], largest integral part, largest speed error [m/s].
+# They hold for vehicles that accelerate with FULL_PULL [m/s^2] or more from a stand; the pedal grows in proportion for weaker ones.
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
 FULL_PULL = 3.0
 NO_WAY = "no way to the goal is open on the map of what was seen"
@@ -72,14 +72,14 @@ NO_GAIN = f"{MAX_TRIES} ways have not led nearer"
 
 
 def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace: float, rooms: np.ndarray) -> float:
-    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on, with rooms (n,) [m] at its places to
-    what stands."""
+    """Returns the length of a leg that is free of obstacles [m], at `pace` [m/s] from `time` [s] on, with clearances `rooms` (n,) [m] from
+    stationary obstacles at its places."""
     shortest, moving = float(leg.s[-1]), obstacles.moving
     for part in (~moving, moving):
         if not part.any():
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
-        # A moving thing that is nearer already must not come nearer.
+        # A moving obstacle that is nearer already must not come nearer.
         need = np.minimum(MOVING_MARGIN, np.maximum(distance[0], 0.0)) if part is moving else rooms[:, None]
         met = (distance < need).any(axis=1)
         if met.any():
@@ -88,15 +88,15 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
 
 
 def path_of(legs: list[Leg]) -> Path:
-    """Returns the places of all legs, one after the other, as a path."""
+    """Returns all legs in sequence as a path."""
     x, y, yaw = np.concatenate([leg.poses for leg in legs]).T
     return Path.resampled(x, y, yaw, np.zeros(len(x)))
 
 
 @dataclass(frozen=True)
 class SteeredAxles:
-    """Axles of a vehicle: the rear one's distance behind the position, the wheelbase [m], full lock [rad], and the acceleration that full
-    throttle gives from a stand [m/s^2]."""
+    """Steering geometry and traction: distance of the rear axle behind the position, wheelbase [m], full lock [rad], and the acceleration at
+    full throttle from a stand [m/s^2]."""
 
     rear: float
     wheelbase: float
@@ -104,18 +104,18 @@ class SteeredAxles:
     pull: float = FULL_PULL
 
     def follow(self, leg: Leg, pose: PlanarState) -> float:
-        """Returns the steering [-1, 1] with which the rear axle follows a leg, that begins with the vehicle's own pose."""
+        """Returns the steering [-1, 1] with which the rear axle follows a leg; its first pose is the vehicle's."""
         sign, (x, y, yaw) = -1.0 if leg.reverse else 1.0, leg.poses.T
         if len(x) < 3:
             return 0.0
         x, y = x - self.rear * np.cos(yaw), y - self.rear * np.sin(yaw)
-        # The leg goes on from its second place: the error is that to its line there, and the bend that a moment ahead.
+        # The leg proper starts at its second place: the error refers to its line there, the curvature to the preview.
         c, t = math.cos(yaw[1]), math.sin(yaw[1])
         bends = sign * np.diff(yaw[1:]) / np.maximum(np.diff(leg.s[1:]), 1e-6)
         ahead = abs(pose.vx) * STEERING_TIME
         bend = float(bends[min(int(np.searchsorted(leg.s[2:], ahead)), len(bends) - 1)])
         along = c * (x[0] - x[1]) + t * (y[0] - y[1])
-        here = float(yaw[1]) + bends[0] * along  # the line's direction beside the vehicle, and its place there
+        here = float(yaw[1]) + bends[0] * along  # direction of the line beside the vehicle
         aside = c * (y[0] - y[1]) - t * (x[0] - x[1]) - 0.5 * bends[0] * along**2
         turned = math.remainder(pose.yaw - here, 2.0 * math.pi)
         unit = LOOK_AHEAD * self.wheelbase
@@ -131,7 +131,7 @@ class _Phase(Enum):
 
 @dataclass(frozen=True)
 class Move:
-    """A command of a manoeuvre: steering [-1, 1], pedal [-1, 1] (below 0 brake), whether the selector is in reverse, and why."""
+    """Command of a manoeuvre: steering [-1, 1], pedal [-1, 1] (below 0 brake), reverse selector, and the reason."""
 
     steering: float
     pedal: float
@@ -140,7 +140,7 @@ class Move:
 
 
 class Manoeuvring:
-    """Decides when to leave the plan for a manoeuvre, drives it, and when to return. Time comes with each call."""
+    """Manoeuvres in place of the plan: their start, driving and end. Without a clock: each call passes the time."""
 
     def __init__(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
         """Begins with an empty map."""
@@ -149,19 +149,19 @@ class Manoeuvring:
         self.reset()
 
     def configure(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
-        """Sets other settings or another vehicle; the map stays."""
+        """Sets settings and vehicle; the map stays."""
         self._settings, self._stops, self._axles = settings, stops, axles
         self._search = ReverseSearch(stops.outline, axles.rear, math.tan(axles.full_lock) / axles.wheelbase)
         self.map.configure(stops.outline, 2.0 * self._search.cell)
 
     def reset(self) -> None:
-        """Forgets the map and any manoeuvre."""
+        """Clears the map and any manoeuvre."""
         self.map.clear()
         self._phase, self._reverse = _Phase.DRIVING, False
         self.begin()
 
     def begin(self) -> None:
-        """Begins a new task: earlier tries do not count. A vehicle in a manoeuvre stops first."""
+        """Begins a new task: clears earlier attempts. A vehicle in a manoeuvre stops first."""
         if self._phase is _Phase.MOVING:
             self._phase = _Phase.SEARCHING
         self._legs: list[Leg] = []
@@ -171,35 +171,35 @@ class Manoeuvring:
         self.drive_on()
         self._open_since = math.inf
         self._time, self._press, self._failed, self._recalls_until = -math.inf, 0.0, -math.inf, -math.inf
-        self._start_room = math.inf  # at the start of the leg, to what stands [m]
+        self._start_room = math.inf  # clearance at the start of the leg [m]
         self._begun, self._level = False, 0  # a search, and its place in MARGINS
-        self.why_not = ""  # why a vehicle before a blocked way stands; empty: it looks for one, or the way is not blocked
+        self.why_not = ""  # why a blocked vehicle does not manoeuvre; empty: it searches, or is not blocked
 
     def drive_on(self) -> None:
-        """Notes that nothing keeps the vehicle from driving on by its plan."""
+        """Records that the vehicle can drive on by its plan."""
         self._crept_since, self._stood_since, self._due_since, self._planned_stand = math.inf, math.inf, math.inf, math.inf
 
     def explained(self, reason: str) -> str:
-        """Returns a reason with that for standing added."""
+        """Returns a reason with the cause of the standstill appended."""
         return "; ".join(filter(None, (reason, self.why_not)))
 
     @property
     def active(self) -> bool:
-        """True while the vehicle looks for a manoeuvre, or drives one."""
+        """True while the vehicle searches or drives a manoeuvre."""
         return self._phase is not _Phase.DRIVING
 
     @property
     def needs_route(self) -> bool:
-        """True where a way of the lattice would be taken: by the plan, or at the end of a manoeuvre, that leads forwards."""
+        """True where the lattice's route may be used: by the plan, or on the last forward leg of a manoeuvre."""
         return self._phase is not _Phase.MOVING or not any(leg.reverse for leg in self._legs)
 
     @property
     def way(self) -> Path | None:
-        """The manoeuvre that is driven, with all its legs, for pictures: its yaw is the vehicle's; None: there is none."""
+        """Present manoeuvre with all its legs, for display; yaw is the vehicle's; None: there is none."""
         return self._way if self._phase is _Phase.MOVING else None
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
-        """Adds to the obstacles those that are out of sight, after the way was blocked: a dead end is not tried twice."""
+        """Adds remembered obstacles that are out of sight after a blockage, so that a dead end is not tried twice."""
         return self.map.recall(now, obstacles) if now < self._recalls_until else obstacles
 
     def step(self, now: float, pose: PlanarState, goal: Goal, route: Route, obstacles: Obstacles,
@@ -207,7 +207,7 @@ class Manoeuvring:
         """Returns the move to make instead of the plan's; None: drive by the plan.
 
         Args:
-            route: the lattice's, as long as `needs_route`; obstacles: now; command: steering and pedal, the last.
+            route: the lattice's, as long as `needs_route`; obstacles: now; command: the last steering and pedal.
         """
         (steering, pedal), blocked = command, route.blocked
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
@@ -232,13 +232,13 @@ class Manoeuvring:
                 self._phase, self._legs = _Phase.DRIVING, []
                 return None
             return self._drive(now, pose, obstacles, steering, span)
-        return self._look(now, pose, goal, obstacles, steering)
+        return self._search_path(now, pose, goal, obstacles, steering)
 
     def _is_due(self, now: float, pose: PlanarState, goal: Goal, blocked: bool, obstacles: Obstacles) -> bool:
-        """Checks that the vehicle has to look for a way with changes of direction."""
+        """Checks that the vehicle needs a path with changes of direction."""
         if not blocked:
             self.why_not = ""
-        # Without a view of what stands about it, it stands.
+        # Without a recent view of its surroundings the vehicle does not move.
         if self._settings.reverse_speed <= 0.0 or now - self._failed < RETRY_TIME or not self._sees(now):
             return False
         near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < QUIET_DISTANCE
@@ -259,18 +259,18 @@ class Manoeuvring:
         return now - self.map.looked < VIEW_AGE
 
     def _may_return(self, now: float, pose: PlanarState, route: Route) -> bool:
-        """Checks that the plan can take over: the lattice sees a way, from a leg forwards with none in reverse after it, and its way is
-        that of the leg; another may lead back to where the vehicle comes from."""
+        """Checks that the plan can take over: on a last, forward leg, with a free lattice route along it; another route may lead back
+        to where the vehicle comes from."""
         if now - self._open_since < SETTLE_TIME or self._driven < self._least_length:
             return False
-        leg = self._rest(pose)[0]
+        leg = self._remaining_leg(pose)[0]
         ahead = min(SAME_WAY[0] * self._search.length, float(leg.s[-1]))
         (x,), (y,), *_ = route.path.at(np.array([ahead]))
         apart = math.hypot(x - float(np.interp(ahead, leg.s, leg.poses[:, 0])), y - float(np.interp(ahead, leg.s, leg.poses[:, 1])))
         return apart < SAME_WAY[1] * self._search.length
 
-    def _look(self, now: float, pose: PlanarState, goal: Goal, obstacles: Obstacles, steering: float) -> Move | None:
-        """Stands and searches; then begins the first leg."""
+    def _search_path(self, now: float, pose: PlanarState, goal: Goal, obstacles: Obstacles, steering: float) -> Move | None:
+        """Searches at standstill; then begins the first leg."""
         if now - self._stood_since < SETTLE_TIME or not self._sees(now):
             return self._halt(steering, "stopping to look for a way")
         if not self._begun and self._tries >= MAX_TRIES:
@@ -301,9 +301,9 @@ class Manoeuvring:
         self._phase, self._press, self.why_not, self._way = _Phase.MOVING, 0.0, "", path_of(self._legs)
         return self._halt(steering, "setting out")
 
-    def _rest(self, pose: PlanarState) -> tuple[Leg, float, float]:
-        """Drops what was driven of the leg; returns what is left of it, from the vehicle on, and how far off it the vehicle is [m],
-        [rad]."""
+    def _remaining_leg(self, pose: PlanarState) -> tuple[Leg, float, float]:
+        """Drops the driven part of the leg; returns the remaining part from the vehicle on, and the vehicle's distance and heading error
+        from it [m], [rad]."""
         leg, rear, sign = self._legs[0], self._axles.rear, -1.0 if self._legs[0].reverse else 1.0
         yaw = leg.poses[:, 2]
         x, y = leg.poses[:, 0] - rear * np.cos(yaw), leg.poses[:, 1] - rear * np.sin(yaw)
@@ -320,7 +320,7 @@ class Manoeuvring:
         return Leg(poses, np.maximum.accumulate(s), leg.reverse), abs(float(aside)), turned
 
     def _drive(self, now: float, pose: PlanarState, obstacles: Obstacles, steering: float, span: float) -> Move:
-        leg, aside, turned = self._rest(pose)
+        leg, aside, turned = self._remaining_leg(pose)
         if float(leg.s[-1]) < LEG_END:
             if now - self._stood_since < SETTLE_TIME:
                 return self._halt(steering, "changing direction")
@@ -328,7 +328,7 @@ class Manoeuvring:
             self._press = 0.0
             if not self._legs:
                 return self._anew(steering, "stopping to look for a way")
-            leg, aside, turned = self._rest(pose)
+            leg, aside, turned = self._remaining_leg(pose)
         if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
             return self._anew(steering, "it is off its way")
         if not self._sees(now):
@@ -343,7 +343,7 @@ class Manoeuvring:
         rooms = self._stops.distances(next_poses, np.zeros(len(next_poses)), now, known.where(~known.moving)).min(axis=1, initial=math.inf)
         if standing and driven < SET_OUT:
             self._start_room = float(rooms[0]) - APPROACH
-        # Near its start it may be as close to what stands as it is there.
+        # Near its start the leg may be as close to obstacles as the vehicle is there.
         room, begins = STOP_SHARE * s.stop_margin, driven + near.s < NEAR_START * self._search.length
         free = free_length(near, self._stops, now, known, pace, np.where(begins, min(room, self._start_room), room))
         if free < near.s[-1]:
@@ -364,7 +364,7 @@ class Manoeuvring:
             free = min(free, calm)
         if standing and abs(road - steering) > STEERING_TOLERANCE:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
-        # The steering takes its time.
+        # Slow down until the steering is in position.
         pace = max(pace * (1.0 - TURNING * abs(road - steering)), MIN_PACE)
         pace = min(pace, max(MIN_PACE, (float(rooms.min()) - room) / PASSING_TIME))
         missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
@@ -376,7 +376,7 @@ class Manoeuvring:
                     self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
 
     def _calm_length(self, now: float, leg: Leg) -> float:
-        """Returns the length of a leg in reverse [m] up to where something moves, or has just moved, at the vehicle's rear end."""
+        """Returns the length of a reverse leg [m] up to present or recent motion at the vehicle's rear end."""
         o = self._stops.outline
         x, y, yaw = leg.poses.T
         calm = np.ones(len(x), bool)

@@ -1,4 +1,4 @@
-"""References for the planner from tasks: a path as given, a route to a goal, or a route back to a path; speeds on them."""
+"""References for the planner: a given path, a route to a goal, or a route back to a path, with their speeds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
 BRAKE_DELAY = 0.5  # [s] until the brake of a stop within sight has built up
-STOP_CLEARANCE = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
-NEAR_GOAL_DISTANCE = 10.0  # [m] or nearer than this
-NEAR_GOAL_TIME = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
-BLOCKED_PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
+STOP_CLEARANCE = 1.0  # [m] distance of a stop before a blocked place
+NEAR_GOAL_DISTANCE = 10.0  # [m] distance below which the vehicle is near its goal
+NEAR_GOAL_TIME = 1.0  # [s] the same as time: near its goal the vehicle keeps its route
+BLOCKED_PATIENCE = 1.0  # [s] for which the search goes on while driving
 
 
 def max_speed_for_sight(settings: Settings, front: float, length: float | None = None) -> float:
-    """Returns the speed [m/s] from which a vehicle whose front end is `front` [m] ahead stops within `length` [m]; of None, within the
-    range of its sensor."""
+    """Returns the speed [m/s] from which a vehicle with its front end `front` [m] ahead stops within `length` [m]; None: within the range
+    of its sensor."""
     s = settings
     free = max((s.sight if length is None else length) - front - STOP_CLEARANCE, 0.0)
     lost = s.sight_braking * BRAKE_DELAY
@@ -38,8 +38,8 @@ def max_speed_for_sight(settings: Settings, front: float, length: float | None =
 
 
 def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarray:
-    """Returns speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before its end where it is blocked; inf
-    where it is not."""
+    """Returns speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before the end of a blocked route; inf for
+    a free one."""
     if not route.blocked:
         return np.full(len(route.path.s), math.inf)
     left = route.free_length - front - STOP_CLEARANCE - route.path.s
@@ -47,43 +47,43 @@ def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarra
 
 
 def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
-    """Returns speeds (n,) [m/s] along a path of a vehicle that begins to stop at vx [m/s] now."""
+    """Returns speeds (n,) [m/s] along a path for a stop from vx [m/s] that begins now."""
     return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
 
 
 def blocked_speeds(settings: Settings, front: float, route: Route, vx: float, blocked_for: float) -> np.ndarray:
-    """Returns speeds (n,) [m/s] along a blocked route of a vehicle at vx [m/s]: it stops before the obstacle or, when no route has been
-    found for long, `blocked_for` [s], here and now; it drives on when one is found."""
+    """Returns speeds (n,) [m/s] along a blocked route at vx [m/s]: a stop before the obstacle or, after a longer search without a route
+    (`blocked_for` [s]), an immediate stop."""
     speeds = stopping_speeds(settings, front, route)
     return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > BLOCKED_PATIENCE else speeds
 
 
 def should_keep_route(route: Route | None, remaining: float, vx: float) -> bool:
-    """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] is to drive on by its present route."""
+    """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] should keep its present route."""
     return route is not None and not route.blocked and route.kind != "turn" and remaining < max(NEAR_GOAL_TIME * vx, NEAR_GOAL_DISTANCE)
 
 
-SLOWDOWN = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
-GOAL_APPROACH = 10.0  # [m] at this distance the way to a goal counts as a path does
-REJOIN_LIMITS = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
-REJOIN_DISTANCE = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
-REJOINED_LIMITS = 2.0, 0.5  # [m], [rad] from the path: there that way ends
-CREEPING, CREEPING_PATIENCE = 0.5, 0.5  # of the speed, [s]: who is slower for longer before something in the lane looks for a way round it
-BLOCKING_DISTANCE = 20.0  # [m] before the front end in which that stands
-TRAFFIC_DISTANCE, TRAFFIC_PATIENCE = 40.0, 15.0  # [m], [s] where something moved so near it waits so long before it reverses
-EDGE_SPACING = 1.0  # [m] between two of the row of obstacles that stands for an edge
-MIN_GOAL_SPEED = 4.0  # [m/s] a vehicle that sees little goes on with this speed
+SLOWDOWN = 1.0  # [m/s] immediate reduction of the reference for a vehicle that is too fast
+GOAL_APPROACH = 10.0  # [m] at this distance the route to a goal has the weight of a path
+REJOIN_LIMITS = 10.0, 2.4  # [m], [rad] from a path: within the first and beyond the second, a route leads back to it
+REJOIN_DISTANCE = 30.0  # [m] along the path, plus the distance to it, at which that route meets it
+REJOINED_LIMITS = 2.0, 0.5  # [m], [rad] from the path at which that route ends
+CREEPING, CREEPING_PATIENCE = 0.5, 0.5  # share of the speed, [s]: below it for longer before an obstacle in the lane, search a detour
+BLOCKING_DISTANCE = 20.0  # [m] before the front end in which such an obstacle counts
+TRAFFIC_DISTANCE, TRAFFIC_PATIENCE = 40.0, 15.0  # [m], [s] waiting time before reversing after traffic was this near
+EDGE_SPACING = 1.0  # [m] spacing of the obstacles that represent an edge
+MIN_GOAL_SPEED = 4.0  # [m/s] smallest speed limit by sight
 
 
 @dataclass(eq=False)
 class Assignment:
-    """A task: a path as given, or a goal with the route in force."""
+    """Task: a given path, or a goal with the route in force."""
 
     speed: float
     stop: bool
     goal: Goal | None = None
     path: Path | None = None
-    speeds: float | np.ndarray = 0.0  # highest on the path, one or one a point
+    speeds: float | np.ndarray = 0.0  # speed limit of the path, one or one a point
     corridor: np.ndarray | None = None
     hidden_speed: float = 0.0  # of traffic that obstacles beside it may hide [m/s]
     reference: Reference | None = None
@@ -91,14 +91,14 @@ class Assignment:
     routed: float = -math.inf  # when the route was made
     route_version: int = 0  # counts changes of the route
     blocked_since: float = math.inf
-    slowed: Reference | None = None  # the path's, slower where something may come out
-    joining: Reference | None = None  # the way back to a path that leads the other way
-    station: float = 0.0  # the place on the path next to the vehicle then [m]
-    detour: bool = False  # that way leads round what blocks the lane
-    crept_since: float = math.inf  # when the vehicle became so slow that one may be needed
-    meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
-    moved: float = -math.inf  # when something moved near the vehicle
-    past: Goal | None = None  # a place on the path behind what stands in the lane, and where that is along it [m]
+    slowed: Reference | None = None  # reference of the path, slower for hidden traffic
+    joining: Reference | None = None  # route back to a path of another direction
+    station: float = 0.0  # position along the path at that time [m]
+    detour: bool = False  # `joining` leads round an obstacle in the lane
+    crept_since: float = math.inf  # time since which the vehicle has been slow enough for a detour
+    meeting: tuple[float, float] = (math.inf, math.inf)  # where `joining` meets the path [m]
+    moved: float = -math.inf  # time of the last motion near the vehicle
+    past: Goal | None = None  # goal on the path behind an obstacle in the lane, and its distance along it [m]
     past_station: float = -math.inf
     done: bool = False
 
@@ -123,11 +123,11 @@ class Assignment:
 
     @property
     def lane(self) -> Reference | None:
-        """The path with its corridor, while the vehicle is on it or on a detour within; None on the way to a goal, or back to the path."""
+        """Path with its corridor, while the vehicle is on it or on a detour within; None on a route to a goal, or back to the path."""
         return None if self.goal is not None or (self.joining is not None and not self.detour) else self.reference
 
     def leave_way(self) -> None:
-        """Gives up a way back to the path, or a detour."""
+        """Drops a route back to the path, or a detour."""
         if self.joining is not None:
             self.joining, self.detour, self.route_version = None, False, self.route_version + 1
 
@@ -137,7 +137,7 @@ class Assignment:
 
 
 class Navigator:
-    """Finds routes and the speeds on them, and when a task is done. Results are stored in the task."""
+    """Finder of routes, their speeds, and the end of a task. Stores its results in the task."""
 
     def __init__(self, settings: Settings, outline: Footprint, horizon: float, lattice: LatticeSettings | None = None):
         """Makes the lattice. horizon: duration of a plan [s]; lattice: settings of the route search."""
@@ -148,7 +148,7 @@ class Navigator:
         """Sets other settings, or another outline, from now on."""
         self._settings, self._outline = settings, outline
         lattice = _guide_settings(self._guide.settings, settings)
-        if self._guide.settings != lattice:  # its tables take as long as some cycles
+        if self._guide.settings != lattice:  # building its tables takes several cycles
             self._guide = LatticePlanner(lattice)
 
     def reference_of(self, task: Assignment) -> Reference:
@@ -166,7 +166,7 @@ class Navigator:
         """Finds the route to the goal.
 
         Args:
-            known: gives the obstacles; visible_length: gives the length of the plan in sight [m]. Both are called where needed.
+            known: returns the obstacles; visible_length: returns the length of the plan in sight [m]. Both are called on demand.
         """
         assert task.goal is not None
         s, goal, front = self._settings, task.goal, self._outline.front
@@ -183,23 +183,23 @@ class Navigator:
             task.blocked_since = min(task.blocked_since, now)
             profile = np.minimum(profile, blocked_speeds(s, front, task.route, pose.vx, now - task.blocked_since))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
-        # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no time_weight.
+        # The weight of the route grows towards the goal; a vehicle about to stop needs no time_weight.
         lateral = max(s.goal_lateral, min(1.0, GOAL_APPROACH / max(remaining, GOAL_APPROACH)))
         stopping = task.stop and remaining < pose.vx * self._horizon
         time_weight = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
-        # Occluded places on the plan may hold anything: a stop before them has to be possible.
+        # Keep a stop possible before occluded places on the plan.
         highest = min(task.speed, max(max_speed_for_sight(s, front, visible_length()), MIN_GOAL_SPEED))
         task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, time_weight=time_weight, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
 
     def assumed_speed(self, task: Assignment) -> float:
-        """Returns the speed [m/s] to assume of traffic that obstacles beside a path may hide; 0: none is hidden."""
+        """Returns the assumed speed [m/s] of traffic hidden by obstacles beside a path; 0: none."""
         return max(self._settings.hidden_speed, task.hidden_speed)
 
     def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, known: Obstacles) -> None:
-        """Limits the speeds on a path, along which the vehicle is at `station` [m], for traffic that obstacles may hide from the sensor at
-        `sensor` (2,) [m]."""
+        """Limits the speeds on a path, with the vehicle at `station` [m] along it, for traffic hidden from the sensor at `sensor` (2,)
+        [m]."""
         s, reference = self._settings, task.reference
         task.routed, task.slowed = now, None
         if reference is None or task.done:
@@ -214,14 +214,13 @@ class Navigator:
 
     def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, final_speed: float,
              known: Callable[[], Obstacles]) -> Reference | None:
-        """Returns a route back to a path that leads the other way, or round what blocks its lane; None where the vehicle is on it.
+        """Returns a route back to a path of another direction, or round an obstacle in its lane; None where the vehicle is on the path.
 
-        The optimisation is local: on the path or near it, it finds neither the detour that turning round takes, nor each way past what
-        stands in the lane.
+        The optimisation is local: near the path it finds neither a turn, nor every passage round an obstacle in the lane.
 
         Args:
-            begins: there is no plan yet; final_speed: of the plan there is [m/s].
-            known: gives the obstacles; called where needed.
+            begins: there is no plan yet; final_speed: of the present plan [m/s].
+            known: returns the obstacles; called on demand.
         """
         if task.goal is not None or task.reference is None or task.done:
             return None
@@ -244,7 +243,7 @@ class Navigator:
             return None
         if task.joining is not None and now - task.routed < s.route_period - 1e-9:
             return task.joining
-        # The place to meet it stays until the vehicle is there: a turn to one that moves would begin ever anew.
+        # Keep the meeting point until the vehicle is there: a turn towards a moving one would restart each time.
         if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH:
             (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + REJOIN_DISTANCE + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
@@ -261,11 +260,11 @@ class Navigator:
 
     def past(self, task: Assignment, now: float, pose: PlanarState, known: Obstacles, manoeuvres: bool, routes: bool,
              ) -> tuple[Goal, Route, Obstacles] | None:
-        """Returns a place on the path behind what stands in the lane, the route there, and the obstacles with the edges of the lane; None
-        where the vehicle drives on, or there is no lane.
+        """Returns a goal on the path behind an obstacle in the lane, the route there, and the obstacles with the edges of the lane; None if
+        the vehicle drives on, or there is no lane.
 
         Args:
-            manoeuvres: it is on a way with changes of direction; routes: the lattice's way there is needed then.
+            manoeuvres: the vehicle drives a path with changes of direction; routes: the lattice's route is needed.
         """
         if task.corridor is None or task.reference is None:
             return None
@@ -274,7 +273,7 @@ class Navigator:
             task.moved = now
         if not manoeuvres:
             if task.joining is None:
-                task.route = None  # of a manoeuvre that is over
+                task.route = None  # of a finished manoeuvre
             if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= STANDING or not self._is_lane_blocked(task, pose, known):
                 return None
         path = task.reference.path
@@ -286,12 +285,12 @@ class Navigator:
         if manoeuvres and routes and now - task.routed >= self._settings.route_period - 1e-9:
             self._look(task, pose, (task.past.x, task.past.y), self._between_edges(task, known))
             task.routed = now
-        # Much nearer than the lattice's ways those with changes of direction lead along obstacles.
+        # Paths with changes of direction pass obstacles at a smaller distance than the lattice's.
         edges = self._between_edges(task, known, 0.5 * self._settings.stop_margin, 0.5 * EDGE_SPACING)
         return task.past, (task.route if manoeuvres else None) or Route(path, False, math.inf), edges
 
     def _is_lane_blocked(self, task: Assignment, pose: PlanarState, known: Obstacles) -> bool:
-        """Checks that something stands in the lane before the vehicle, which creeps: the path's own line is not free."""
+        """Checks for a stationary obstacle in the lane ahead of the slow vehicle, on the path itself."""
         assert task.reference is not None
         still, half = known.where(~known.moving), self._outline.half_width
         if task.corridor is None or not len(still.radii):
@@ -302,12 +301,12 @@ class Navigator:
         return bool((near & (np.abs(aside) < still.radii + half)).any())
 
     def _between_edges(self, task: Assignment, known: Obstacles, margin: float | None = None, spacing: float = EDGE_SPACING) -> Obstacles:
-        """Returns obstacles, and the edges of the corridor near the vehicle as a row of them, for ways that keep a margin [m], None: that
+        """Returns obstacles, and the edges of the corridor near the vehicle as rows of obstacles, for routes with a margin [m]; None: that
         of the settings."""
         assert task.reference is not None
         s = task.station + np.arange(-GOAL_APPROACH, REJOIN_DISTANCE + GOAL_APPROACH, spacing)
         x, y, yaw, _ = task.reference.path.at(s)
-        # As far out as lets the vehicle's side come to the edge.
+        # Offset outwards so that the vehicle's side may reach the edge.
         radius = 0.5 * EDGE_SPACING
         more = radius + (self._settings.obstacle_margin if margin is None else margin)
         left, right = (room + more for room in task.reference.room_at(s))
@@ -315,14 +314,14 @@ class Navigator:
         return known.with_standing(edges, np.full(len(edges), radius))
 
     def remaining(self, task: Assignment, pose: PlanarState, station: float) -> float:
-        """Returns the distance to the goal, or to the end of the path, along which the plan is at `station` [m]."""
+        """Returns the distance to the goal, or from `station` [m] to the end of the path."""
         if task.goal is None:
             assert task.path is not None
             return max(task.path.length - (station if task.joining is None else task.station), 0.0)
         return math.hypot(pose.x - task.goal.x, pose.y - task.goal.y)
 
     def finish(self, task: Assignment, pose: PlanarState, station: float) -> None:
-        """Marks a task that is done: from then on the vehicle stops on the continuation of its path."""
+        """Marks a task as done once its end is reached; the vehicle then stops on the continuation of its path."""
         if task.done:
             return
         standing = not task.stop or abs(pose.vx) < STANDING
@@ -339,14 +338,14 @@ class Navigator:
         return task.route
 
     def _profile(self, task: Assignment, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
-        """Returns speeds (n,) [m/s] along a path, by its bends and the range of sight; a vehicle that is too fast slows down, but not as
-        hard as for an obstacle."""
+        """Returns speeds (n,) [m/s] along a path, by its bends and the range of sight; a vehicle that is too fast brakes less hard than for
+        an obstacle."""
         s = self._settings
         highest = np.maximum(stopping_here(s, max(vx - SLOWDOWN, 0.0), path), min(task.speed, max_speed_for_sight(s, self._outline.front)))
         return speed_profile(path, highest, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
 
     def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
-        """Returns a path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
+        """Returns a path extended beyond its end by a horizon's length, at the speed of its end."""
         longer = path.extended(self._horizon * float(speeds.max()) + NEAR_GOAL_DISTANCE)
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 

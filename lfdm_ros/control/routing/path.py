@@ -22,11 +22,11 @@ STEP = 0.5  # [m] longest distance between a path's points
 REFINEMENTS, STRAIGHT = 16, 0.02  # rounds that add points to straight pieces; [m] by which the curve may leave one
 MIN_LENGTH, MAX_LENGTH = 0.5, BOUNDS["length"].upper  # [m]
 MERGE_DISTANCE = 0.01  # [m] points closer than this to the one before are the same point
-MAX_KNOTS = 20_000  # of more points, those are left out that
-MAX_THINNING_ERROR = 0.2  # [m] or less lie beside what is left
+MAX_KNOTS = 20_000  # more points are thinned to within
+MAX_THINNING_ERROR = 0.2  # [m] of the remaining polyline
 _MAX_HALVINGS = 4  # of the spacing, before there are too many points
-SEARCH_WINDOW = 10.0  # [m] how far from a guess a position is looked for
-MAX_BRUTE_FORCE = 4000  # distances are computed sooner than a tree is made
+SEARCH_WINDOW = 10.0  # [m] search distance around a guess
+MAX_BRUTE_FORCE = 4000  # number of points up to which computing all distances beats building a tree
 GAUSS = np.polynomial.legendre.leggauss(3)
 
 
@@ -35,7 +35,7 @@ def _chord_length(knots: np.ndarray) -> np.ndarray:
 
 
 def _spline(knots: np.ndarray, start_yaw: float | None) -> CubicSpline:
-    """Returns the spline over the chord length, with points on straight pieces that it would leave."""
+    """Returns the spline over the chord length, with points added on straight pieces that it would leave."""
     for refinement in range(REFINEMENTS + 1):
         free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
         start = free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)])
@@ -53,7 +53,7 @@ def _leaves(curve: CubicSpline, knots: np.ndarray) -> np.ndarray:
     length = np.hypot(*pieces.T)
     along = pieces / length[:, None]
     turn = np.abs(np.arctan2(along[:-1, 0] * along[1:, 1] - along[:-1, 1] * along[1:, 0], dot(along[:-1], along[1:])))
-    # A short neighbour tells of a bend near it alone.
+    # A short neighbour determines the bend only nearby.
     bend = np.zeros(len(length))
     bend[:-1] = np.minimum(length[:-1], 2.0 * length[1:]) * turn
     bend[1:] = np.maximum(bend[1:], np.minimum(length[1:], 2.0 * length[:-1]) * turn)
@@ -63,7 +63,7 @@ def _leaves(curve: CubicSpline, knots: np.ndarray) -> np.ndarray:
 
 
 class Path:
-    """A curve in the plane at evenly spaced points; straight on beyond both ends.
+    """Planar curve at evenly spaced points, extrapolated straight beyond both ends.
 
     Between two points the position is the chord's plus the sag of an arc, yaw and curvature are linear; `at` and `project` agree on that.
 
@@ -82,15 +82,15 @@ class Path:
         Where the spline leaves a straight piece by more than the bends at its ends explain, as beside a long one that meets a dense bend,
         points on that piece are added.
 
-        More than 20 000 points are thinned: those are left out that lie within 0.2 m of the others' polyline. The work grows with the
+        More than 20 000 points are thinned: points within 0.2 m of the remaining polyline are left out. The work grows with the
         points and with the length, both of which are limited.
 
         Args:
             start_yaw: direction of the spline at its start [rad]; free if None.
-            where: the name in an error.
+            where: name of the path in error messages.
 
         Raises:
-            InputError: points of another shape, not finite, nowhere that can be, fewer than two distinct, more than 500 000 or too many
+            InputError: points of another shape, not finite, out of range, fewer than two distinct, more than 500 000 or too many
                 to be left out, or a path shorter than 0.5 m or longer than 50 km.
         """
         knots = _distinct(points, where)
@@ -150,11 +150,11 @@ class Path:
         cosines, sines = np.cos(yaws), np.sin(yaws)
         self._last = len(xs) - 2  # last piece
         chord = np.hypot(np.diff(xs), np.diff(ys))
-        chord = np.where(chord > 0.0, chord, 1.0)  # where a path turns back on itself, two of its points may be one
+        chord = np.where(chord > 0.0, chord, 1.0)  # points may coincide where a path reverses
         sag = 0.5 * self.step * np.diff(yaws)
         # With the along-track coordinate of each point itself: g = x cos + y sin - that.
         self._points = np.array([xs, ys, cosines, sines, xs * cosines + ys * sines])
-        low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the pieces beyond the ends go on further than themselves
+        low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the pieces beyond the ends extend past their own length
         low[:pad], high[-pad:] = -np.inf, np.inf
         self._pieces = np.array([np.diff(xs) / chord, np.diff(ys) / chord, sag, chord, low, high])
         self._curves = np.array([xs[:-1], np.diff(xs), ys[:-1], np.diff(ys), yaws[:-1], np.diff(yaws), curvatures[:-1], np.diff(curvatures),
@@ -172,7 +172,7 @@ class Path:
         return s, offset
 
     def locate(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
-        """Returns as `project`, and as `at` there: rows distance, offset, x, y, yaw, curvature (6, m)."""
+        """Returns `project` and `at` combined: rows distance, offset, x, y, yaw, curvature (6, m)."""
         x, y = np.asarray(x, float), np.asarray(y, float)
         if near is None:
             if self._tree is None and len(x) * len(self.x) <= MAX_BRUTE_FORCE and np.isfinite(x).all() and np.isfinite(y).all():
@@ -214,8 +214,8 @@ def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration:
 
     Args:
         highest: [m/s], one, or one a point of `path.s`.
-        lateral_acceleration, acceleration, braking: most of each [m/s^2], positive.
-        end_speed: most at the path's end [m/s].
+        lateral_acceleration, acceleration, braking: limits [m/s^2], positive.
+        end_speed: limit at the path's end [m/s].
         ellipse: the share of the lateral limit in use reduces the longitudinal ones: sqrt(1 - (lateral share)^2) is left.
 
     Raises:
@@ -265,13 +265,13 @@ def _distinct(points: np.ndarray, where: str) -> np.ndarray:
     require_array("x", points, f"{where}: point")
     points = _thinned(points, where)
     if len(points) > 1 and np.hypot(*np.diff(points, axis=0).T).min() < MERGE_DISTANCE:
-        kept, rows = [0], points.tolist()
+        selected, rows = [0], points.tolist()
         last_x, last_y = rows[0]
         for i, (x, y) in enumerate(rows):
             if math.hypot(x - last_x, y - last_y) >= MERGE_DISTANCE:
-                kept.append(i)
+                selected.append(i)
                 last_x, last_y = x, y
-        points = points[kept]
+        points = points[selected]
     if len(points) < 2:
         raise InputError(f"{where}: {len(points)} distinct point; give at least two")
     return points
@@ -287,22 +287,22 @@ def _thinned(points: np.ndarray, where: str) -> np.ndarray:
     spacing = u[-1] / MAX_KNOTS
     for _ in range(_MAX_HALVINGS):
         cell = (u / spacing).astype(np.int64)
-        kept = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
-        kept[-1] = len(points) - 1  # the end stays the end
-        a, b = points[kept[:-1]], points[kept[1:]]
-        piece = np.clip(np.searchsorted(kept, np.arange(len(points)), side="right") - 1, 0, len(a) - 1)
+        selected = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
+        selected[-1] = len(points) - 1  # the end stays the end
+        a, b = points[selected[:-1]], points[selected[1:]]
+        piece = np.clip(np.searchsorted(selected, np.arange(len(points)), side="right") - 1, 0, len(a) - 1)
         along = (b - a)[piece]
         aside = points - a[piece]
         share = np.clip((aside * along).sum(axis=1) / np.maximum((along * along).sum(axis=1), 1e-12), 0.0, 1.0)
         if np.hypot(*(aside - share[:, None] * along).T).max() <= MAX_THINNING_ERROR:
-            return points[kept]
+            return points[selected]
         spacing *= 0.5
     raise Refused(f"{where}: {len(points)} points, which fewer cannot follow within {MAX_THINNING_ERROR:g} m; send a smoother path",
                   TOO_MANY)
 
 
 def _ramp(counts: np.ndarray) -> np.ndarray:
-    """Returns 0, 1, ... count - 1 of each count, in one row."""
+    """Returns 0, 1, ... count - 1 of each count, concatenated."""
     ramp: np.ndarray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return ramp
 
@@ -363,7 +363,7 @@ def locate(x: Any, y: Any, near: Any, points: Any, pieces: Any, curves: Any, pad
         if px * points[2, index] + py * points[3, index] < points[4, index]:  # behind the nearest point: on the piece before it
             index -= 1
         index = min(max(index, 0), last)
-        # Where the line to the point is square to the direction, which turns from one end of the piece to the other.
+        # Foot point: the line to the position is perpendicular to the direction, which varies linearly along the piece.
         behind = px * points[2, index] + py * points[3, index] - points[4, index]
         ahead = points[4, index + 1] - px * points[2, index + 1] - py * points[3, index + 1]
         width = behind + ahead

@@ -1,4 +1,4 @@
-"""Routes and their curves, arcs and straights one after the other; references of the planner; obstacles within a corridor."""
+"""Routes with their curves (sequences of arcs and straights); references of the planner; obstacles within a corridor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lfdm_ros.vehicles.body import Footprint
 
 @dataclass(frozen=True)
 class Route:
-    """A path from the vehicle to the goal, or to the lattice's end on the way there.
+    """Path from the vehicle to the goal, or to the end of the lattice towards it.
 
     Attributes:
-        blocked: no way was found; the path is the one that gets furthest.
-        free_length: how far along the path it is free of obstacles [m]; the path's length if not blocked.
+        blocked: no route was found; the path is the one that gets furthest.
+        free_length: length of the path that is free of obstacles [m]; the path's length if not blocked.
         kind: "lattice"; "turn": a turn until the vehicle points to the goal, then a lattice; "near": an arc to a goal closer than a
             station.
         side: of a turn, 1 left, -1 right; else 0.
@@ -44,14 +44,14 @@ class Scene:
     y: np.ndarray
     vx: np.ndarray
     vy: np.ndarray
-    reach: np.ndarray  # with half width and margin, or what remains of it where the vehicle is inside
+    reach: np.ndarray  # with half width and margin, reduced if the vehicle is inside
     touch: np.ndarray  # with half width alone
     moving: bool
     yaw: float  # the vehicle's, for a path's yaw to be within half a turn of it
 
     @classmethod
     def of(cls, x: float, y: float, yaw: float, obstacles: Obstacles, half_width: float, margin: float) -> Scene:
-        """Makes the scene of a vehicle at x, y [m], yaw [rad] that keeps half width and margin [m]. Raises InputError for invalid
+        """Makes the scene of a vehicle at x, y [m], yaw [rad] with half width and margin [m]. Raises InputError for invalid
         obstacles."""
         centres, radii, velocities = (np.asarray(a, float) for a in (obstacles.centres, obstacles.radii, obstacles.velocities))
         n = len(radii)
@@ -65,7 +65,7 @@ class Scene:
         require_array("radius", radii, "guidance: radius of obstacle")
         cx, cy = centres.T
         touch = radii + half_width
-        # A vehicle that is inside a margin already must get out of it, for which it may have to come half as close again.
+        # A vehicle inside a margin must be able to leave it, which may take it to half of its present distance.
         away = np.hypot(cx - x, cy - y) - touch
         reach = touch + np.where(away < margin, 0.5 * np.maximum(away, 0.0), margin)
         return cls(cx, cy, velocities[:, 0], velocities[:, 1], reach, touch, bool(velocities.any()), yaw)
@@ -92,7 +92,7 @@ class Search:
 
 @dataclass(frozen=True)
 class RouteCurve:
-    """A route before it is a `Path`: samples (n,) in the map, and whether the lattice got to its end."""
+    """Samples (n,) of a route in the map, before it is a `Path`; arrived: the lattice reached its end."""
 
     x: np.ndarray
     y: np.ndarray
@@ -105,7 +105,7 @@ class RouteCurve:
         scene = search.scene
         turns = 2.0 * np.pi * np.rint((scene.yaw - self.yaw[0]) / (2.0 * np.pi))
         path = Path.resampled(self.x, self.y, self.yaw + turns, self.curvature)
-        # The margin may be cut a little by the smoothing, the vehicle's own width not.
+        # Smoothing may violate the margin slightly, but not the vehicle's own width.
         need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)
         hit = (squared_distances(path.x, path.y, search.pace, scene) < need**2).any(axis=1)
         free = float(path.s[max(int(hit.argmax()) - 1, 0)]) if hit.any() else path.length
@@ -113,7 +113,7 @@ class RouteCurve:
 
 
 def squared_distances(x: np.ndarray, y: np.ndarray, pace: float, scene: Scene) -> np.ndarray:
-    """Returns squared distances (points, obstacles) [m^2] of a path's points from the centres, when the vehicle gets there at `pace`."""
+    """Returns squared distances (points, obstacles) [m^2] of a path's points from the centres at the time of passing, at `pace`."""
     dx, dy = x[:, None] - scene.x, y[:, None] - scene.y
     if scene.moving:
         time = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])[:, None] / pace
@@ -149,13 +149,12 @@ def joined(first: RouteCurve, second: RouteCurve) -> RouteCurve:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A task in the form that the planner takes.
+    """Input of the planner: a task with its weights and limits.
 
     speeds (n,): at the points of path.s [m/s]; highest: speed not to exceed [m/s]; corridor (k, 3): s along the path, room to the left
-    and to the right [m], or None; lateral: share of the weight of the distance from the path; time_weight: weight of the time that is
-    left at the end of the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings;
-    free_end: the heading at the end of the horizon does not count; slowing: with which a vehicle that is faster than `highest` slows down
-    to it [m/s^2], inf: at once.
+    and to the right [m], or None; lateral: factor on the weight of the distance from the path; time_weight: weight of the time remaining
+    after the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings; free_end: the heading at
+    the end of the horizon does not count; slowing: deceleration from a speed above `highest` [m/s^2], inf: at once.
     """
 
     path: Path
@@ -183,20 +182,20 @@ class Reference:
         return np.interp(s, along, left), np.interp(s, along, right)
 
 
-# Traffic at more than a speed [m/s], with so large a share of it along the lane and no more across it [m/s], follows the lane, no farther
-# from its middle [m]: over so long a time [s] by an arc. Of oncoming traffic a velocity across counts from another one on [m/s], as cars
-# that change lanes have about 1; more does not count within so many standard deviations, where these are known: below a speed [m/s]. In a
-# bend a measured velocity is late by so much [s].
+# Traffic follows the lane, by an arc: minimum speed [m/s], minimum share of it along the lane, maximum lateral velocity [m/s], maximum
+# distance from the lane's middle [m], duration of the arc [s].
+# Oncoming traffic: lateral velocity that counts [m/s] (cars that change lanes have about 1), number of standard deviations within which a
+# larger one is noise, speed below which these are known [m/s]; delay of a measured velocity in a bend [s].
 DRIVES, ALONG, MAX_ACROSS, LANES, LANE_TIME = 3.0, 0.9, 1.5, 15.0, 4.0
 CHANGES_LANES, SIGNIFICANT, UNKNOWN, VELOCITY_LAG = 0.5, 3.0, 5.0, 0.3
-STEP_IN = 0.5  # [m] outside of a corridor, from where one step leads into it
-CORRIDOR_OVERLAP = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
+STEP_IN = 0.5  # [m] outside of a corridor from which a pedestrian can step in
+CORRIDOR_OVERLAP = 0.3  # [m] by which an obstacle inside a corridor reaches into it
 
 
 def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
-    """Returns them; traffic along the lane of a reference with a corridor turns as the lane does. Oncoming traffic follows it even where
-    its velocity says otherwise by no more than noise: from afar few beams meet its sides. Traffic that goes the same way keeps its
-    velocity across the lane: it may be about to change lanes."""
+    """Returns the obstacles with traffic along the lane of a corridor turning as the lane does. Oncoming traffic follows it despite a
+    lateral velocity within noise, since distant sides are sparsely measured. Traffic in the same direction keeps its lateral velocity: it
+    may be changing lanes."""
     drives = np.flatnonzero(np.hypot(*obstacles.velocities.T) > DRIVES)
     if obstacles.deviations is None or not len(drives):
         return obstacles
@@ -204,7 +203,7 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
     s, e = path.project(*obstacles.centres[drives].T)
     course, speed = path.at(s)[2], np.hypot(*velocity.T)
     comes = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course) < 0.0
-    # The lane's arc through three places on the way: here, after half of the time, and at its end.
+    # Arc of the lane through three places: here, after half of the time, and at its end.
     stations = s + np.array([0.0, 0.5, 1.0])[:, None] * LANE_TIME * np.where(comes, -speed, speed)
     x, y, course, _ = path.at(stations)
     # Where the path changes lanes, both edges of its corridor move towards one side of it; where lanes begin or end, one does.
@@ -212,7 +211,7 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
     aside = e + np.where(left * right < 0.0, np.sign(left) * np.minimum(np.abs(left), np.abs(right)), 0.0)
     dx, dy = np.diff([x - aside * np.sin(course), y + aside * np.cos(course)], axis=1)
     first, second = np.unwrap(np.arctan2(dy, dx), axis=0)
-    bend = second - first  # of one half, whose chord the first heading is that of
+    bend = second - first  # heading change of one half; the first heading is that of its chord
     turns = bend * speed / np.maximum(0.5 * np.hypot(dx, dy).sum(axis=0) / np.sinc(0.5 * bend / math.pi), 0.1)
     heading = first - 0.5 * bend
     along = velocity[:, 0] * np.cos(heading) + velocity[:, 1] * np.sin(heading)
@@ -231,15 +230,15 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
     return replace(obstacles, velocities=velocities, turns=turning)
 
 
-# Of a speed behind what drives ahead: distance to stand behind it [m], time gap [s], deceleration with which it may stop [m/s^2], and by
-# how much slower the vehicle falls back at most where it is too near [m/s]: the brake in the lane is for what needs more.
+# Following preceding traffic: distance at standstill [m], time gap [s], deceleration of the traffic [m/s^2], and largest speed difference
+# for falling back [m/s]; the lane brake handles the rest.
 FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
 # So near to the path's middle a vehicle keeps its lane: who follows there has to keep clear of it [m].
 KEEPS_LANE = 0.5
 
 
 class RelevantObstacles:
-    """The obstacles detected last: `seen`, all of them; `obstacles`, those that count."""
+    """Latest detected obstacles: `seen`, all of them; `obstacles`, the relevant ones."""
 
     def __init__(self, outline: Footprint) -> None:
         """Makes an empty set. outline: of the vehicle."""
@@ -247,19 +246,19 @@ class RelevantObstacles:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all obstacles."""
+        """Clears all obstacles."""
         self.obstacles = self.seen = NOTHING
-        self._leaders = np.empty((2, 0))  # rear ends along the path [m], and speeds along it [m/s], of what drives there
+        self._leaders = np.empty((2, 0))  # rear ends [m] and speeds [m/s] of preceding traffic along the path
 
     def following_speed(self, time: float, front: float, braking: float) -> float:
-        """Returns the highest speed [m/s] at a time [s] of a vehicle whose front is at `front` [m] along the path, behind what drives there
-        the same way; inf if nothing does.
+        """Returns the highest speed [m/s] at a time [s] of a vehicle with its front at `front` [m] along the path behind preceding traffic;
+        inf without any.
 
-        From it the vehicle stops by `braking` [m/s^2], after a time gap, behind what brakes harder from now on (Shalev-Shwartz, Shammah &
+        From it the vehicle stops with `braking` [m/s^2], after a time gap, behind traffic that brakes harder now (Shalev-Shwartz, Shammah &
         Shashua 2017, "On a formal model of safe and scalable self-driving cars", definition 1).
         """
         rear, speed = self._leaders
-        ahead = rear > front  # when they were seen: what has been passed since, or met, is not followed
+        ahead = rear > front  # at the detection time: passed traffic is not followed
         if not ahead.any():
             return math.inf
         rear, speed = rear[ahead] + (time - self.obstacles.time) * speed[ahead], speed[ahead]
@@ -268,8 +267,8 @@ class RelevantObstacles:
         return float(np.maximum(np.sqrt(lost**2 + 2.0 * braking * way) - lost, speed - FALLING_BACK).min())
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None, own: Measured | None = None) -> None:
-        """Takes the obstacles detected now, a reference, and the vehicle's own state, if it is known. Raises InputError: shapes that do not
-        fit, a number that is not finite, or a negative radius. The obstacles before stay."""
+        """Sets the detected obstacles, a reference, and the vehicle's state, if known. Raises InputError for inconsistent shapes, a number
+        that is not finite, or a negative radius; the previous obstacles stay."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
             raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")
@@ -280,8 +279,8 @@ class RelevantObstacles:
         self.choose(reference, own)
 
     def choose(self, reference: Reference | None, own: Measured | None = None) -> None:
-        """Selects those within the corridor, where there is one: the corridor already keeps the vehicle from the others; without those
-        that follow the vehicle."""
+        """Selects the obstacles within the corridor, if there is one, which keeps the vehicle from the others, and none that follow the
+        vehicle."""
         seen, self._leaders = self.seen, np.empty((2, 0))
         if reference is None or reference.corridor is None or not len(seen.radii):
             self.obstacles = seen
@@ -296,7 +295,7 @@ class RelevantObstacles:
             self._leaders = np.array([s[in_way] - seen.radii[in_way], along])[:, drives]
         left, right = reference.room_at(s)
         inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
-        # Somebody who is new may step in from beside it.
+        # A new detection beside the corridor may step into it.
         beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
         counts = seen.may_move | inside | (beside & seen.hardly_seen)
         self.obstacles = seen.where(counts if own is None else counts & ~self._follows(seen, s, e, reference.path, own))

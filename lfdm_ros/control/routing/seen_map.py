@@ -1,4 +1,4 @@
-"""Memory of places that were in view, and of what stands where it is out of view now."""
+"""Memory of observed places, and of stationary obstacles that are out of view now."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint
 
 SEEN_CELLS, BEARINGS = 120, 720  # of the map along each axis, and of a full turn
-SEEN_MEMORY = 60.0  # [s] for which a place out of view is known to be free
-RECALL_TIME = 180.0  # [s] for which what stands out of view is remembered
-# Distance [m] within which a moving thing comes to a place, and time [s] until then: the place does not count any more.
+SEEN_MEMORY = 60.0  # [s] for which a place out of view counts as free
+RECALL_TIME = 180.0  # [s] for which obstacles out of view are remembered
+# Distance [m] and time [s] within which a moving obstacle invalidates a place.
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
-CALM_TIME = 5.0  # [s] since something that moves was near a place: sooner the vehicle does not back there
-SURE_SHARE, SURE_CELLS = 0.9, 25.0  # of the range, and cells, within which what is not seen is not there
+CALM_TIME = 5.0  # [s] without motion near a place before the vehicle reverses there
+SURE_SHARE, SURE_CELLS = 0.9, 25.0  # of the range, and cells, within which an undetected obstacle is absent
 SECTOR_EDGE = 0.15  # [rad] of the sector that may have been out of view at the time of the scan
-FRONT = 0.5  # [m] nearer than a thing's surface lies the place that is in view where the thing is
-SAME_PLACE = 0.3  # [m] a thing is the same as one that is remembered so near
+FRONT = 0.5  # [m] before an obstacle's surface: place that must be in view to see the obstacle
+SAME_PLACE = 0.3  # [m] within which a detection replaces a remembered obstacle
 MAX_REMEMBERED = 1500
 NUMBERS = 12
 
 
 def look(view: np.ndarray, circles: np.ndarray, nearest: np.ndarray, seen: np.ndarray) -> int:
-    """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are in view, if only a part of them is, or under the vehicle.
+    """Writes the time into the cells (SEEN_CELLS, SEEN_CELLS) that are at least partly in view, or under the vehicle.
 
     Args:
         view: the map's corner x, y [m], cell [m], time [s], sensor x, y [m], range [m], middle and half of its sector [rad], and the
-            vehicle's place x, y [m] and radius [m].
-        circles: (n, 3) x, y, radius [m] of what hides; nearest: (BEARINGS,) to work in.
+            vehicle's position x, y [m] and radius [m].
+        circles: (n, 3) x, y, radius [m] of occluding obstacles; nearest: (BEARINGS,) work space.
     """
     unit = 2.0 * math.pi / BEARINGS
     nearest[:] = view[6]
@@ -61,7 +61,7 @@ def look(view: np.ndarray, circles: np.ndarray, nearest: np.ndarray, seen: np.nd
 
 
 class SeenMap:
-    """Remembers which places were in view, and things where they are not in view now. Time comes with each call."""
+    """Map of observed places, and of obstacles out of view. Without a clock: each call passes the time."""
 
     def __init__(self, outline: Footprint, cell: float) -> None:
         """Begins empty. cell: side of a cell [m]."""
@@ -71,28 +71,28 @@ class SeenMap:
         self.clear()
 
     def configure(self, outline: Footprint, cell: float) -> None:
-        """Sets another outline and size of cells; what was seen is forgotten if the cells change."""
+        """Sets outline and cell size; a new cell size clears the map."""
         self._outline = outline
         if self._cell != cell:
             self._cell = cell
             self.clear()
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Clears the map."""
         self._seen = np.full((SEEN_CELLS, SEEN_CELLS), -math.inf)
         self._corner: np.ndarray | None = None  # of the first cell's middle [m]
-        self._things = np.empty((0, 4))  # x, y, radius [m], and when it was in view last [s]
-        self._came = np.full_like(self._seen, -math.inf)  # when something that moves was last near a cell, or about to be [s]
-        self.looked = -math.inf  # when it looked last [s]
+        self._things = np.empty((0, 4))  # x, y, radius [m], and time of the last view [s]
+        self._came = np.full_like(self._seen, -math.inf)  # last time of motion near a cell, present or predicted [s]
+        self.looked = -math.inf  # time of the last update [s]
 
     @property
     def corner(self) -> tuple[float, float]:
-        """The middle of the first cell [m]."""
+        """Middle of the first cell [m]."""
         assert self._corner is not None
         return float(self._corner[0]), float(self._corner[1])
 
     def look(self, now: float, pose: PlanarState, sensor: np.ndarray, sight: float, obstacles: Obstacles) -> None:
-        """Takes what is in view now.
+        """Updates the map with the present view.
 
         Args:
             sensor: its place (2,) [m]; sight: its range [m]; obstacles: now.
@@ -108,14 +108,14 @@ class SeenMap:
                          pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
         self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
         self._forget_near(now, obstacles.where(moving))
-        still, kept = circles[~moving], self._out_of_view(now, sensor, sight, pose.yaw + middle, half)
-        # The kept ones stay as they were seen in whole: of a surface that leaves the sector ever less is given out.
-        apart = np.hypot(still[:, 0, None] - kept[:, 0], still[:, 1, None] - kept[:, 1])
+        still, hidden = circles[~moving], self._out_of_view(now, sensor, sight, pose.yaw + middle, half)
+        # Hidden ones stay as last seen completely: a surface that leaves the sector is detected only in part.
+        apart = np.hypot(still[:, 0, None] - hidden[:, 0], still[:, 1, None] - hidden[:, 1])
         still = still[~(apart < SAME_PLACE).any(axis=1)]
-        self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), kept])[:MAX_REMEMBERED]
+        self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), hidden])[:MAX_REMEMBERED]
 
     def _move_to(self, pose: PlanarState) -> None:
-        """Moves the map so that the vehicle is in its middle half."""
+        """Moves the map so that the vehicle stays in its middle half."""
         size = SEEN_CELLS * self._cell
         here = np.array([pose.x, pose.y])
         if self._corner is not None and (np.abs(here - self._corner - 0.5 * size) < 0.25 * size).all():
@@ -125,7 +125,7 @@ class SeenMap:
         self._seen, self._came, self._corner = _shifted(self._seen, shift), _shifted(self._came, shift), corner
 
     def _forget_near(self, now: float, moving: Obstacles) -> None:
-        """Notes the places that what moves may come to, and forgets those out of view."""
+        """Marks the places that moving obstacles may reach, and clears those out of view."""
         if not len(moving.radii):
             return
         assert self._corner is not None
@@ -141,28 +141,28 @@ class SeenMap:
                 self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
     def _out_of_view(self, now: float, sensor: np.ndarray, sight: float, middle: float, half_sector: float) -> np.ndarray:
-        """Returns the remembered things (n, 4) that are not in whole in view now, in a sector about `middle` [rad]."""
+        """Returns the remembered obstacles (n, 4) that are not completely in view, in a sector about `middle` [rad]."""
         things = self._things[now - self._things[:, 3] < RECALL_TIME]
         if not len(things):
             return things
         to = things[:, :2] - sensor
         away = np.maximum(np.hypot(*to.T), 1e-6)
-        near = away < 0.5 * SEEN_CELLS * self._cell  # others are of no use to a search
+        near = away < 0.5 * SEEN_CELLS * self._cell  # others lie outside of the search
         things, to, away = things[near], to[near], away[near]
         reach = np.maximum(away - things[:, 2] - FRONT, 0.0)
-        # Both edges and the middle: a thing that is in view in part is given out in part.
+        # Test both edges and the middle: a partly visible obstacle is detected in part.
         half = np.arcsin(np.minimum(things[:, 2] / away, 1.0))
         bearings = np.arctan2(to[:, 1], to[:, 0]) + np.array([-1.0, 0.0, 1.0])[:, None] * half
         off = np.abs(np.remainder(bearings - middle + math.pi, 2.0 * math.pi) - math.pi)
         places = np.floor(bearings * (BEARINGS / (2.0 * math.pi))).astype(int) % BEARINGS
-        # Farther off beams may miss it.
+        # At a larger distance beams may miss it.
         nearby = away - things[:, 2] < min(SURE_SHARE * sight, SURE_CELLS * self._cell)
         in_sector = ((off < half_sector - SECTOR_EDGE) | (half_sector >= math.pi)).all(axis=0)
         in_view = nearby & in_sector & (self._nearest[places] >= reach).all(axis=0)
         return np.asarray(things[~in_view])
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
-        """Adds things that are out of view to obstacles."""
+        """Adds remembered obstacles that are out of view."""
         known = self._things[self._things[:, 3] < self.looked]
         if not len(known):
             return obstacles
@@ -170,19 +170,19 @@ class SeenMap:
         return found if len(obstacles.radii) else replace(found, time=now)
 
     def is_calm(self, now: float, places: np.ndarray) -> np.ndarray:
-        """Checks that nothing that moves was near places (n, 2) [m] for a while, or about to come there (n,)."""
+        """Checks for no recent or predicted motion near places (n, 2) [m]: (n,)."""
         if self._corner is None:
             return np.ones(len(places), bool)
         j, i = np.clip(np.rint((places - self._corner) / self._cell).astype(int), 0, SEEN_CELLS - 1).T
         return np.asarray(now - self._came[i, j] >= CALM_TIME)
 
     def places(self, now: float) -> np.ndarray:
-        """Returns the cells (SEEN_CELLS, SEEN_CELLS) that are known to be free at their last sight: True."""
+        """Returns a mask of the cells (SEEN_CELLS, SEEN_CELLS) that were free when last in view."""
         return now - self._seen < SEEN_MEMORY
 
 
 def _shifted(cells: np.ndarray, by: list[int]) -> np.ndarray:
-    """Returns cells of a map whose corner has moved by columns and rows."""
+    """Returns the cells of a map after a shift of its corner by columns and rows."""
     moved = np.full_like(cells, -math.inf)
     if max(map(abs, by)) < SEEN_CELLS:
         columns, rows = (slice(max(d, 0), SEEN_CELLS + min(d, 0)) for d in by)

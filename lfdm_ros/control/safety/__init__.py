@@ -1,1 +1,1 @@
-"""Safety: the stop that goes with each plan, its judgement, the guard."""
+"""Safety: the stop along each plan, its evaluation, the guard."""

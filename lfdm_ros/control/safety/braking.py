@@ -1,6 +1,6 @@
-"""The law that brakes and steers a vehicle to a stand along a curve, the loop that drives the predicting model under it, and its judgement.
+"""Control law that stops a vehicle along a curve, the simulation of the prediction model under it, and its evaluation.
 
-Numbers in, numbers out, on arrays by index: Python runs it as it stands, and `braking_native` makes machine code of the same text.
+Numeric functions on arrays by index: Python runs them as they are, and `braking_native` compiles the same source.
 """
 
 import math
@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 
 from lfdm_ros.numerics import arc
 
-MAX_LATERAL_SHARE = 0.9  # most of the circle that counts laterally: on tyres with more grip than assumed, it must not brake less
-# [m/s^2] left for the brakes in any bend: more, while the tyres give all they have laterally, turns the vehicle round
+MAX_LATERAL_SHARE = 0.9  # largest lateral share of the circle: tyres with more grip than assumed must not brake less
+# [m/s^2] of braking in any bend: more, at the lateral limit of the tyres, makes the vehicle spin
 MIN_BRAKING = 1.0
 SPACING = 1.0  # [m] between the places of a curve
-MAX_TICK_DISTANCE, MAX_TICK, MAX_TICKS = 2.0, 0.2, 200  # most distance [m] and time [s] between two evaluations of the law, and how many
+MAX_TICK_DISTANCE, MAX_TICK, MAX_TICKS = 2.0, 0.2, 200  # largest distance [m] and time [s] between evaluations of the law, and their number
 MAX_SPEED = 1e3  # [m/s] beyond it a state has diverged
 STEERING_PREVIEW = 0.15  # [s] preview of the steering
 # [1/s], [m/s]: steering towards the curve, over the speed or this. Twice the gain overshoots a shift of 3 m at 9 m/s by 1 m where the
 # steering takes 1.25 s to full lock.
 TRACKING_GAIN, MIN_TRACKING_SPEED = 1.5, 4.0
-STANDSTILL_SPEED = 0.5  # [m/s] the vehicle stands when it is slower
-# The drive follows a released throttle this much later [s]: shafts and tyres unwind (in the 24-DOF model a quarter of it is left then),
-# which the predicting model lacks.
+STANDSTILL_SPEED = 0.5  # [m/s] below which the vehicle stands
+# Delay [s] after which the drive torque has decayed when the throttle is released: shafts and tyres unwind (to a quarter in the 24-DOF
+# model), which the prediction model lacks.
 DRIVE_DECAY_TIME = 0.12
 
 
 class BrakingModel(NamedTuple):
-    """The braking controller's values of a vehicle. full_brake: deceleration at full brake [m/s^2]; strongest: of it, the most that a stop
-    uses; rear_brake: the rear axle's share of the brakes; rear_load: of the load at rest; lift: its loss of that for each m/s^2 of braking;
-    wheelbase, front_axle, rear_axle (from the mass's centre) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]."""
+    """Vehicle data of the braking controller. full_brake: deceleration at full brake [m/s^2]; strongest: largest brake of a stop;
+    rear_brake: the rear axle's share of the brake force; rear_load: of the static load; lift: loss of rear_load per m/s^2 of braking;
+    wheelbase, front_axle, rear_axle (from the centre of mass) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]."""
 
     full_brake: float
     strongest: float
@@ -54,43 +54,43 @@ class Pedals(NamedTuple):
 
 
 def braking(v: BrakingModel, lateral: float, circle: float) -> float:
-    """Returns the deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at a lateral acceleration
-    [m/s^2], where the tyres hold `circle` [m/s^2]."""
+    """Returns the largest deceleration [m/s^2] without locked wheels or loss of the rear axle's lateral force, at a lateral acceleration
+    [m/s^2] on a friction circle of `circle` [m/s^2]."""
     # (share a)^2 + (rear lateral)^2 = (circle (rear - lift a))^2
     square = circle * circle
     p, q = v.rear_brake * v.rear_brake - square * v.lift * v.lift, square * v.rear_load * v.lift
     r = v.rear_load * v.rear_load * (lateral * lateral - square)
-    held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
-    return max(min(held, circle), MIN_BRAKING)
+    limit = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
+    return max(min(limit, circle), MIN_BRAKING)
 
 
 def law(braking: Callable[..., float], v: BrakingModel, course: float, curvature: float, x0: float, y0: float, bend: float, x: float,
         y: float, yaw: float, vx: float, ay: float, circle: float) -> tuple[float, float]:
-    """Returns steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0), by tyres that hold
-    `circle` [m/s^2] there."""
+    """Returns steering and pedal that stop the vehicle at (x, y, yaw) along a curve with the nearest place (x0, y0), on a friction circle
+    of `circle` [m/s^2] there."""
     speed = max(vx, 0.0)
-    # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
+    # On the curve the vehicle has a sideslip angle: kinematic by curvature, less the slip of the rear axle.
     slip = (v.rear_axle - v.rear_slip * speed * speed) * curvature
     turned = math.remainder(yaw + slip - course, 2.0 * math.pi)
     aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
     road = math.atan(v.wheelbase * bend) + v.understeer * speed * speed * bend - turned - math.atan(
         TRACKING_GAIN * (aside + v.front_axle * math.sin(turned)) / max(speed, MIN_TRACKING_SPEED))
     lateral = max(speed * speed * max(abs(bend), abs(curvature)), abs(ay))
-    held = braking(v, min(lateral, MAX_LATERAL_SHARE * circle), circle)
-    return min(max(road / v.full_lock, -1.0), 1.0), -min(held / v.full_brake, v.strongest)
+    limit = braking(v, min(lateral, MAX_LATERAL_SHARE * circle), circle)
+    return min(max(road / v.full_lock, -1.0), 1.0), -min(limit / v.full_brake, v.strongest)
 
 
 def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Callable[[Any, int, float], bool], model: Any, v: BrakingModel,
           pedals: Pedals, curve: Any, near: int, command: Any, first: Any, weakest: float, longest: float, places: Any, state: Any,
           before: Any, after: Any, rows: Any) -> int:
-    """Drives the predicting model under the law until it stands.
+    """Simulates the prediction model under the law until it stands.
 
     Args:
-        law, braking: as above; advance: advance(model, n, h) makes n steps of h seconds of `state` (nx,), the inputs linear from `before`
-            (nu,) to `after` (nu,), and says whether all is finite.
-        curve: places (n, 5): x, y [m], course [rad], curvature [1/m], what tyres hold there [m/s^2]; near: the number of the nearest one.
-        command: steering and pedal in force (2,); first: seconds, steering and pedal before the law begins (3,), seconds 0 for none.
-        weakest: pedal, it brakes no harder; longest: step of the model [s]; places: of x, y, yaw, vx, ay in the state (5,).
+        law, braking: as above; advance: advance(model, n, h) integrates `state` (nx,) by n steps of h seconds, the inputs linear from
+            `before` (nu,) to `after` (nu,), and returns True if all is finite.
+        curve: places (n, 5): x, y [m], course [rad], curvature [1/m], friction circle [m/s^2]; near: index of the nearest one.
+        command: steering and pedal in force (2,); first: duration [s], steering and pedal before the law begins (3,), 0 s for none.
+        weakest: lower bound of the pedal; longest: step of the model [s]; places: indices of x, y, yaw, vx, ay in the state (5,).
         rows: written, (MAX_TICKS, 7): time [s], x, y [m], yaw [rad], speed [m/s], steering and pedal in force.
 
     Returns the number of rows.
@@ -137,15 +137,15 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
     return count
 
 
-EXTENSION = 60.0  # [m] straight on after the curve's end
-MAX_LENGTH = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
-MIN_PIECE = 1e-3  # [m] places of a plan that are nearer to the one before are the same
-CONTACT_DISTANCE, APPROACH_TOLERANCE = 0.02, 0.02  # [m] so near is hit; so much nearer than now it may come to what is too near already
-POSE_STRIDE = 2  # poses of which one is looked at for what lies hidden
+EXTENSION = 60.0  # [m] straight after the curve's end
+MAX_LENGTH = 500.0  # [m] of a curve: a stop from 70 m/s; after a jump of the state the previous plan may lie anywhere
+MIN_PIECE = 1e-3  # [m] smallest distance between distinct places of a plan
+CONTACT_DISTANCE, APPROACH_TOLERANCE = 0.02, 0.02  # [m] distance of a contact; permitted approach to obstacles inside the margin
+POSE_STRIDE = 2  # every second pose is checked for occlusion
 
 
 def lay(plan: Any, places: Any) -> int:
-    """Lays the curve through the places of a plan, and straight on.
+    """Makes the curve through the places of a plan, extended straight.
 
     Args:
         plan: x, y [m], course [rad] (3, m).
@@ -193,23 +193,23 @@ def nearest(curve: Any, x: float, y: float) -> int:
 
 
 def needed(here: float, margin: float) -> float:
-    """Returns the distance to keep from an obstacle that is `here` [m] away now: one that is nearer already may come as near as that; a
-    vehicle inside an obstacle may leave it, but not drive further into it."""
+    """Returns the required distance from an obstacle that is `here` [m] away now: the margin, or the present distance if smaller; a vehicle
+    inside an obstacle may leave it, but not drive further into it."""
     return min(margin, max(here - APPROACH_TOLERANCE, 0.0) if here > 0.0 else here - APPROACH_TOLERANCE)
 
 
 def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: float, margin: float, growth: float, sight: bool,
           result: Any) -> None:
-    """Judges a stop.
+    """Evaluates a stop.
 
     Args:
-        rows: (n, 7), of which `count` count, as `braking.drive` writes them from `time` [s] on, in that of the circles.
-        circles: (m, 8) x, y [m], velocities [m/s], radius [m], when it brakes, inf for never, how long until it stands [s], and the rate
-            at which the velocity turns to the left [rad/s].
-        outline: front, rear, half width [m]; lidar: its place x, y [m] on the vehicle.
-        margin: to keep [m]; growth: of the margin from moving ones with time [m/s]; sight: occluded places count.
-        result: written, (4,): least distance [m]; 1 where all margins are kept, else 0; the speed of the first contact, 0 for none, and
-            that at which a front corner reaches an occluded place [m/s].
+        rows: (n, 7), `count` of them in use, as `braking.drive` writes them from `time` [s] on, the time scale of the circles.
+        circles: (m, 8) x, y [m], velocities [m/s], radius [m], begin of its braking (inf: never) and time to its standstill [s], and rate
+            of turn of the velocity to the left [rad/s].
+        outline: front, rear, half width [m]; lidar: its position x, y [m] on the vehicle.
+        margin: to keep [m]; growth: of the margin from moving obstacles with time [m/s]; sight: occluded places count.
+        result: written, (4,): smallest distance [m]; 1 if all margins are kept, else 0; speed of the first contact, 0 for none, and of a
+            front corner at an occluded place [m/s].
     """
     front, rear, half = outline[0], outline[1], outline[2]
     middle, long = 0.5 * (front - rear), 0.5 * (front + rear)
@@ -264,7 +264,7 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
 
 
 def blind_speed(rows: Any, count: int, circles: Any, front: float, half: float, lidar: Any) -> float:
-    """Returns the speed at which a front corner reaches a place that circles occlude from the LIDAR's first place [m/s]; 0 for never."""
+    """Returns the speed of a front corner at a place that is occluded from the LIDAR's first position [m/s]; 0: never."""
     c0, t0 = math.cos(rows[0, 3]), math.sin(rows[0, 3])
     sx, sy = rows[0, 1] + lidar[0] * c0 - lidar[1] * t0, rows[0, 2] + lidar[0] * t0 + lidar[1] * c0
     most = 0.0
@@ -278,7 +278,7 @@ def blind_speed(rows: Any, count: int, circles: Any, front: float, half: float, 
 
 
 def occludes(circles: Any, px: float, py: float, sx: float, sy: float) -> bool:
-    """Checks that a place (px, py) from (sx, sy) lies behind a circle, seen from there. A circle about (sx, sy) occludes nothing."""
+    """Checks that a circle occludes the place (px, py) from (sx, sy). A circle around (sx, sy) occludes nothing."""
     away = math.sqrt(px * px + py * py)
     ux, uy = px / max(away, 1e-6), py / max(away, 1e-6)
     for j in range(len(circles)):

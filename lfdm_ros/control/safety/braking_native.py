@@ -25,7 +25,7 @@ def advance(model, n, h):
 
 
 def drive(address, q, numbers, curve, length, command, first, limits, places, state, states, before, after, rows, circles, count, result):
-    """Drives a stop and judges it. numbers: those of BrakingModel, of Pedals, of outline and lidar, then growth; limits: weakest, longest,
+    """Simulates and evaluates a stop. numbers: of BrakingModel, Pedals, outline and lidar, then growth; limits: weakest, longest,
     time, margin and 1 where occluded places count."""
     n = carray(numbers, (22,), dtype=np.float64)
     v = BrakingModel(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10])

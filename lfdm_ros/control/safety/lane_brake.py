@@ -1,11 +1,11 @@
-"""Emergency braking in the lane before what moves: the last stop of a vehicle that follows a path, verified against where things may go.
+"""Emergency braking in the lane for moving obstacles: the last stop of a vehicle that follows a path, verified against predicted motion.
 
-Moving things are taken to go on at their velocity, suspected ones too, or to brake at any time until they stand, and slow ones to halt at
-once; from new ones more room is kept. A plan is driven as long as a period of it leaves a stop in the lane that is free of all of them, or
-it passes them within the lane; before the last such stop is lost, the vehicle brakes, as an emergency brake does, and it does not leave the
-lane where braking in it is enough. This is the recursion of `lfdm_ros.control.safety.stops` with the lane as the curve and all that the
-tyres hold for a comfortable deceleration; where things may halt is their reachable set (Althoff & Dolan 2014, "Online verification of
-automated road vehicles using reachability analysis").
+Moving obstacles (and suspected ones) are assumed to keep their velocity or to brake to standstill at any time, slow ones to halt at once;
+new ones get a larger margin. A plan is driven as long as a period of it leaves a stop in the lane that is free of all of them, or it passes
+them within the lane; before the last such stop is lost, the vehicle brakes like an emergency brake, and it does not leave the lane if
+braking in it suffices. This is the recursion of `lfdm_ros.control.safety.stops` with the lane as curve and the full friction in place of a
+comfortable deceleration; the positions of possible halts are reachable sets (Althoff & Dolan 2014, "Online verification of automated road
+vehicles using reachability analysis").
 """
 
 import math
@@ -25,25 +25,24 @@ from lfdm_ros.perception.obstacles import Obstacles
 IN_LANE = "braking in the lane before something that moves"
 LEAVING_LANE = "braking in the lane: the plan leaves it before something that stands there"
 BESIDE = "no stop in the lane: stopping beside the way of something that moves"
-# What moves slower may halt at any time [m/s]; what is faster must not meet the vehicle that stands for so long from now on, and what comes
-# towards it, with so large a share of its speed, for longer [s]. While there is time, slow things down to the second speed must not meet it
-# either.
+# Speed up to which obstacles may halt at any time, and minimum speed that counts while there is time [m/s]. Faster obstacles must not hit
+# the standing vehicle within STANDING_TIME, oncoming ones (by the share of their speed) within ONCOMING_TIME [s].
 HALTING_SPEED, STILL_SPEED, STANDING_TIME, ONCOMING_TIME, ONCOMING_SHARE, STANDING_STEP = 3.0, 0.3, 4.0, 9.0, -0.95, 0.2
-# Deceleration at which moving things may brake [m/s^2], and from when on [s].
+# Assumed deceleration of moving obstacles [m/s^2], and times of its begin [s].
 HALTING, HALTING_BEGINS = 6.0, np.arange(0.0, 2.6, 0.3)
-# [m] room to keep from small things that are too new to tell how they move.
+# [m] additional margin to small obstacles whose motion is not known yet.
 NEW_ROOM = 0.3
-NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed and [m]: farther away what only may move has time to be seen again
-# Of a stop that need not begin now: so much more room [m]. Of a plan that passes what moves: its distance [m], and for how long it is taken
-# to go on as at its end [s].
+NEAR_TIME, NEAR = 1.5, 8.0  # [s] times the speed, and [m]: distance beyond which suspected motion can wait for another scan
+# Additional margin of a stop that need not begin now [m]; distance of a plan that passes moving obstacles [m], and time for which it is
+# extrapolated beyond its end [s].
 RESERVE, PASSING_MARGIN, GOING_ON = 0.3, 0.5, 4.0
-# A plan leaves the lane where its front is so much farther out than now [m]; how far ahead that counts [s].
+# Additional excursion of the front by which a plan leaves the lane [m]; time ahead that counts [s].
 LEAVING, LEAVING_TIME = 0.15, 2.5
-# [m] to the left of the lane's middle: places beside the way; and how far the nearest is at least.
+# [m] to the left of the lane's middle: places to evade to, and smallest shift.
 PLACES, LEAST_SHIFT = (-3.5, -3.0, -2.5, -2.0, -1.5, -1.0, 0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5), 0.3
-# A stop has to be free for so long, where the vehicle was before, until it gives up its place beside the way [s].
+# Time for which a stop at the original place must be free until the vehicle gives up its evasion [s].
 GOING_BACK = 0.5
-# Of a stop in the lane: least braking for the length of its curve [m/s^2], and more of it [m]; distance from the edges [m].
+# Stop in the lane: deceleration for the length of its curve [m/s^2], additional length [m]; distance from the edges [m].
 MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
 
 
@@ -60,7 +59,7 @@ class DrivenLane(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LaneStop:
-    """Braking that is due: why, steering and pedal, the curve along which the vehicle stops, and the most deceleration [m/s^2]."""
+    """Stop in the lane: reason, steering and pedal, curve, and largest deceleration [m/s^2]."""
 
     reason: str
     command: tuple[float, float]
@@ -70,7 +69,7 @@ class LaneStop:
 
 @dataclass(frozen=True, eq=False)
 class _Moment:
-    """A moment of a decision: state (nx,) at the time `ahead` [s], steering and pedal in force, obstacles as they may go on, margin [m]."""
+    """Inputs of a decision: state (nx,) at the time `ahead` [s], steering and pedal in force, predicted obstacles, margin [m]."""
 
     x: np.ndarray
     in_force: tuple[float, float]
@@ -81,8 +80,8 @@ class _Moment:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A place beside the way: the curve that leads there, where the vehicle was before [m] to the left of the lane's middle, and since when
-    a stop has been free there [s]."""
+    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, and the time since which a
+    stop has been free there [s]."""
 
     way: Curve
     before: float
@@ -90,20 +89,20 @@ class _Place:
 
 
 class LaneBrake:
-    """Decides whether braking in the lane is due. Keeps the place beside the way that it has chosen."""
+    """Emergency brake in the lane. Stores the chosen place of an evasion."""
 
     def __init__(self, settings: Settings, stops: Stops, place: Mapping[str, int]):
-        """Makes a brake that is not braking. place: of the predicting model's states, by name."""
+        """Makes an inactive brake. place: index of the prediction model's states by name."""
         self._settings, self._stops, self._vx = settings, stops, place["vx"]
         self._at = [place[name] for name in ("x", "y", "yaw")]
         self.forget()
 
     def forget(self) -> None:
-        """Forgets the place beside the way."""
+        """Clears the place of an evasion."""
         self._place: _Place | None = None
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
-        """Checks that something moves, or is near enough to brake for and may; forgets the place beside the way otherwise."""
+        """Checks for moving or near suspected obstacles; clears the place of an evasion if there are none."""
         may = obstacles.may_move | obstacles.hardly_seen
         away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
         concerns = bool(obstacles.moving.any() or away.min(initial=math.inf) < NEAR_TIME * float(x[self._vx]) + NEAR)
@@ -112,7 +111,7 @@ class LaneBrake:
         return concerns
 
     def leaves(self, plan: Plan, ahead: float, x: np.ndarray, obstacles: Obstacles, lane: DrivenLane) -> bool:
-        """Checks that a plan leaves the lane, and that something is in the lane within the way to stop."""
+        """Checks that a plan leaves the lane, with an obstacle in the lane within the stopping distance."""
         if not len(obstacles.radii) or self._excursion(lane, plan, ahead) <= LEAVING:
             return False
         curve, outline = self._in_lane(lane, x)[0], self._stops.outline
@@ -123,8 +122,8 @@ class LaneBrake:
                obstacles: Obstacles, lane: DrivenLane, margin: float) -> LaneStop | None:
         """Returns the braking that is due, or None.
 
-        It is due where a period of the plan leaves no free stop in the lane, unless the plan stays in the lane and passes what moves, and
-        where the plan leaves the lane although there is one. Where there is none, the vehicle stops beside the way of what comes, if the
+        It is due where a period of the plan leaves no free stop in the lane, unless the plan passes moving obstacles within the lane, and
+        where the plan leaves the lane although there is such a stop. Without one, the vehicle evades oncoming obstacles and stops, if the
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
         curve, from_middle, room = self._in_lane(lane, x)
@@ -133,7 +132,7 @@ class LaneBrake:
         now = replace(unbraked, obstacles=may)
         moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
         gently = self._settings.sight_braking
-        # With less than full braking, and more room: the last moment is not waited for.
+        # With less than full braking and a larger margin, so as not to wait for the last moment.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
@@ -149,7 +148,7 @@ class LaneBrake:
             self._place = _Place(way, from_middle) if self._place is None else replace(self._place, way=way)
             return self._along(BESIDE, way, x, slowly)
 
-        # A place beside the way is kept to until a stop is free where the vehicle was before: one beside the way is no reason to go back.
+        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
         back = 0.0
         if self._place is not None:
             back = self._place.before - from_middle
@@ -169,18 +168,18 @@ class LaneBrake:
         at_once = self._stop(now, curve)
         if at_once.free:
             return self._along(IN_LANE, curve, x, gently if after.free else math.inf)
-        # Too near to what could halt, but does not have to: room is made by braking, not beside the way.
+        # Too near to an obstacle that may halt: gain distance by braking, not by evasion.
         if place is None and self._stop(unbraked, curve).free:
             return self._along(IN_LANE, curve, x)
-        last = None if place is None else place.way  # what comes seems larger for a moment, or is: nowhere else is better
-        # Places from the middle of the lane: chosen anew and anew from where the vehicle is then, they would lie farther and farther out.
+        last = None if place is None else place.way  # an obstacle that appears larger does not change the place
+        # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
         sides = sorted((at - from_middle for at in PLACES), key=abs)
         ways = [curve.shifted(side, 0.0, length) for side in sides
                 if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
-        # Out of the corridor only before what comes, which braking does not keep away.
+        # Leave the corridor only for oncoming obstacles, which braking does not avoid.
         heading = float(x[self._at[2]])
         comes = bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
-        # Nearer, more of what comes is seen: rather a place with some room to spare.
+        # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
         for way, reserve in ((way, reserve) for reserve in (PASSING_MARGIN, 0.0) for way in ways):
             if free(way, reserve):
                 if inside(way):
@@ -197,10 +196,10 @@ class LaneBrake:
 
     def _stop(self, now: _Moment, curve: Curve, first: tuple[float, float] | None = None, reserve: float = 0.0,
               max_braking: float = math.inf, least_speed: float = HALTING_SPEED, reach: float = 0.0) -> Stop:
-        """Evaluates braking along a curve; a stop is not free where something faster than `least_speed` [m/s] meets the standing vehicle,
-        nor, if it is to reach so far [m], where it would meet one that stands on the curve so much further on.
+        """Evaluates braking along a curve; a stop is not free if an obstacle faster than `least_speed` [m/s] hits the standing vehicle, or
+        would hit it up to `reach` [m] further along the curve.
 
-        first: a command that comes before, for a period; reserve: more margin [m]; max_braking: deceleration [m/s^2].
+        first: a preceding command, for a period; reserve: additional margin [m]; max_braking: deceleration [m/s^2].
         """
         x, in_force, ahead, obstacles, margin = now.x, now.in_force, now.ahead, now.obstacles, now.margin + reserve
         stop = self._stops.evaluate(curve, x, in_force, first, ahead, obstacles, margin, max_braking, sight=False, trust=NOMINAL)
@@ -216,7 +215,7 @@ class LaneBrake:
         ends = [(poses[-1], np.ones(len(until), bool))]
         if reach > 0.0:
             further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
-            # Things that drive ahead the same way have left that place when the vehicle is there.
+            # Preceding traffic has left that place when the vehicle gets there.
             ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
         for end, meets in ends:  # over so long a time the margin does not grow
             distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast, 0.0)
@@ -225,7 +224,7 @@ class LaneBrake:
         return stop
 
     def _meets(self, curve: Curve, obstacles: Obstacles, margin: float) -> np.ndarray:
-        """Marks what moves on a way that comes to the curve (n,): there it may halt."""
+        """Marks moving obstacles whose course meets the curve (n,): they may halt there."""
         turns, speed = obstacles.turn_rates, np.maximum(np.hypot(*obstacles.velocities.T), 1e-5)
         vx, vy = obstacles.velocities.T / speed
         between = curve.places[:, None, :2] - obstacles.centres  # (k, n, 2)
@@ -239,7 +238,7 @@ class LaneBrake:
         return np.asarray(obstacles.moving & (aside < self._stops.outline.half_width + margin + 0.5 * SPACING))
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
-        """Checks that a plan, and going on as at its end, keeps well away from what moves or has just moved."""
+        """Checks that a plan and its extrapolation keep clear of moving and recently moved obstacles."""
         left = plan.times >= ahead - 1e-9
         times, poses = plan.times[left] - ahead, plan.states[left][:, self._at]
         beyond = np.arange(0.2, GOING_ON, 0.2)
@@ -249,8 +248,8 @@ class LaneBrake:
         return bool((distance.min(axis=0) >= np.minimum(PASSING_MARGIN, distance[0] - APPROACH_TOLERANCE)).all())
 
     def _in_lane(self, lane: DrivenLane, x: np.ndarray) -> tuple[Curve, float, tuple[float, float]]:
-        """Returns the curve along the lane as far from its middle as the vehicle is, at most to its edges, this distance to the left, and
-        the room for the vehicle's sides to the left and to the right of the curve [m]."""
+        """Returns the curve along the lane at the vehicle's offset from its middle, at most to its edges, this offset to the left, and the
+        room for the vehicle's sides to the left and to the right of the curve [m]."""
         (station,), (aside,) = lane.path.project(x[self._at[:1]], x[self._at[1:2]])
         left, right = (float(room[0]) - self._stops.outline.half_width - LANE_EDGE for room in lane.room_at(np.array([station])))
         aside = min(max(float(aside), -max(right, 0.0)), max(left, 0.0))
@@ -260,13 +259,13 @@ class LaneBrake:
                                       curvature / np.maximum(1.0 - curvature * aside, 0.2)])), aside, (left - aside, right + aside)
 
     def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
-        """Returns how much farther than now a plan's front goes out of the lane before long [m]."""
+        """Returns the near-term increase of the front's excursion from the lane on a plan [m]."""
         soon = (plan.times >= ahead - 1e-9) & (plan.times < ahead + LEAVING_TIME)
         out = self._outside(lane, plan.states[soon][:, self._at])
         return float(out.max() - out[0])
 
     def _outside(self, lane: DrivenLane, poses: np.ndarray) -> np.ndarray:
-        """Returns how far the vehicle's front is out of the lane at poses (n, 3): (n,) [m]."""
+        """Returns the excursion of the vehicle's front from the lane at poses (n, 3): (n,) [m]."""
         (px, py, yaw), front = poses.T, self._stops.outline.front
         x, y = px + front * np.cos(yaw), py + front * np.sin(yaw)
         along = np.concatenate([lane.path.project(x[:1], y[:1])[0], np.hypot(np.diff(x), np.diff(y))]).cumsum()

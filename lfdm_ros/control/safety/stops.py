@@ -1,12 +1,12 @@
 """Stops: checks that the vehicle can stop before every detected obstacle, and commands the stop.
 
-With each plan that is driven goes a stop that was checked: a period of the plan, then braking along its curve, is free of all obstacles,
-moving ones at their positions then, and ends in sight. As long as a new plan begins with a period after which there is such a stop again,
-there always is one (a recursively feasible safety filter: Wabersich & Zeilinger 2021, "A predictive safety filter for learning-based
-control of constrained nonlinear dynamical systems").
+Each driven plan has a verified stop: a period of the plan, then braking along its curve, is free of all obstacles, moving ones at their
+predicted positions, and ends in sight. As long as a new plan begins with a period after which there is such a stop again, there always is
+one (a recursively feasible safety filter: Wabersich & Zeilinger 2021, "A predictive safety filter for learning-based control of constrained
+nonlinear dynamical systems").
 
-A stop is checked by a rollout of the predicting model, on tyres with less than their nominal grip, from the measured state and under the
-law that brakes and steers in earnest. The rollout includes sliding and tracking error.
+A stop is verified by a rollout of the prediction model, on tyres with less than their nominal grip, from the measured state and under the
+same law as the real stop. The rollout includes sliding and tracking error.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Peak = Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]
 
 
 def peak_of(model: Model, vehicle: Vehicle) -> Peak:
-    """Returns a function for the acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), driven in a course [rad]:
-    (n,), or (1,) where it is uniform."""
+    """Returns a function for the peak acceleration of the tyres [m/s^2] on the ground at places x, y [m] (n,), for a course [rad]: (n,), or
+    (1,) on uniform ground."""
     equations, p = casadi_model(model), vehicle.vector(model)
     most = GRAVITY * vehicle.parameters["friction_max"]
     names = [f.name for f in model.states]
@@ -56,7 +56,7 @@ def peak_of(model: Model, vehicle: Vehicle) -> Peak:
 
 
 def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
-    """Returns the braking model of a vehicle, with at most `strongest` of its brakes; without known torques the peak counts."""
+    """Returns the braking model of a vehicle, with at most `strongest` of its brakes; unknown torques: by the tyres' peak."""
     p = vehicle.parameters
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     mass, radius = mass_of(p), p.get("wheel_radius", 0.0)
@@ -69,28 +69,28 @@ def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
         full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1])
 
 
-MAX_STEP = 0.07  # [s] longest step of the model, or what it takes at most
-MAX_BLIND_SPEED = 1.0  # [m/s] fastest at occluded places
-LATERAL_SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
-PLANNED = ("x", "y", "yaw", "vx")  # states of the plan of a stop, which ends with so long a stand [s]
+MAX_STEP = 0.07  # [s] longest step of the model, unless it allows less
+MAX_BLIND_SPEED = 1.0  # [m/s] largest speed at occluded places
+LATERAL_SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] shifts of a curve to the left, in search of a free one
+PLANNED = ("x", "y", "yaw", "vx")  # states of the plan of a stop; duration of its final standstill [s]
 STANDS = 1.0
-SHIFT_TIME_AND_LENGTH = 1.6, 6.0  # time [s] and least distance [m] in which it is
+SHIFT_TIME_AND_LENGTH = 1.6, 6.0  # time [s] and smallest distance [m] of the shift
 
 
 @dataclass(frozen=True)
 class GripMargin:
-    """The grip relied on: `grip` of the tyres, and `circle`, used by the law in both directions together; shares of the nominal peak."""
+    """Assumed grip: `grip` of the tyres, and `circle` used by the law in both directions together; shares of the nominal peak."""
 
     grip: float
     circle: float
 
 
-CONSERVATIVE = GripMargin(0.75, 0.65)  # certain on unknown tyres
-NOMINAL = GripMargin(1.0, 0.85)  # where on those nothing is free
+CONSERVATIVE = GripMargin(0.75, 0.65)  # for unknown tyres
+NOMINAL = GripMargin(1.0, 0.85)  # if no conservative stop is free
 
 
 class Curve:
-    """Places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,); `places` (n, 4) has them side by side."""
+    """Curve by places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,); `places` (n, 4) combines them."""
 
     def __init__(self, places: np.ndarray):
         self.places = places
@@ -101,8 +101,8 @@ class Curve:
         return SPACING * np.arange(len(self.places))
 
     def shifted(self, side: float, begin: float, length: float) -> Curve:
-        """Returns this curve, moved to the left by `side` [m] from `begin` on within `length` [m], as a driver can: its bend begins at
-        0."""
+        """Returns this curve, shifted to the left by `side` [m] from `begin` on within `length` [m], with a drivable curvature that begins
+        at 0."""
         u = np.clip((self.s - begin) / length, 0.0, 1.0)
         e, slope = side * u**3 * (10.0 + u * (6.0 * u - 15.0)), side * 30.0 * (u * (1.0 - u)) ** 2 / length
         bend = side * 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / length**2
@@ -115,7 +115,7 @@ class Curve:
 
 
 def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
-    """Returns the curve through the places of a plan (m,), and straight on; 500 m of it at most."""
+    """Returns the curve through the places of a plan (m,), extended straight; at most 500 m."""
     plan, places = np.array([x, y, course], dtype=float), np.empty((round(MAX_LENGTH / SPACING), 4))
     lay = native("lfdm_ros.control.safety.braking_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER,
                  ("lfdm_ros.control.safety.braking",), "lay")
@@ -123,7 +123,7 @@ def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
 
 
 def occluded(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """Marks the places (n, 2) that lie behind a circle, seen from the origin (n,). A circle about the origin occludes nothing."""
+    """Marks the places (n, 2) that a circle occludes from the origin (n,). A circle around the origin occludes nothing."""
     away = np.hypot(*places.T)
     ux, uy = (places / np.maximum(away, 1e-6)[:, None]).T
     ahead = np.outer(ux, centres[:, 0]) + np.outer(uy, centres[:, 1])
@@ -135,9 +135,9 @@ def occluded(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.n
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Braking to a stand along a curve. clearance: the least distance to an obstacle [m], inf without any; free: it is the margin, or as
-    much as there is already, and the way lies in sight; speed: of the first contact [m/s], 0 without; blind: at which the vehicle reaches
-    an occluded place [m/s]; trust: the grip relied on."""
+    """Stop along a curve. clearance: smallest distance to an obstacle [m], inf without any; free: the margin (or the present distance, if
+    smaller) is kept, and the curve is in sight; speed: of the first contact [m/s], 0 without; blind: speed at an occluded place [m/s];
+    trust: the assumed grip."""
 
     curve: Curve
     clearance: float
@@ -147,25 +147,25 @@ class Stop:
     trust: GripMargin = CONSERVATIVE
 
 
-# Parameters that all the grip of a model goes with: of the first line that it has.
+# Parameters that scale all of a model's grip: the first line present in the model.
 _GRIPS = (("friction_scale",), ("friction_max", "friction_min"), ("friction_front", "friction_rear"))
 
 
 def _grips(model: Model) -> tuple[str, ...]:
-    """Returns the parameters of a model for the grip of its tyres on its ground. Raises InputError if it has tyres, and none of them."""
+    """Returns the parameters that scale the grip of a model. Raises InputError if it has tyres, but no such parameter."""
     has = {f.name for f in model.parameters}
     found = next((names for names in _GRIPS if has.issuperset(names)), ())
     if not found and "tyre" in chassis_slots(model.name.split("/")[0]):
-        raise InputError(f"setting model: {model.name} has no parameter for a stop on less grip to be looked at with, friction_scale of "
+        raise InputError(f"setting model: {model.name} has no parameter to evaluate stops on less grip, friction_scale of "
                          "its ground or friction_max and friction_min of its tyres: choose fiala, or plane")
     return found
 
 
 class Stops:
-    """Evaluates stops and commands them. Holds no state but the vehicle's values."""
+    """Evaluation and commands of stops. Its only state is the vehicle's data."""
 
     def __init__(self, settings: Settings, vehicle: Vehicle):
-        """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
+        """Compiles the prediction model, or loads it. Raises InputError if the vehicle lacks parameters of it."""
         self._settings, self.outline, self._lidar = settings, vehicle.footprint, vehicle.lidar
         self._rates = RateLimits.of(settings, vehicle.actuators)
         model = vehicle.model(settings.model)
@@ -187,17 +187,17 @@ class Stops:
                                   o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
 
     def hardest_pedal(self, x: np.ndarray) -> float:
-        """Returns the brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the certain grip."""
+        """Returns the largest brake [0, 1] without loss of the rear axle in a state (nx,), using all of the conservative grip."""
         peak = float(self._peak(*(x[k] for k in self._pose))[0])
         return min(braking(self.braked, abs(float(x[self._ay])), CONSERVATIVE.grip * peak) / self.braked.full_brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
-        """Returns the least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
+        """Returns the smallest distance of a plan to obstacles [m] from a time [s] on; `at`: indices of x, y, yaw in its states."""
         left = plan.times >= time - 1e-9
         return float(self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles).min())
 
     def passes(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles, margin: float) -> bool:
-        """Checks that a plan keeps a margin [m] all the way from a time [s] on, or as much as there is already."""
+        """Checks that a plan keeps a margin [m], or the present distance if smaller, from a time [s] on."""
         left = plan.times >= time - 1e-9
         distance = self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
         return bool((distance >= _needed(distance[0], margin)).all())
@@ -208,9 +208,9 @@ class Stops:
         """Evaluates the stop along a curve.
 
         Args:
-            x: the predicting model's state (nx,); command: steering and pedal in force; time: when [s], in the time of the obstacles.
+            x: the prediction model's state (nx,); command: steering and pedal in force; time: [s], on the time scale of the obstacles.
             first: steering and pedal of a period before it begins; None: it begins now.
-            margin: to keep [m]; max_braking: deceleration to rely on [m/s^2]; sight: places behind obstacles do not count as free.
+            margin: to keep [m]; max_braking: available deceleration [m/s^2]; sight: occluded places do not count as free.
         """
         circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes,
                                    obstacles.turn_rates])
@@ -226,7 +226,7 @@ class Stops:
 
     def planned(self, curve: Curve, x: np.ndarray, command: tuple[float, float], time: float, max_braking: float,
                 trust: GripMargin) -> Plan:
-        """Returns the plan of a stop that begins at `time` [s], until the vehicle has stood for a moment: x, y, yaw and vx. Arguments as in
+        """Returns the plan of a stop that begins at `time` [s], with a short standstill at its end: x, y, yaw and vx. Arguments as in
         `evaluate`."""
         rows, _ = self._driven(curve, x, command, None, max_braking, trust, np.empty((0, 8)))
         stands = rows[-1:] * [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0] + [STANDS, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -237,7 +237,7 @@ class Stops:
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, max_braking: float,
                 trust: GripMargin, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
                 ) -> tuple[np.ndarray, list[float]]:
-        """Returns the rows of `braking.drive` and the result of `braking.judge`, by one call of machine code."""
+        """Returns the rows of `braking.drive` and the result of `braking.judge`, by one compiled call."""
         table = np.empty((len(curve.places), 5))
         table[:, :4], table[:, 4] = curve.places, trust.circle * self._peak(curve.x, curve.y, curve.course)
         state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)
@@ -268,8 +268,8 @@ class Stops:
         return occluded(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
 
     def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles, growth: float | None = None) -> np.ndarray:
-        """Returns distances from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m); of those
-        that move less what they may come nearer by, `growth` [m/s], by default that of the settings."""
+        """Returns distances (n, m) from the vehicle's outline at poses (n, 3), at `times` from `time` on, to each near obstacle; for moving
+        ones less their uncertainty, `growth` [m/s], by default that of the settings."""
         n, growth = len(times), self._settings.obstacle_growth if growth is None else growth
         x, y, yaw = poses.T
         far = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
@@ -286,8 +286,8 @@ class Stops:
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float, until: float = math.inf) -> Stop:
-        """Returns the stop along a curve, or beside it, that is free, or that hits the least, on nominal tyres: where none is free as it
-        is. Considers those that there is time for until `until` [s], by time.perf_counter()."""
+        """Returns a free stop along a curve or beside it, on nominal tyres, or the one with the mildest collision: if no conservative stop
+        is free. Evaluates candidates until `until` [s], by time.perf_counter()."""
         found: Stop | None = None
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
