@@ -95,8 +95,8 @@ def path_of(legs: list[Leg]) -> Path:
 
 @dataclass(frozen=True)
 class SteeredAxles:
-    """Steering geometry and traction: distance of the rear axle behind the position, wheelbase [m], full lock [rad], and the acceleration at
-    full throttle from a stand [m/s^2]."""
+    """Steering geometry and traction: distance of the rear axle behind the position, wheelbase [m], full lock [rad], and the acceleration
+    at full throttle from a stand [m/s^2]."""
 
     rear: float
     wheelbase: float
