@@ -171,7 +171,7 @@ class SharedControl(Component):
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
                                 (RADAR_TOPIC, self._on_radar), (REAR_TOPIC, self._on_rear_scan), ("posterior", self._on_posterior),
-                                (KNOWN, self._on_known)):
+                                (KNOWN, self._on_friction_map)):
             self.subscription(topic, callback)
         self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
         self.service("~/emergency_stop", self._on_stop)
