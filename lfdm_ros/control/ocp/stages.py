@@ -112,8 +112,8 @@ class StageParameters:
     # -- Obstacles ------------------------------------------------------------------------------------------------------
 
     def avoid(self, obstacles: Obstacles | None, time: float, sigmas: float) -> None:
-        """Sets the obstacles nearest to each stage, half on its left and half on its right; `time` [s]: of the plan's start. sigmas: radii of
-        moving obstacles grow by this number of position standard deviations."""
+        """Sets the obstacles nearest to each stage, half on its left and half on its right; `time` [s]: of the plan's start. sigmas: radii
+        of moving obstacles grow by this number of position standard deviations."""
         t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
