@@ -673,9 +673,9 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
 
 
 def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carried: np.ndarray) -> np.ndarray:
-    """Marks the bodies `found` (k,) whose leading ends, after an advance `ways` (2, k) [m], are at places that were free before, while
-    their origins were not: no static body can be there, nor one moved by `carried` (2, k) [m] if its origin was free. The advance must exceed the
-    spacing of the returns at that end, within which a static body may end."""
+    """Marks the bodies `found` (k,) whose leading ends, after an advance `ways` (2, k) [m], are at previously free places, while their
+    origins were not free: no static body can be there, nor one moved by `carried` (2, k) [m] if its origin was free. The advance must
+    exceed the spacing of the returns at that end, within which a static body may end."""
     if not len(found) or not len(now.returns):
         return np.zeros(len(found), bool)
     length = np.hypot(*ways)
