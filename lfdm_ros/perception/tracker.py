@@ -816,7 +816,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
 
 
 def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
-    """Copies the velocity of a moving track to new ones (_ROWS, k) beside it, in place: sparse beams separate the rear and side of a car.
+    """Gives the velocity of a moving track to new ones (_ROWS, k) beside it, in place: sparse beams separate the rear and side of a car.
 
     The next detections correct it if the new body is static.
     """
