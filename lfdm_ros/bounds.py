@@ -24,7 +24,7 @@ TOO_MANY = "too_many"  # elements
 MALFORMED = "malformed"  # parts that do not fit together
 FRAME = "frame"  # of coordinates
 STAMP = "stamp"  # late, or ahead of the clock
-UNUSABLE = "unusable"  # anything else, as the text says
+UNUSABLE = "unusable"  # anything else, given in the text
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ BOUNDS: Mapping[str, Bound] = {
     "angle": Bound(-4.0 * math.pi, 4.0 * math.pi, "rad", "two turns: where a scan begins"),
     "angle_increment": Bound(1e-5, math.pi, "rad", "a beam every half turn to every 0.0006 deg"),
     "range_limit": Bound(0.0, math.inf, "m", "drivers that know no limit send the largest number there is"),
-    # What a calibration may be asked for.
+    # Ranges of a calibration request.
     "draws": Bound(0, DRAWS[1], "1", "more fill the memory"),
     "chains": Bound(0, CHAINS[1], "1", "more than there are cores anywhere"),
     "seed": Bound(0, 2**53, "1", "a double holds it exactly"),

@@ -58,7 +58,7 @@ class _Loader(_Reader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = self._size = 0
-        # A long text is one thing, aliases that make it longer another. Of nodes one may be empty for each that is not.
+        # Aliases expand beyond the length of the text, so count nodes. At most every second one may be empty.
         self._largest = MAX_LENGTH if len(text) <= MAX_LENGTH else 2 * len(text)
         self._sizes: dict[str, int] = {}  # of anchors, aliases written out
 
@@ -97,7 +97,7 @@ class _Loader(_Reader):
             raise yaml.constructor.ConstructorError(None, None, f"a number of {len(node.value)} digits", node.start_mark)
         try:
             value = super().construct_object(node, deep)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # what the conversions of an explicit tag raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # from conversions of an explicit tag
             raise yaml.constructor.ConstructorError(None, None, f"{quote(node.value)} is no {tag}", node.start_mark) from None
         if integer and _too_large(value):
             raise yaml.constructor.ConstructorError(None, None, "a number beyond 1e308", node.start_mark)

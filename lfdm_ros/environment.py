@@ -91,10 +91,10 @@ def check_venv_module() -> Check:
 
 def check_compiler() -> Check:
     """Checks for a compiler: the messages' type support is C and C++."""
-    wanted = [(os.environ.get("CC", "cc"), "C"), (os.environ.get("CXX", "c++"), "C++")]
-    missing = ["{} compiler ({})".format(kind, name) for name, kind in wanted if not shutil.which(name.split()[0])]
+    compilers = [(os.environ.get("CC", "cc"), "C"), (os.environ.get("CXX", "c++"), "C++")]
+    missing = ["{} compiler ({})".format(kind, name) for name, kind in compilers if not shutil.which(name.split()[0])]
     if not missing:
-        return Check("compiler", "ok", ", ".join(str(shutil.which(name.split()[0])) for name, _ in wanted))
+        return Check("compiler", "ok", ", ".join(str(shutil.which(name.split()[0])) for name, _ in compilers))
     return Check("compiler", "fail", "no {} found".format(" and no ".join(missing)),
                  "sudo apt install build-essential, or your system's equivalent; or set CC and CXX")
 

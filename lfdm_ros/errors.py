@@ -39,7 +39,7 @@ class RunError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has asked to end. Attribute: status, to exit with."""
+    """Termination by a signal. Attribute: status, for the exit."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def prefixing(where: object, kind: type[Exception] = InputError) -> Iterator[None]:
-    """Puts the place `where`, or what was to be done there, before the reason of an error of a kind in the block: an InputError then."""
+    """Converts an error of a kind in the block to an InputError, with the place or action `where` before its reason."""
     try:
         yield
     except kind as error:
@@ -83,7 +83,7 @@ def prefixing(where: object, kind: type[Exception] = InputError) -> Iterator[Non
 
 
 def error_text(error: Exception) -> str:
-    """Returns the message of an InputError, which says it all; of another exception its class, too."""
+    """Returns the message of an InputError; for other exceptions with the class."""
     return str(error) if isinstance(error, InputError) else repr(error)
 
 

@@ -1,4 +1,4 @@
-"""Libraries whose import needs care."""
+"""Libraries with special import handling."""
 
 import importlib
 import sys

@@ -100,7 +100,7 @@ def setting(default: Any, unit: str, description: str, lower: float = -math.inf,
 
 
 class Declared:
-    """A frozen dataclass whose fields are `setting`s: it refuses values of another type, out of range or not among the choices."""
+    """Frozen dataclass with `setting`s as fields: refuses values of another type, out of range or not among the choices."""
 
     ABOUT: ClassVar[str] = "setting "  # begin of messages
 

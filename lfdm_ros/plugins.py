@@ -43,7 +43,7 @@ class Registry(Mapping[str, T]):
         self.registered: dict[str, T] = {entry.name: entry for entry in entries}
 
     def add(self, entry: Any, maker: Callable[..., Any]) -> None:
-        """Adds an entry from outside; `maker`: its function on whose source results depend."""
+        """Adds an external entry; `maker`: its function, whose source is part of cache keys."""
         self.registered[entry.name] = entry
         _makers.append(maker)
 

@@ -107,7 +107,7 @@ class ProcessScheduler(Scheduler):
 
 
 def _watch(line: Connection) -> None:
-    """Ends a worker when the main process closes the line or is gone."""
+    """Ends a worker when the main process closes the connection or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the first one decides
 
     def wait() -> None:
@@ -134,7 +134,7 @@ class DaskScheduler(Scheduler):
         dask.config.set({"distributed.scheduler.allowed-failures": MAX_LOST_WORKERS})
         where: Any = address
         if address.startswith(LOCAL):
-            # No limit of memory: Dask would pause or restart workers at its own guess of what there is.
+            # No memory limit: Dask would pause or restart workers by its own estimate of the available memory.
             where = self._cluster = distributed.LocalCluster(n_workers=_worker_count(address), threads_per_worker=1, memory_limit=0,
                                                              dashboard_address=":0")
         elif "://" not in address:

@@ -21,7 +21,7 @@ _MAX_LENGTH, _MAX_NAMES, _MAX_POWER = 80, 12, 9.0
 _TOKEN = re.compile(r"\*\*|[*/^()·⋅]|[-+]?\d+(?:\.\d+)?|[^\W\d]\w*|[%°]\w*")
 _SUPERSCRIPT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _PLAIN = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
-# Factors of what files hold most: pint's registry takes as long to make as all else that `lfdm simulate` imports.
+# Factors of the most frequent units: making pint's registry takes as long as all other imports of `lfdm simulate`.
 COMMON = {
     ("rpm", "rad/s"): math.pi / 30.0, ("deg", "rad"): math.pi / 180.0, ("mm", "m"): 1e-3, ("ms", "s"): 1e-3, ("kN", "N"): 1e3,
     ("kN/m", "N/m"): 1e3, ("kN/m^2", "N/m^2"): 1e3, ("kPa", "N/m^2"): 1e3, ("kN/rad", "N/rad"): 1e3,

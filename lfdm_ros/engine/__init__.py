@@ -1,1 +1,1 @@
-"""Node logic that needs no ROS: stepping and pacing, gates of commands, driving, judging, calibrating in the background."""
+"""Node logic without ROS: stepping and pacing, command gates, driving, run monitoring, background calibration."""

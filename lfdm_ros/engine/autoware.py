@@ -1,4 +1,4 @@
-"""A vehicle inside Autoware's simple_planning_simulator, as the Python class that its vehicle model LEARNED_STEER_VEL loads.
+"""Vehicle for Autoware's simple_planning_simulator: the Python class that its vehicle model LEARNED_STEER_VEL loads.
 
 The simulator makes the class without arguments, calls `load_params` and `reset` if it has a file, reads the names of states and actions,
 sets the time step, and then calls `forward` once a step, with values in the order of those names. Its reference point is the middle of the
@@ -26,7 +26,7 @@ _SAME = 1e-6  # largest difference between a state and the same one returned las
 
 
 class AutowareVehicle:
-    """One vehicle; positions are those of the middle of the rear axle, the angle is that of the front wheels, SI."""
+    """Vehicle in Autoware's simulator; positions of the middle of the rear axle, angle of the front wheels, SI."""
 
     def __init__(self) -> None:
         self._settings: dict[str, object] = {"vehicle": "hmmwv"}
@@ -50,7 +50,7 @@ class AutowareVehicle:
         self._make()
 
     def reset(self) -> None:
-        """Discards the last state: the next `forward` begins with the state that it is given."""
+        """Discards the last state: the next `forward` begins with its argument."""
         self._last = None
 
     def dtSet(self, dt: float) -> None:
@@ -66,7 +66,7 @@ class AutowareVehicle:
         return list(ACTIONS)
 
     def forward(self, action: Sequence[float], state: Sequence[float]) -> tuple[float, ...]:
-        """Returns the state a step later. A state other than the one returned last begins a new run there. Raises InputError: not finite,
+        """Returns the state after a step. A state other than the last returned one begins a new run there. Raises InputError: not finite,
         or the wrong number of values."""
         if len(action) != len(ACTIONS) or len(state) != len(STATES) or not all(map(math.isfinite, (*action, *state))):
             raise InputError(f"forward wants {', '.join(ACTIONS)} and {', '.join(STATES)}, all finite; got {list(action)}, {list(state)}")

@@ -1,4 +1,4 @@
-"""A watched folder of finished recordings, and a memory of those taken. Independent of ROS."""
+"""Watched folder of finished recordings, and a record of the processed ones. Independent of ROS."""
 
 import hashlib
 import os
@@ -16,14 +16,14 @@ from lfdm_ros.documents import MAX_GENERATED_LENGTH, read_json, read_yaml
 from lfdm_ros.errors import InputError
 
 _STORAGE = (".mcap", ".db3")
-# Kills of one calibration's child, most likely by the kernel for lack of memory, after which it is not started again.
+# Number of kills of a calibration's child (most likely by the kernel, out of memory) after which it is not restarted.
 MOST_DEATHS = 3
-# [s] until a job that failed through no bag's fault, such as a full disk, is repeated; doubled each time, up to the second.
+# [s] until a job that failed for other reasons than a bag, such as a full disk, is repeated; doubles up to the second.
 _AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
 
 
 def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
-    """Returns the names and patterns of all recordings that a recipe's stages want. Raises InputError: no such recipe, or, if `continuing`,
+    """Returns the names and patterns of all recordings that a recipe's stages need. Raises InputError: no such recipe, or, if `continuing`,
     one that cannot continue a posterior."""
     from lfdm_ros.calibration.recipe import load_recipe
     from lfdm_ros.samplers.sampler import check_continues
@@ -36,7 +36,7 @@ def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class Job:
-    """A calibration due from the folder. bags: paths; fresh: SHA-256 of those not taken before."""
+    """Calibration due from the folder. bags: paths; fresh: SHA-256 of the unprocessed ones."""
 
     id: str
     recipe: str
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Recorded:
-    """An examined bag. signature: changes with its files; problem: reason that it cannot be used, empty: it can."""
+    """Examined bag. signature: changes with its files; problem: why it cannot be used, empty: it can."""
 
     signature: str
     name: str = ""
@@ -60,7 +60,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _Pause:
-    """A failed job without a bag to blame, not repeated before the time `until` [s]."""
+    """Delay of a failed job without a faulty bag: not repeated before the time `until` [s]."""
 
     job: Job
     recipe_digest: str
@@ -69,15 +69,15 @@ class _Pause:
 
 
 class BagFolder:
-    """A watched folder, which gives a job when new recordings make a recipe complete. Its state persists in the file `memory`."""
+    """Watched folder: returns a job when new recordings complete a recipe. Its state persists in the file `memory`."""
 
     def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
                  abandoned_after: float = 60.0, continuing: bool = False) -> None:
         """Opens a folder and its memory.
 
         Args:
-            continuing: new bags are to continue a posterior.
-            abandoned_after: seconds without a change after which a bag that was never closed is taken for finished.
+            continuing: new bags continue a posterior.
+            abandoned_after: seconds without a change after which an unclosed bag counts as finished.
 
         Raises:
             InputError: no such folder or recipe, or the memory cannot be read.
@@ -86,10 +86,10 @@ class BagFolder:
         if not self.path.is_dir():
             raise InputError(f"watch_directory {folder} is not a folder")
         self._recipe = recipe
-        self._wanted = wanted_recordings(recipe, continuing=continuing)
+        self._patterns = wanted_recordings(recipe, continuing=continuing)
         self._memory = Path(memory)
         self._abandoned_after = abandoned_after
-        self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time [s] since which it is unchanged
+        self._signatures: dict[Path, tuple[str, float]] = {}  # signature, and the time [s] since which it is unchanged
         self._pause: _Pause | None = None
         content = read_json(self._memory) if self._memory.exists() else {}
         try:
@@ -104,7 +104,7 @@ class BagFolder:
     # ---- bags ----------------------------------------------------------------------------------------------------------
 
     def look(self, now: float) -> list[Path]:
-        """Returns finished bags that were not examined yet, oldest first.
+        """Returns finished bags that have not been examined, oldest first.
 
         A bag is finished once its metadata.yaml says so and its files have not changed since the last look; one that was never closed, or a
         bare storage file, once it has not changed for `abandoned_after`.
@@ -115,10 +115,10 @@ class BagFolder:
         found = []
         for path in _bags(self.path):
             signature = _signature(path)
-            before, since = self._seen.get(path, ("", now))
-            self._seen[path] = (signature, since if signature == before else now)
-            known = self._bags.get(str(path))
-            if signature != before or (known is not None and known.signature == signature):
+            before, since = self._signatures.get(path, ("", now))
+            self._signatures[path] = (signature, since if signature == before else now)
+            record = self._bags.get(str(path))
+            if signature != before or (record is not None and record.signature == signature):
                 continue
             if is_closed(path / "metadata.yaml") or self._is_quiet(path, now):
                 found.append(path)
@@ -127,8 +127,8 @@ class BagFolder:
     def examined(self, path: Path, now: float, info: Mapping[str, Any] | None, problem: str = "") -> str:
         """Records the `lfdm bag info` of a bag, None: it failed with `problem`; returns a remark for the log, or ''."""
         if (info is None or info["note"]) and not self._is_quiet(path, now):
-            return ""  # a closed bag that is truncated may still be on its way here
-        signature = self._seen[path][0]
+            return ""  # a truncated closed bag may still be being copied
+        signature = self._signatures[path][0]
         if info is not None:
             problem = str(info.get("not_driven") or "") if info["messages"] else "it holds no messages"
         if info is None or problem:
@@ -136,7 +136,7 @@ class BagFolder:
             remark = f"{path} cannot be used: {problem}"
         else:
             bag = Recorded(signature, str(info["recording"]), str(info["sha256"]), str(info["note"] or ""))
-            same = next((known for known, other in self._bags.items() if other.sha256 == bag.sha256 and known != str(path)), "")
+            same = next((record for record, other in self._bags.items() if other.sha256 == bag.sha256 and record != str(path)), "")
             self._bags[str(path)] = bag
             remark = (f"{path} has the content of {same}, which is known" if same else
                       f"{path} ({bag.name}): {bag.note}; calibrating with what is there" if bag.note else "")
@@ -151,13 +151,13 @@ class BagFolder:
 
     @property
     def unfinished(self) -> Job | None:
-        """The calibration that was begun and not ended."""
+        """Calibration that has begun and not ended."""
         return self._job
 
     def next_job(self, out_directory: str, now: float, continue_from: int = 0) -> Job | None:
         """Returns the next calibration: the newest bag of each recording of the recipe; None: a recording is missing, or no bag is new.
 
-        A job that has just failed through no bag's fault waits; a new bag or another recipe makes it another one, which does not.
+        A job that has just failed without a faulty bag is delayed; a new bag or another recipe makes a new job without delay.
 
         Args:
             now: [s], as for `look`.
@@ -169,8 +169,8 @@ class BagFolder:
         usable.sort(key=lambda entry: _age(entry[0]))
         if continue_from:  # in order of arrival, none twice
             usable = [entry for entry in reversed(usable) if self._is_new(entry[1])]
-        chosen = {bag.name: (path, bag) for path, bag in usable if any(fnmatchcase(bag.name, pattern) for pattern in self._wanted)}
-        if any(not any(fnmatchcase(name, pattern) for name in chosen) for pattern in self._wanted):
+        chosen = {bag.name: (path, bag) for path, bag in usable if any(fnmatchcase(bag.name, pattern) for pattern in self._patterns)}
+        if any(not any(fnmatchcase(name, pattern) for name in chosen) for pattern in self._patterns):
             return None
         bags = sorted(chosen.values(), key=lambda entry: _age(entry[0]))
         fresh = tuple(bag.sha256 for _, bag in bags if self._is_new(bag))
@@ -197,14 +197,14 @@ class BagFolder:
     def end(self, job: Job, outcome: str, now: float, *, failed: bool) -> str:
         """Records how a job ended; returns a remark on the consequences of a failure, or ''.
 
-        Bags that the message names are to blame and left out with this recipe; the others stay as new as they were. If it names none, for
-        example as a disk is full, all of them are tried again later.
+        Bags named in the message count as faulty and are left out with this recipe; the others stay new. If none is named, for example on a
+        full disk, all of them are retried later.
 
         Args:
             outcome: the message.
             now: [s], as for `look`.
         """
-        # Not drive_1 where the message is about drive_10.
+        # Match whole names: drive_1 must not match drive_10.
         blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []
         before, self._pause = self._pause, None
         if failed and not blamed:
@@ -232,7 +232,7 @@ class BagFolder:
         return taken is None or (bool(taken["failed_with"]) and not self._failed(bag))
 
     def _is_quiet(self, path: Path, now: float) -> bool:
-        return now - self._seen.get(path, ("", now))[1] >= self._abandoned_after
+        return now - self._signatures.get(path, ("", now))[1] >= self._abandoned_after
 
     def _free_name(self, out_directory: str, name: str) -> Path:
         """Returns a result folder that does not exist yet."""

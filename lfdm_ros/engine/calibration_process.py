@@ -1,4 +1,4 @@
-"""A calibration in a child process: progress reports, a pause, and an end on request that keeps finished work. Independent of ROS."""
+"""Calibration in a child process: progress reports, pause, and interruption that keeps finished work. Independent of ROS."""
 
 import json
 import os
@@ -22,8 +22,8 @@ DEFAULT_SHARE = Share()
 
 
 class CalibrationProcess:
-    """`lfdm calibrate` as a child, as sampling for minutes must neither hold up a node's callbacks nor share its interpreter lock. `follow`
-    starts it; the other methods may be called from other threads at any time, also before."""
+    """Child process of `lfdm calibrate`, since sampling for minutes must neither block a node's callbacks nor share its interpreter lock.
+    `follow` starts it; the other methods are thread-safe, also before."""
 
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
                  continue_from: str = "", ground: str = "", share: Share = DEFAULT_SHARE,
@@ -95,7 +95,7 @@ class CalibrationProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line that the ended child wrote on stderr."""
+        """Last line on stderr of the ended child."""
         return self._last_words
 
     def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
@@ -105,7 +105,7 @@ class CalibrationProcess:
 
 
 def describe(out: str, share: Share) -> None:
-    """Brings posterior.json in a calibration's folder up to date, in a child, as its imports take a second. Raises InputError: the folder
+    """Updates posterior.json in a calibration's folder, in a child, as its imports take a second. Raises InputError: the folder
     is no finished calibration."""
     posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
     if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
@@ -121,7 +121,7 @@ def examine(bag: str, share: Share) -> dict[str, Any]:
 
 
 def output_of(program: Sequence[str], share: Share) -> str:
-    """Returns what a program in a child wrote on its output. Raises InputError, with the last line of its errors, where it failed."""
+    """Returns the standard output of a program in a child. Raises InputError with the last line of its errors if it fails."""
     run = subprocess.run(share.command(program), capture_output=True, text=True, encoding="utf-8", errors="replace",
                          stdin=subprocess.DEVNULL, start_new_session=True, check=False)
     if run.returncode:

@@ -1,4 +1,4 @@
-"""Calibrations, one at a time in a background process, and the use of their results. Independent of ROS."""
+"""Calibrations, one at a time in a background process, and the application of their results. Independent of ROS."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ class Applier:
 
     Attributes:
         gates: verdicts on the version judged last.
-        waiting: text on the version that AUTO waits to apply; empty: none.
+        waiting: text on the version whose automatic application is pending; empty: none.
     """
 
     def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], GateLimits],
@@ -68,7 +68,7 @@ class Applier:
             return f"stored as version {version.number}, not applied: {reason}"
 
     def retry(self) -> str:
-        """Applies the version that waits for a slow vehicle, if it is slow; returns the outcome in one line, or ''."""
+        """Applies a version pending for low speed, if the vehicle is slow; returns the outcome in one line, or ''."""
         with self._lock:
             if self._pending is None:
                 return ""
@@ -97,7 +97,7 @@ class Applier:
     def roll_back(self, number: int) -> tuple[bool, str]:
         """Goes back to a version before the one in force, 0: to the vehicle file; returns success and a message.
 
-        A version that was in force before need not pass the gates: the way back from a bad posterior must be open, also while driving.
+        A version that was in force before need not pass the gates: a bad posterior must be revertible, also while driving.
         """
         with self._lock:
             try:
@@ -212,7 +212,7 @@ class Calibrations:
         def work() -> None:
             try:
                 conclusion = self._conclude(process, process.follow(follow), out, before, job)
-            except Exception as error:  # a bug; a goal without a result would hang
+            except Exception as error:  # a bug; without a result the goal would hang
                 self._log.fatal(traceback.format_exc())
                 conclusion = Conclusion(False, out, f"internal error: {error!r}")
                 self._set(State.FAILED, Progress(message=conclusion.message))
@@ -223,7 +223,7 @@ class Calibrations:
         self._worker.start()
 
     def pause(self, paused: bool) -> None:
-        """Pauses the running calibration, or lets it go on."""
+        """Pauses or resumes the running calibration."""
         self.paused = paused
         if self._process is not None:
             self._process.pause(paused)
@@ -264,7 +264,7 @@ class Calibrations:
             message = "stopped; it goes on when the calibrator is active again"
         elif conclusion.success or (process.interrupted and _changed_at(out) != before):
             try:
-                conclusion = self._keep(conclusion.success, out, job)
+                conclusion = self._store_result(conclusion.success, out, job)
                 message = conclusion.message
             except InputError as error:
                 state, conclusion, message = State.FAILED, Conclusion(False, out, str(error)), str(error)
@@ -280,7 +280,7 @@ class Calibrations:
             self._log.info(message)
         return Conclusion(conclusion.success, out, message, conclusion.version, conclusion.posterior)
 
-    def _keep(self, success: bool, out: str, job: Job | None) -> Conclusion:
+    def _store_result(self, success: bool, out: str, job: Job | None) -> Conclusion:
         """Stores the calibration in `out`, finished or partial. Raises InputError: it cannot be read or stored."""
         calibration_process.describe(out, self._share())
         summary = read_json(Path(out) / SUMMARY)

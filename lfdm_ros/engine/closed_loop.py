@@ -36,10 +36,9 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 class PlantSettings:
     """Settings of the simulated vehicle, and of the sensors and delay between it and the controller.
 
-    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; plant: a plant of others in their
-    place, as `open_plant` takes it; state_age: age of a state when it
-    arrives [s]; radar: beside the LIDAR, None: there is none; rear_lidar: name of a second LIDAR in the vehicle's file, empty: none; seed:
-    of the sensors' noise. Actuators and outline are the vehicle's.
+    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; plant: an external plant in their
+    place, as for `open_plant`; state_age: age of a state at its arrival [s]; radar: beside the LIDAR, None: there is none; rear_lidar:
+    name of a second LIDAR in the vehicle's file, empty: none; seed: of the sensors' noise. Actuators and outline are the vehicle's.
     """
 
     model: str = "twenty_four_dof"
@@ -66,8 +65,8 @@ class PlantSettings:
 
 @dataclass(eq=False)
 class Run:
-    """Record of a run. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock. The last
-    cycle gave no command if something was hit before it: a vehicle that starts inside an obstacle has one time and no command.
+    """Record of a run. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall-clock time. The
+    last cycle has no command after a collision before it: a vehicle that starts inside an obstacle has one time and no command.
 
     reached: time at the goal or the path's end [s], nan if never; collisions: names of obstacles hit; least_clearance [m], inf without
     obstacles; lifted: time with one wheel or more without load [s]; least_load: of any wheel, as share of its load at the start;
@@ -106,7 +105,7 @@ class Run:
 def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: PlantSettings | None = None,
           on_cycle: Callable[[float, Cycle, Scan | None], None] | None = None, end_when_reached: bool = True,
           patience: float = math.inf) -> Run:
-    """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
+    """Drives a scenario until its task is done, the vehicle collides or diverges, or its time is over.
 
     Args:
         vehicle: the simulated one, with its actuators and its outline; the controller may assume another.

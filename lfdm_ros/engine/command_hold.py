@@ -20,7 +20,7 @@ Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake
 
 @dataclass
 class CommandHold:
-    """Validator of commands, which holds the last good one.
+    """Validator of commands; holds the last valid one.
 
     Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`
     of simulated time, throttle goes to 0 and the brake rises to `timeout_brake` over `timeout_ramp`; steering stays. The
@@ -34,9 +34,9 @@ class CommandHold:
         timeout_ramp: [s]
         timeout_brake: brake pedal at the end of the ramp, [0, 1].
         rejected: number of refused commands by reason.
-        last_rejection: the last refusal in words.
+        last_rejection: text of the last refusal.
         accepted: number of accepted commands.
-        uncommanded: time [s] for which the vehicle braked although there was a driver; see `tick`.
+        uncommanded: time [s] of braking for lack of commands although there was a driver; see `tick`.
     """
 
     timeout: float
@@ -51,7 +51,7 @@ class CommandHold:
     _accepted_at: float = 0.0
 
     def restart(self, now: float) -> None:
-        """Forgets the last command; the time-out counts from `now` [s]."""
+        """Clears the last command; the time-out counts from `now` [s]."""
         self._inputs = (0.0, 0.0, 0.0)
         self._accepted_at = now
 
@@ -96,7 +96,7 @@ class CommandHold:
             return self._inputs
         steering, _, brake = self._inputs
         share = min(1.0, (now - self._accepted_at - self.timeout) / self.timeout_ramp) if self.timeout_ramp > 0 else 1.0
-        # A pedal that is already further down stays there.
+        # A brake that is already further down stays there.
         return steering, 0.0, brake + share * max(0.0, self.timeout_brake - brake)
 
     @property

@@ -1,5 +1,5 @@
-"""Around a calibration from one drive: a recipe and what the drive can teach it, then what it learned, and the vehicle before and after on
-that drive. All by `lfdm` in children, as their imports take seconds that a node has not. Independent of ROS."""
+"""Calibration from one drive: a recipe with the identifiable unknowns, then the results, and a comparison of the vehicle before and after
+on that drive. All by `lfdm` in child processes, as their imports take seconds. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POINTS = 400  # of a curve, at most
 
 @dataclass(frozen=True)
 class DriveCalibration:
-    """The files of a calibration from a bag, beside it.
+    """Files of a calibration from a bag, beside the bag.
 
     Attributes:
         vehicle, model: to be calibrated.
@@ -51,15 +51,15 @@ class DriveCalibration:
         return str(self.folder / "result")
 
     def survey(self) -> dict[str, Any]:
-        """Proposes a recipe and says what the drive can teach it.
+        """Proposes a recipe and evaluates the identifiability of its unknowns in the drive.
 
         Returns:
             `reasons`: of the proposal, one line each; `expected`: posterior over prior standard deviation by unknown, `known` the
-            same in words; `informed` of `unknowns`: directions; `missing`: unknowns that the drive does not tell, and the manoeuvre to
-            drive instead, one line each.
+            same as text; `informed` of `unknowns`: number of informed directions; `missing`: unknowns that the drive does not identify,
+            and the manoeuvre to drive instead, one line each.
 
         Raises:
-            InputError: the bag cannot be used; says why.
+            InputError: the bag cannot be used; the message gives the reason.
         """
         self.folder.mkdir(exist_ok=True)
         Path(self.recipe).unlink(missing_ok=True)
@@ -82,14 +82,14 @@ class DriveCalibration:
                 if "targets" in row]
 
     def compare(self) -> dict[str, Any]:
-        """Drives the recorded inputs again, by the vehicle as it was and by the result, on pieces that were not fitted where there are any.
+        """Simulates the recorded inputs with the vehicle before and after, on pieces that were not fitted if there are any.
 
         Returns:
             `split`: which pieces; `channels` by name: `time` [s], `measured`, `before`, `after`, `lower` and `upper`, the 90 % interval
             after, with None between pieces; `errors` by name: RMSE before and after, of `position` [m] too.
 
         Raises:
-            InputError: it cannot be driven; says why.
+            InputError: it cannot be simulated; the message gives the reason.
         """
         out = self.folder / "prediction"
         output_of([*LFDM, "predict", "--posterior", self.result, "--bag", self.bag, "--out", str(out)], self.share)

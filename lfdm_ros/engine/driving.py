@@ -30,7 +30,7 @@ class Drives(Driver, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A path or a goal to drive to, or neither: to stop and stand.
+    """Task: a path, a goal, or neither: stop and stand.
 
     name: for display; frame: of the coordinates, empty: that of the states; speed: highest [m/s], or one for each point of path.s;
     corridor, stop, hidden_speed: as Controller.follow.
@@ -48,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class PilotDecision:
-    """A command to send. time_ns: its time [ns]; cycle: its source; frame: of the states; new: the cycle has just been made; measured: from
+    """Command to send. time_ns: its time [ns]; cycle: its source; frame: of the states; new: from a new cycle; measured: from
     a new state."""
 
     time_ns: int
@@ -59,7 +59,7 @@ class PilotDecision:
 
 
 class Pilot:
-    """Timing of the controller's cycles and supply of their inputs, of which unusable ones are refused by name.
+    """Timing of the controller's cycles and validation of their inputs.
 
     Free running, a cycle is due when a state comes a period after the last cycle (half a state's period early is near enough), and
     `watch` runs one where no state came. In lockstep every state gets a decision, between cycles the present one; a state that a scan
@@ -74,14 +74,14 @@ class Pilot:
 
         Args:
             period: of the cycles [s].
-            lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
+            lidar_rate: of scans [Hz]; 0: scans are optional.
             lidar_latency: from a scan's stamp to its arrival [s].
-            scan_timeout: age of the newest scan [s] from which on the vehicle stops, blind; 0: never. Counts from the first scan, or
-                from the first state where lidar_rate says that scans come.
+            scan_timeout: age of the newest scan [s] from which on the vehicle stops; 0: never. Counts from the first scan, or from the
+                first state with a lidar_rate.
             shared: takes the commands that another node sends to the vehicle (`applied`): time [s], steering, pedal, reverse. In lockstep
                 a state waits for the command of the one before. None: the controller's own commands are sent.
-            radar: whose returns the tracker takes; of it place, rate and latency count.
-            report, refused: take notices and, possibly often, refusals, each in one line.
+            radar: of the tracker's radar returns, for its pose, rate and latency.
+            report, refused: callbacks for notices and for refusals (may be frequent), one line each.
         """
         self._shared = shared
         self._controller, self._report = controller, report
@@ -90,10 +90,10 @@ class Pilot:
         self._scan_timeout_ns = round(1e9 * scan_timeout)
         self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
         self.task = self._task_in_force = Task()
-        self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
+        self.blind = ""  # why the vehicle stops for lack of scans; empty: it does not
         self.resets = 0
         self._gate = StateGate(lockstep)
-        self._applied = StampGate(self._gate.tolerance_ns)  # commands that went to the vehicle
+        self._applied = StampGate(self._gate.tolerance_ns)  # commands sent to the vehicle
         self._cycles = StampGate(self._gate.tolerance_ns)  # times of cycles
         self._barrier: LockstepBarrier[PilotDecision | None] = LockstepBarrier(self._is_early)
         self._sensors = ScanBuffers(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
@@ -106,7 +106,7 @@ class Pilot:
         self._gate.forget()
         self._barrier.forget()
         self._cycles.last_ns = self._applied.last_ns = None
-        self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
+        self._answered_ns: int | None = None  # stamp of the last state with a cycle
         self._decision: PilotDecision | None = None
         self._alone = False  # lockstep: the sender of commands has fallen silent
         self.blind = ""
@@ -117,7 +117,7 @@ class Pilot:
         return self._gate.frame
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
-        """Discards all but the task and the scans whose stamp `keep` accepts, after a jump of time or place."""
+        """Clears all but the task and the scans whose stamp `keep` accepts, after a jump of time or position."""
         self._forget(keep)
         self.resets += 1
         self._controller.reset()
@@ -131,7 +131,7 @@ class Pilot:
         self._task_in_force = task
 
     def drive(self, kind: str, task: Task) -> bool:
-        """Accepts a task, its frame checked now or with the first state; False: refused, and the one before goes on.
+        """Accepts a task, its frame checked now or with the first state; False: refused, the previous one stays.
 
         Args:
             kind: "goal" or "path", for the refusal.
@@ -150,7 +150,7 @@ class Pilot:
         return True
 
     def take(self, vehicle: Vehicle, kind: str = "posterior") -> bool:
-        """Sets the vehicle's parameters from the next cycle on; False: refused, and the ones before stay.
+        """Sets the vehicle's parameters from the next cycle on; False: refused, the previous ones stay.
 
         Args:
             kind: of the parameters, for the refusal.
@@ -178,7 +178,7 @@ class Pilot:
 
         Args:
             stamp_ns: of the state.
-            values: by the names of the models' states, SI; NaN: not measured.
+            values: by state name of the models, SI; NaN: not measured.
             now_ns: on the node's clock; in lockstep not used.
         """
         if self._gate.repeats(stamp_ns):
@@ -226,11 +226,11 @@ class Pilot:
         return self._cycle(now_ns, None) if now_ns - last_ns >= patience * self._period_ns else None
 
     def _cycle(self, now_ns: int, measured: Measured | None) -> PilotDecision:
-        self._look_out(now_ns)
+        self._check_scans(now_ns)
         self._cycles.last_ns = now_ns
         cycle = self._controller.cycle(1e-9 * now_ns, measured)
         decision = PilotDecision(now_ns, cycle, self.frame, True, measured is not None)
-        self._decision = replace(decision, new=False)  # if it is asked for again
+        self._decision = replace(decision, new=False)  # for repeated requests
         return decision
 
     def stop(self, now_ns: int, reason: str) -> PilotDecision:
@@ -281,7 +281,7 @@ class Pilot:
         return self._barrier.release()
 
     def _is_early(self, stamp_ns: int) -> bool:
-        """Returns whether a state has come before a scan that is due, or before the command for the one before."""
+        """Checks that a state precedes a due scan, or the command for the previous state."""
         if self._shared is not None and not self._alone and self._decision is not None and (
                 self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
@@ -312,12 +312,12 @@ class Pilot:
             self._controller.poll(1e-9 * self._cycles.last_ns)
 
     def scan_age(self, now_ns: int) -> float:
-        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
+        """Returns the age of the obstacles' scan [s]; NaN: none."""
         return self.scans.age(now_ns)
 
     @property
     def obstacles(self) -> Obstacles | None:
-        """Obstacles as seen last; None: no scan was evaluated."""
+        """Latest obstacles; None: no scan was evaluated."""
         return self.scans.obstacles
 
     @property
@@ -325,8 +325,8 @@ class Pilot:
         """Message on the scan that did not come in time, in lockstep; empty: all came."""
         return self.scans.missing
 
-    def _look_out(self, now_ns: int) -> None:
-        """Stops the vehicle when scans stay out, and lets it go on when they come again."""
+    def _check_scans(self, now_ns: int) -> None:
+        """Stops the vehicle when scans are missing, and resumes when they return."""
         since = self.scans.seen_ns
         if since is None and self.scans.expects:
             since = self._gate.first_ns

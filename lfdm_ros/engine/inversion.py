@@ -41,7 +41,7 @@ class PedalInversion:
         self.speeds = np.linspace(0.0, self.top_speed, _SPEEDS)
         self.levels = np.array([*(-b for b in reversed(_BRAKES)), *_THROTTLES])
         table = np.column_stack([self._answers(simulator, level) for level in self.levels])
-        # The inverse needs a rise with the pedal, which a throttle that spins the wheels does not give.
+        # The inverse needs an acceleration that increases with the pedal, unlike that of spinning wheels.
         self.accelerations = np.maximum.accumulate(table, axis=1)
 
     def _answers(self, simulator: Simulator, level: float) -> np.ndarray:
@@ -97,7 +97,7 @@ class SteeringInversion:
 
     @property
     def largest(self) -> float:
-        """Largest angle that is reached to either side [rad]."""
+        """Largest angle reachable to both sides [rad]."""
         return float(min(-self._angles[0], self._angles[-1]))
 
     def input(self, angle: float) -> float:
@@ -118,8 +118,8 @@ class SteeringInversion:
         angle = self.wheelbase * across / speed**2
         steering = self.input(angle)
         simulator.reset(vx=speed)
-        held = (steering, max(pedals.level(speed, 0.0), 0.0), 0.0)
-        simulator.advance(held, held, round(_TURN_TIME / simulator.dt))
+        inputs = (steering, max(pedals.level(speed, 0.0), 0.0), 0.0)
+        simulator.advance(inputs, inputs, round(_TURN_TIME / simulator.dt))
         vx, yaw_rate = (float(simulator.outputs[simulator.output_index[name]]) for name in ("vx", "yaw_rate"))
         return (angle * vx / yaw_rate - self.wheelbase) / vx**2 if vx > _MOVING and abs(yaw_rate) > 1e-6 else 0.0
 
@@ -145,11 +145,11 @@ class FollowerSettings(Declared):
 
     ABOUT = "follower: "
 
-    lateral_limit: float = setting(4.0, "m/s^2", "largest acceleration across that is asked of the vehicle", 0.1, 50.0)
-    speed_gain: float = setting(1.0, "1/s", "acceleration for an error of the speed", 0.0, 20.0)
-    speed_integral: float = setting(0.2, "1/s^2", "growth of that with the time", 0.0, 20.0)
-    curvature_integral: float = setting(1.0, "1/s", "share of an error of the curvature that is taken back each second", 0.0, 20.0)
-    standing_brake: float = setting(0.3, "1", "brake pedal that holds the vehicle where it stands", 0.0, 1.0)
+    lateral_limit: float = setting(4.0, "m/s^2", "largest requested lateral acceleration", 0.1, 50.0)
+    speed_gain: float = setting(1.0, "1/s", "proportional gain of the speed control", 0.0, 20.0)
+    speed_integral: float = setting(0.2, "1/s^2", "integral gain of the speed control", 0.0, 20.0)
+    curvature_integral: float = setting(1.0, "1/s", "integral gain of the curvature control", 0.0, 20.0)
+    standing_brake: float = setting(0.3, "1", "brake pedal at standstill", 0.0, 1.0)
 
 
 FOLLOWER = Exposed(FollowerSettings, "", {})
@@ -170,10 +170,10 @@ class Follower:
     def reset(self) -> None:
         """Begins anew: the setpoint counts from the next state."""
         self._time: float | None = None
-        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._felt = 0.0
+        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._measured_acceleration = 0.0
         self._free = True
 
-    def inputs(self, time: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> tuple[float, float, float]:
+    def inputs(self, time: float, speed: float, yaw_rate: float, setpoint: MotionSetpoint) -> tuple[float, float, float]:
         """Returns steering, throttle and brake for a setpoint.
 
         Args:
@@ -188,9 +188,9 @@ class Follower:
         span = 0.0 if self._time is None else time - self._time
         self._time = time
         if span > 0.0:
-            self._felt += (1.0 - math.exp(-span / 0.1)) * ((speed - self._before) / span - self._felt)
+            self._measured_acceleration += (1.0 - math.exp(-span / 0.1)) * ((speed - self._before) / span - self._measured_acceleration)
         self._before = speed
-        return self._steer(span, speed, yaw_rate, wanted), *self._drive(span, speed, wanted)
+        return self._steer(span, speed, yaw_rate, setpoint), *self._drive(span, speed, setpoint)
 
     def begin(self, angle: float) -> None:
         """Begins anew with the front wheels at an angle [rad]."""
@@ -204,8 +204,8 @@ class Follower:
 
     # ---- longitudinal -----------------------------------------------------------------------------------------------------
 
-    def _drive(self, span: float, speed: float, wanted: MotionSetpoint) -> tuple[float, float]:
-        goal = wanted.speed
+    def _drive(self, span: float, speed: float, setpoint: MotionSetpoint) -> tuple[float, float]:
+        goal = setpoint.speed
         # The selector changes near standstill only: a reversal begins with a stop.
         if goal * speed < 0.0 and abs(speed) > _STANDING:
             goal = 0.0
@@ -213,50 +213,50 @@ class Follower:
             self._speed = self._acceleration = self._sum = 0.0
             return 0.0, self.settings.standing_brake
         way = -1.0 if (goal or speed) < 0.0 else 1.0
-        self._approach(span, speed, goal, wanted)
+        self._approach(span, speed, goal, setpoint)
         # Speed of the vehicle when this command acts.
-        ahead = speed + self._felt * self._actuators.delay
+        ahead = speed + self._measured_acceleration * self._actuators.delay
         error = self._speed - ahead
         if self._free and abs(error) < _NEAR:
             self._sum += self.settings.speed_integral * error * span
-        asked = way * (self._acceleration + self.settings.speed_gain * error + self._sum)
+        requested = way * (self._acceleration + self.settings.speed_gain * error + self._sum)
         slowest, _, fastest = self.pedals.range(way * speed)
-        self._free = slowest < asked < fastest
-        level = self.pedals.level(way * speed, asked)
+        self._free = slowest < requested < fastest
+        level = self.pedals.level(way * speed, requested)
         return (way * level, 0.0) if level > 0.0 else (0.0, -level)
 
-    def _approach(self, span: float, speed: float, goal: float, wanted: MotionSetpoint) -> None:
-        """Moves the commanded speed towards the wanted one."""
-        limit, jerk = abs(wanted.acceleration) or math.inf, abs(wanted.jerk) or math.inf
+    def _approach(self, span: float, speed: float, goal: float, setpoint: MotionSetpoint) -> None:
+        """Moves the commanded speed towards the setpoint."""
+        limit, jerk = abs(setpoint.acceleration) or math.inf, abs(setpoint.jerk) or math.inf
         left = goal - self._speed
         if limit == math.inf and jerk == math.inf:
             self._speed, self._acceleration = goal, 0.0
             return
         most = min(limit, math.sqrt(2.0 * jerk * abs(left)) if jerk < math.inf else math.inf)
-        asked = math.copysign(min(most, abs(left) / span if span else most), left)
-        self._acceleration += min(max(asked - self._acceleration, -jerk * span), jerk * span) if jerk < math.inf else (
-            asked - self._acceleration)
+        requested = math.copysign(min(most, abs(left) / span if span else most), left)
+        self._acceleration += min(max(requested - self._acceleration, -jerk * span), jerk * span) if jerk < math.inf else (
+            requested - self._acceleration)
         # Not far ahead of a vehicle that cannot follow.
         room = max(1.0, limit if limit < math.inf else 0.0)
         self._speed = min(max(self._speed + span * self._acceleration, speed - room), speed + room)
 
     # ---- lateral ----------------------------------------------------------------------------------------------------------
 
-    def _steer(self, span: float, speed: float, yaw_rate: float, wanted: MotionSetpoint) -> float:
+    def _steer(self, span: float, speed: float, yaw_rate: float, setpoint: MotionSetpoint) -> float:
         largest = self.settings.lateral_limit / max(speed * speed, 1e-6)
-        if wanted.curvature is None:
+        if setpoint.curvature is None:
             self._trim = 0.0
-            angle = wanted.angle
+            angle = setpoint.angle
         else:
-            curvature = min(max(wanted.curvature, -largest), largest)
+            curvature = min(max(setpoint.curvature, -largest), largest)
             if abs(speed) > _MOVING:
                 error = curvature - yaw_rate / speed
                 self._trim += self.settings.curvature_integral * span * error
                 self._trim = min(max(self._trim, -0.5 * largest), 0.5 * largest)
             angle = self.steering.angle(curvature + self._trim, speed)
-        most = min(self.steering.largest, abs(self.steering.angle(largest, speed)) if wanted.curvature is None else math.inf)
+        most = min(self.steering.largest, abs(self.steering.angle(largest, speed)) if setpoint.curvature is None else math.inf)
         angle = min(max(angle, -most), most)
-        rate = min(abs(wanted.angle_rate) or math.inf, self._largest_rate)
+        rate = min(abs(setpoint.angle_rate) or math.inf, self._largest_rate)
         before, self._angle = self._angle, self._angle + min(max(angle - self._angle, -rate * span), rate * span)
         # A lead that makes up for the lag on a ramp.
         ahead = self._actuators.steering_lag * (self._angle - before) / span if span else 0.0

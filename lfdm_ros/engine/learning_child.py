@@ -42,5 +42,5 @@ def learn_from(parent: Connection) -> None:
 if __name__ == "__main__":
     try:
         learn_from(Connection(int(sys.argv[1])))
-    except (EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the parent has ended
         sys.exit(0)

@@ -25,8 +25,8 @@ from lfdm_ros.vehicles import Vehicle
 
 CHILD = "lfdm_ros.engine.learning_child"
 IN_FLIGHT = 2  # stretches at the child, one of them being learned
-_TURN = 0.05  # [s] between two looks at the connection
-_AGAIN = 2.0  # [s] until a child that died is started again
+_TURN = 0.05  # [s] between two polls of the connection
+_AGAIN = 2.0  # [s] until a child that died is restarted
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class LearningProcess:
     """Queue of stretches to the child, which starts with the first one, and its updates. All methods return at once but `close`.
 
     Attributes:
-        told: the last update; failed: why the child died, until its next update; dropped: stretches that came while too many waited;
-        refused: stretches that could not be estimated; restarts: how often it was started again, with nothing learned.
+        told: the last update; failed: why the child died, until its next update; dropped: stretches beyond the queue's capacity;
+        refused: stretches that could not be estimated; restarts: number of restarts, each without the learned state.
     """
 
     def __init__(self, task: Task, calibrated: Calibrated, share: Share, most_waiting: int) -> None:
@@ -123,14 +123,14 @@ class LearningProcess:
             self._wake.notify_all()
 
     def take(self, calibrated: Calibrated) -> None:
-        """Changes to another calibration, with which all that is remembered is estimated again."""
+        """Sets another calibration, with which all stored windows are estimated again."""
         with self._wake:
             self._calibrated, self._recalibrated = calibrated, True
             self._wake.notify_all()
 
     @property
     def waiting(self) -> int:
-        """Number of stretches that are not learned yet."""
+        """Number of stretches in the queue."""
         return len(self._jobs) + self._in_flight
 
     def news(self) -> tuple[FrictionPosteriorMap, int] | None:
@@ -164,9 +164,9 @@ class LearningProcess:
                     child.kill()
                     child.wait()
                     errors.seek(0)
-                    said = last_line(errors.read()) or f"{type(error).__name__}, status {child.returncode}"
+                    reason = last_line(errors.read()) or f"{type(error).__name__}, status {child.returncode}"
                     with self._wake:
-                        self.failed, self._in_flight = said, 0
+                        self.failed, self._in_flight = reason, 0
                         self._wake.wait_for(lambda: self._closing, _AGAIN)
                         self.restarts += not self._closing
                 finally:
@@ -193,9 +193,9 @@ class LearningProcess:
             if message is not None:
                 child.send(message)
             while child.poll(0.0):
-                self._hear(child.recv())
+                self._on_update(child.recv())
 
-    def _hear(self, told: LearnerUpdate) -> None:
+    def _on_update(self, told: LearnerUpdate) -> None:
         with self._wake:
             self.told, self.failed = told, ""
             self._in_flight -= told.answers

@@ -1,4 +1,4 @@
-"""Pace of simulated time: absolute deadlines on the wall clock, and the window in which a driver's answers hold it back."""
+"""Pace of simulated time: absolute deadlines on the wall clock, limited by the latency of a driver's answers."""
 
 import math
 from collections import deque
@@ -8,9 +8,9 @@ from typing import Any
 # A loop further behind than this drops its backlog instead of catching up.
 LARGEST_BACKLOG = 0.5  # [s] wall
 
-# Causes of a simulated time below the speed asked for; see `slowed_by`.
+# Causes of a simulated time below the requested speed; see `slowed_by`.
 ANSWERS, MACHINE = "the controller's answers", "this machine"
-_AS_ASKED = 0.95  # of the speed asked for
+_ON_TIME = 0.95  # of the requested speed
 # Shares of the age at which a command is stale: up to the first, time passes as fast as asked; up to the second, as on the wall clock; from
 # there on it stands still, so that no command becomes stale while it is on its way.
 _FULL_PACE, _WALL_CLOCK_PACE = 0.3, 0.9
@@ -24,7 +24,7 @@ class Pacer:
 
     Attributes:
         overruns: ticks begun more than one whole wall period after their deadline.
-        held: the next tick is due, but was not permitted when last asked.
+        held: the next tick is due, but was not permitted at the last query.
         lateness: wall time [s] by which each of the last ticks began after its deadline.
     """
 
@@ -76,7 +76,7 @@ class Pacer:
         return max(due, permitted)
 
     def tick(self, now: float) -> None:
-        """Notes the start of a tick."""
+        """Records the start of a tick."""
         if self.held:  # lost time is not caught up
             self._held_back = self.held_back(now)
             self.resume(now)
@@ -99,13 +99,13 @@ class Pacer:
 
 
 def slowed_by(asked: float, reached: float, held_back: float) -> str:
-    """Returns the cause of a simulated time below the speed asked for; empty: none.
+    """Returns the cause of a simulated time below the requested speed; empty: none.
 
     Args:
-        asked, reached: simulated seconds per wall second; asked 0: as fast as possible, which only answers can be slower than.
+        asked, reached: simulated seconds per wall second; asked 0: as fast as possible, limited by answers only.
         held_back: share of the wall time for which ticks were not permitted.
     """
-    if reached >= _AS_ASKED * asked > 0.0:
+    if reached >= _ON_TIME * asked > 0.0:
         return ""
     lost = 1.0 - reached / asked if asked else 1.0
     return ANSWERS if held_back > 0.5 * lost else MACHINE if asked else ""
@@ -159,20 +159,20 @@ class AnswerWindow:
         self.restart(0.0)
 
     def restart(self, time: float) -> None:
-        """Begins anew at a simulated time [s], after a start, a pause or a reset."""
-        self._answered = time  # the newest state that was answered
+        """Restarts at a simulated time [s], after a start, a pause or a reset."""
+        self._answered = time  # the newest answered state
         self._alone = False
         self._held_since = math.nan  # wall time
 
     def answer(self, time: float, stamp: float) -> None:
-        """Notes a command, good or not: there is a driver.
+        """Records a command, valid or not: there is a driver.
 
         Args:
             time: simulated time [s].
-            stamp: of the state that it answers [s]. Where that is too old to count, the window begins anew.
+            stamp: of the answered state [s]. If that is too old, the window restarts.
         """
         answered = time if time - stamp > self._limit else min(stamp, time)
-        if answered > self._answered:  # a driver that repeats itself is not waited for
+        if answered > self._answered:  # repeated answers do not count
             self._answered, self._alone, self._held_since = answered, False, math.nan
 
     def pace(self, time: float, now: float) -> float:

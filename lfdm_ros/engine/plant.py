@@ -21,7 +21,7 @@ Between = Callable[[np.ndarray], np.ndarray]
 
 
 class ActuatedPlant:
-    """A simulator, ours or a plant of others, with its actuators, selector and the stage between."""
+    """Simulator, internal or an external plant, with its actuators, selector and the stage between."""
 
     def __init__(self, simulator: AnySimulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
         """Connects the simulator with its actuators.
@@ -71,9 +71,9 @@ class ActuatedPlant:
         dt = self.simulator.dt
         hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
         while done < self.steps:
-            steps, wanted = hold, self._actuator.advance(time + done * dt)
-            self.inputs = self._reaching(wanted)
-            if self.inputs is wanted:  # as many holds at once as are all the same
+            steps, outputs = hold, self._actuator.advance(time + done * dt)
+            self.inputs = self._reaching(outputs)
+            if self.inputs is outputs:  # as many holds at once as are all the same
                 holds = math.ceil(min((self._actuator.steady() - 1e-9) / (hold * dt), self.steps))
                 steps = max(holds, 1) * hold
             steps = min(steps, self.steps - done)

@@ -48,7 +48,7 @@ class SimulatedSensor(Generic[T]):
         """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick.
 
         Args:
-            wanted: asked when some arrive; those that are not wanted are not measured: as a function of the view they cost nothing.
+            wanted: called when measurements arrive; if it returns False, they are not computed.
         """
         if self._arrived[0] == time_ns:
             return self._arrived[1]

@@ -26,7 +26,7 @@ _LOOK_FOR_DRIVER = 0.1  # [s] of the wall clock, while time stands still for an 
 # Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
 MOST_TICKS = 1_000_000
 STEP_PATIENCE = 1.0
-_REMEMBERED = 256  # states whose answers are timed
+_REMEMBERED = 256  # states with timed answers
 
 # (simulated time [ns], outputs in the order of Simulator.output_names)
 Publish = Callable[[int, Sequence[float]], None]
@@ -260,14 +260,14 @@ class Stepper:
 
     def status(self) -> Status:
         with self._wake:
-            now, asked, paused = time.monotonic(), self._pacer.factor, self._paused or not self._running
+            now, requested, paused = time.monotonic(), self._pacer.factor, self._paused or not self._running
             held_back = self._pacer.held_back(now)
             reached, held_share = self._meter.read(self.time, held_back, now)
             return Status(
                 time_ns=self._time_ns, ticks=self._ticks, paused=paused,
                 waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
-                speed_factor_asked=asked, speed_factor_reached=reached, held_back=held_back,
-                slowed_by="" if paused else slowed_by(asked, reached, 1.0 if self._lockstep else held_share),
+                speed_factor_asked=requested, speed_factor_reached=reached, held_back=held_back,
+                slowed_by="" if paused else slowed_by(requested, reached, 1.0 if self._lockstep else held_share),
                 timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
 
     def _waited(self) -> float:

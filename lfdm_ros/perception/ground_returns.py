@@ -1,4 +1,4 @@
-"""Scans on ground with known heights: what beams say of the ground itself is no obstacle."""
+"""Ground filter of scans: returns from ground of known height are no obstacles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lfdm_ros.sensors import RadarScan, Scan
 from lfdm_ros.sensors.ground_rays import rays
 from lfdm_ros.vehicles import Mount
 
-# A return that would lie no higher than this over the ground, as the vehicle stands on it, is of the ground: errors of map and pose [m],
-# and how much the body leans on its springs [rad]. A sensor 1.2 m high sees what stands on level ground as far as 80 m.
+# Largest height of a ground return above the ground: errors of map and pose [m], and tilt of the body on its springs [rad]. A sensor 1.2 m
+# high detects obstacles on level ground up to 80 m.
 LOW, LEANS = 0.25, 0.012
 
 Triple = tuple[float, float, float]
@@ -30,13 +30,13 @@ class Tracks(Protocol):
 
 
 def with_ground_filter(tracker: Tracks, heights: HeightMap | None, mount: Mount) -> Tracks:
-    """Returns the tracker on ground with heights; as it is where there are none."""
+    """Returns the tracker with a ground filter; unchanged without heights."""
     return tracker if heights is None else GroundAware(tracker, heights, mount)
 
 
 class GroundAware:
-    """A tracker without the ground's returns: beams that end on the ground are no evidence, so that obstacles detected there before
-    stay. An obstacle nearer than that on a beam is detected as before."""
+    """Tracker without ground returns: beams that end on the ground are no evidence, so that obstacles detected there before stay. An
+    obstacle before the ground on a beam is detected as usual."""
 
     def __init__(self, tracker: Tracks, heights: HeightMap, mount: Mount):
         self._tracker, self._heights, self._mount = tracker, heights, mount

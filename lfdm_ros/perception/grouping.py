@@ -1,4 +1,4 @@
-"""Circles of one LIDAR scan: returns are grouped, and each group is covered by one circle or by a chain of them."""
+"""Circles of one LIDAR scan: returns are grouped, and each group is covered by a circle or a chain of circles."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sensors.scan import Scan
 
-# A gap of this many beams or more that were lost (nan) parts two groups, whatever the distance.
+# A gap of this many or more lost beams (nan) separates two groups at any distance.
 _LOST_BEAMS = 4
-# Returns of beams side by side that are this near to each other [m] may be of one surface.
+# Largest distance of adjacent returns that may belong to one surface [m].
 _SUPPORT = 6.0
-# Beyond this share of the sensor's range the limit of the range cuts surfaces off.
+# Share of the sensor's range beyond which the range limit cuts off surfaces.
 _NEAR_LIMIT = 0.95
-# Points nearer to each other than this [m] do not count towards the length of a surface: that would be the length of the noise.
+# Smallest distance of points that count towards the length of a surface, to exclude noise [m].
 _LENGTH_STEP = 0.3
 # How far the centre of a circle lies behind a flat surface, as a share of half the covered length: the circle then stands out in front
 # by 0.5 of that instead of 1.0, and what lies behind a surface is hidden anyway.
 _BEHIND = 0.75
-# An arc is believed from this angle at its centre [rad]; an unobstructed view of a circle shows more, even by four returns.
+# Smallest angle of an accepted arc at its centre [rad]; an unobstructed circle shows more, even by four returns.
 _LEAST_ARC = np.deg2rad(70.0)
 _ARC_POINTS = 4
 
@@ -37,16 +37,16 @@ class GroupingSettings(Declared):
     ABOUT = "obstacle tracker: "
 
     noise_sd: float = setting(0.03, "m", "standard deviation of a range", 1e-4, 10.0)
-    sigmas: float = setting(2.0, "1", "how many of them the circles are larger than what they cover", 0.0, 10.0)
-    gap_base: float = setting(0.3, "m", "neighbours belong together when nearer than this plus gap_factor times the spacing of beams there",
+    sigmas: float = setting(2.0, "1", "margin of the circles, in standard deviations of the range", 0.0, 10.0)
+    gap_base: float = setting(0.3, "m", "distance of returns in one group: up to this plus gap_factor times the beam spacing there",
                               0.001, 10.0)
     gap_factor: float = setting(2.0, "1", "see gap_base", 1.0, 20.0)
-    gap_line: float = setting(3.0, "m", "the same for neighbours on one straight line with a third, so that a wall seen at a grazing angle "
-                                        "is one; keep it narrower than what the vehicle can pass", 0.0, 20.0)
-    chain_radius: float = setting(0.75, "m", "of the circles that cover a long surface", 0.1, 10.0)
-    body_radius: float = setting(4.0, "m", "a surface that fits into this circle can be of something that moves", 0.01, 50.0)
-    arc_radius_min: float = setting(0.1, "m", "least radius of a circle that is recognised as such", 0.001, 50.0)
-    arc_radius_max: float = setting(4.0, "m", "largest radius of a circle that is recognised as such", 0.001, 50.0)
+    gap_line: float = setting(3.0, "m", "the same for three returns on a straight line, so that a wall at a grazing angle is one; below "
+                                        "the width of gaps that the vehicle can pass", 0.0, 20.0)
+    chain_radius: float = setting(0.75, "m", "radius of the circles that cover a long surface", 0.1, 10.0)
+    body_radius: float = setting(4.0, "m", "radius of the largest surface that is tracked as a body", 0.01, 50.0)
+    arc_radius_min: float = setting(0.1, "m", "smallest radius of a fitted arc", 0.001, 50.0)
+    arc_radius_max: float = setting(4.0, "m", "largest radius of a fitted arc", 0.001, 50.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,14 +56,13 @@ class GroupingSettings(Declared):
 
 @dataclass(frozen=True, eq=False)
 class Circles:
-    """The circles (n,) of one scan in the world's axes [m].
+    """Circles (n,) of one scan in world axes [m].
 
-    body: which circle stands for the thing in the tracking, itself if it is the only one of its group, none (-1) of a long surface;
-    frame: stands for the thing only, and is no circle to keep clear of; arc: fitted to an arc, so that it covers the hidden side too;
-    partial: an end of the group is hidden by something nearer, lost, or at the edge or limit of the view, so that its middle is not
-    the middle of a thing; weak: one or two returns; lone: a return without any other near it; extent: how far the middle of a thing
-    may be from the circle's [m]; excess: by how much the circle reaches beyond what was seen to either side [m]; blur: standard deviation
-    of that by the spacing of the beams [m].
+    body: index of the circle that represents the body in tracking: itself if it is the only one of its group, -1 for a long surface; frame:
+    only represents a body, not an obstacle; arc: fitted to an arc, so that it covers the occluded side too; partial: an end of the group is
+    occluded, lost, or at the edge or limit of the view, so that its middle is not that of a body; weak: one or two returns; lone: a return
+    without any other near it; extent: largest distance of the body's middle from the circle's [m]; excess: overhang of the circle beyond
+    the returns to either side [m]; blur: its standard deviation by the beam spacing [m].
     """
 
     x: np.ndarray
@@ -80,13 +79,13 @@ class Circles:
     blur: np.ndarray
 
     def nearest(self, x: float, y: float, count: int) -> Circles:
-        """Selects at most `count` of them, those that reach nearest to a place [m]. Where its body is not among them, a circle has none."""
+        """Selects at most `count` circles that are nearest to a place [m]. A circle whose body is not among them has none."""
         if len(self.x) <= count:
             return self
-        kept = np.sort(np.argpartition(np.hypot(self.x - x, self.y - y) - self.radius, count)[:count])
-        place = np.full(len(self.x) + 1, -1)  # the last is for those of no body
-        place[kept] = np.arange(count)
-        return Circles(**{**{entry.name: getattr(self, entry.name)[kept] for entry in fields(self)}, "body": place[self.body[kept]]})
+        chosen = np.sort(np.argpartition(np.hypot(self.x - x, self.y - y) - self.radius, count)[:count])
+        place = np.full(len(self.x) + 1, -1)  # the last entry: without body
+        place[chosen] = np.arange(count)
+        return Circles(**{**{entry.name: getattr(self, entry.name)[chosen] for entry in fields(self)}, "body": place[self.body[chosen]]})
 
 
 _NUMBERS, _FLAGS = np.empty(0), np.empty(0, bool)
@@ -95,10 +94,10 @@ _NOTHING = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, 
 
 
 def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSettings) -> Circles:
-    """Covers what a valid scan returned from a sensor's pose [m, rad].
+    """Covers the returns of a valid scan from a sensor's pose [m, rad] by circles.
 
-    Every return lies in a circle, and so does the surface between neighbours of one group and half a beam beyond its ends, which is how
-    far a thing reaches beyond its last return on average.
+    Circles contain every return, the surface between neighbours of one group, and half a beam spacing beyond its ends: the mean overhang of
+    a body beyond its last return.
     """
     ranges, increment = scan.ranges, abs(scan.angle_increment)
     seen = np.flatnonzero((ranges >= scan.range_min) & (ranges <= scan.range_max))  # false for nan and inf
@@ -116,7 +115,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     count = ends - starts + 1
     lone = (count == 1) & ~supported[starts]
 
-    # An end is clear where the beam beside it saw something farther, or nothing.
+    # An end is clear if the adjacent beam has a larger range, or no return.
     left, right = seen[starts] - 1, seen[ends] + 1
     inside = (left >= 0) & (right < beams) | full
     reach = _NEAR_LIMIT * scan.range_max
@@ -146,7 +145,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
         of = np.concatenate([whole, np.repeat(rest, links), rest[framed]])
         cx, cy = np.concatenate([cx, link_x, middle[0, framed]]), np.concatenate([cy, link_y, middle[1, framed]])
         radius = np.concatenate([radius, link_radius, half[framed]])
-        # Of a surface that takes several circles the ones beside have what a smaller one would leave out.
+        # On a surface of several circles the neighbours cover the gaps of smaller ones.
         alone = np.repeat(links == 1, links)
         beyond = np.concatenate([beyond, np.where(alone, link_radius - link_half, 0.0), np.zeros(frames)])
         body = np.concatenate([body, np.repeat(stands_for, links), stands_for[framed]])
@@ -154,23 +153,23 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     is_frame = np.zeros(len(of), bool)
     is_frame[len(of) - frames:] = True
     pad = settings.sigmas * settings.noise_sd
-    # Where an end lies between two beams is not seen: even odds all over their spacing.
+    # The position of an end between two beams is uniformly distributed over their spacing.
     blur = np.where(is_arc, 0.0, increment * np.hypot(cx, cy) / np.sqrt(12.0))
     return Circles(x + cx, y + cy, radius + pad, body, is_frame, is_arc, partial[of], count[of] < 3, lone[of],
                    np.where(is_arc, 2.0 * settings.noise_sd, radius), beyond + pad, blur)
 
 
 def is_full_circle(scan: Scan) -> bool:
-    """Checks that the last beam is beside the first."""
+    """Checks that the last beam is adjacent to the first."""
     increment = abs(scan.angle_increment)
     return len(scan.ranges) * increment > 2.0 * np.pi - 0.5 * increment
 
 
 def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
              settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Marks the returns that belong to the group of the next one (n,), and those with one near at the beam beside (n,).
+    """Marks the returns that are in one group with the next (n,), and those with a near return at an adjacent beam (n,).
 
-    The beams with returns, `seen`, come back turned so that no group reaches from the last to the first.
+    The beams with returns, `seen`, are returned rotated so that no group extends from the last to the first.
     """
     n = len(seen)
     following = np.empty_like(seen)
@@ -186,7 +185,7 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
         adjacent[-1] = False
     joined = distance < settings.gap_base + settings.gap_factor * near * spread
     if not adjacent.all():
-        # Lost beams between two returns say nothing; one that saw nothing says that there is a gap.
+        # Lost beams between two returns are no evidence; a beam without return is a gap.
         open_before = np.cumsum(np.isposinf(ranges))
         opened = open_before[following] - open_before[seen]
         opened[-1] += open_before[-1]
@@ -236,7 +235,7 @@ def _arcs(px: np.ndarray, py: np.ndarray, starts: np.ndarray, ends: np.ndarray, 
     moments = np.add.reduceat(np.stack([xx, yy, dx * dy, dx * z, dy * z, z * z]), starts, axis=1) / count
     m_xx, m_yy, m_xy, m_xz, m_yz, m_zz = moments
     m_z = m_xx + m_yy
-    fit = (count >= _ARC_POINTS) & (m_z > sigma * sigma)  # what has no extent has no radius
+    fit = (count >= _ARC_POINTS) & (m_z > sigma * sigma)  # without extent there is no radius
     covariance = m_xx * m_yy - m_xy * m_xy
     variance = m_zz - m_z * m_z
     a3, a2 = 4.0 * m_z, -3.0 * m_z * m_z - m_zz
@@ -264,13 +263,13 @@ def _arcs(px: np.ndarray, py: np.ndarray, starts: np.ndarray, ends: np.ndarray, 
     spread = np.abs(np.arctan2(ex[starts] * ey[ends] - ey[starts] * ex[ends], ex[starts] * ex[ends] + ey[starts] * ey[ends]))
     fit &= (square < (3.0 * sigma) ** 2) & (spread > _LEAST_ARC)
     fit &= radius * (1.0 - np.cos(0.5 * spread)) > 4.0 * sigma  # the noise of a flat surface has a radius, too
-    fit &= a * mean[0] + b * mean[1] > 0.0  # its centre lies beyond its points, as seen from the sensor
+    fit &= a * mean[0] + b * mean[1] > 0.0  # the centre lies behind the points, from the sensor
     return fit, mean[0] + a, mean[1] + b, np.maximum(radius, farthest)
 
 
 def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, starts: np.ndarray, count: np.ndarray, chosen: np.ndarray,
             half_beam: float, settings: GroupingSettings) -> tuple[np.ndarray, ...]:
-    """Circles along the polylines of the chosen groups: centre x, y and radius (k,), and how many each group has."""
+    """Returns circles along the polylines of the chosen groups: centre x, y and radius (k,), and their number in each group."""
     # Points in the order of the scan with the two ends added, at the range of the first and last return.
     size = count[chosen] + 2
     begin = np.cumsum(size) - size
@@ -290,13 +289,13 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
     keep = np.zeros(total, bool)
     keep[1:] = cell[1:] != cell[:-1]
     keep[begin] = keep[last] = True
-    kept = np.flatnonzero(keep)
-    kept_x, kept_y = x[kept], y[kept]
-    gap = np.hypot(kept_x[1:] - kept_x[:-1], kept_y[1:] - kept_y[:-1])
-    gap[owner[kept][1:] != owner[kept][:-1]] = 1.0  # any length: groups follow one another on one axis
-    kept_s = np.zeros(len(kept))
-    kept_s[1:] = np.cumsum(gap)
-    s = np.interp(place, kept, kept_s)
+    corners = np.flatnonzero(keep)
+    corner_x, corner_y = x[corners], y[corners]
+    gap = np.hypot(corner_x[1:] - corner_x[:-1], corner_y[1:] - corner_y[:-1])
+    gap[owner[corners][1:] != owner[corners][:-1]] = 1.0  # any length: groups follow one another on one axis
+    corner_s = np.zeros(len(corners))
+    corner_s[1:] = np.cumsum(gap)
+    s = np.interp(place, corners, corner_s)
 
     # A flat piece of length 2 h is covered by a circle of radius h sqrt(1 + _BEHIND^2).
     start, length = s[begin], s[last] - s[begin]
@@ -307,8 +306,8 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
     piece = length[of] / links[of]
     s_a = start[of] + number * piece
     s_b = s_a + piece
-    x_a, y_a = np.interp(s_a, kept_s, kept_x), np.interp(s_a, kept_s, kept_y)
-    x_b, y_b = np.interp(s_b, kept_s, kept_x), np.interp(s_b, kept_s, kept_y)
+    x_a, y_a = np.interp(s_a, corner_s, corner_x), np.interp(s_a, corner_s, corner_y)
+    x_b, y_b = np.interp(s_b, corner_s, corner_x), np.interp(s_b, corner_s, corner_y)
     mx, my = 0.5 * (x_a + x_b), 0.5 * (y_a + y_b)
     half = 0.5 * np.hypot(x_b - x_a, y_b - y_a)
     scale = np.where(half > 1e-6, 0.5 / np.maximum(half, 1e-6), 0.0)
@@ -319,7 +318,7 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num((s - start[owner]) / length[owner])
     link = first_link[owner] + np.minimum((part * links[owner]).astype(np.int64), links[owner] - 1)
-    # Where points bulge towards the sensor by `bulge` the centre must not go behind so far that the radius has to follow.
+    # Where points bulge towards the sensor, limit the setback of the centre so that the radius need not grow.
     bulge = np.full(len(of), settings.noise_sd)
     np.maximum.at(bulge, link, (mx[link] - x) * nx[link] + (my[link] - y) * ny[link])
     behind = np.clip((half * half - bulge * bulge) / (2.0 * bulge), 0.0, _BEHIND * half)

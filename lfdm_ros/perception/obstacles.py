@@ -1,4 +1,4 @@
-"""Obstacles: circles, and how they move."""
+"""Obstacles: circles and their motion."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from lfdm_ros.numerics import arc
 class Obstacles:
     """Circles, nearest to the vehicle first: centres (n, 2) [m] at `time` [s], radii (n,) [m], velocities (n, 2) [m/s], 0 if static.
 
-    time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
-    excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; suspected: velocities (n, 2)
-    [m/s] at which things that count as static may already move, 0 where nothing speaks for it; new: mask (n,) of small things that
-    were hardly seen yet; sector: middle, from the vehicle's axis, and half of the angle that the sensor covers [rad], None: all round;
-    halts: when each brakes, inf for never, and how long until it stands (n, 2) [s], None: none does; turns: rates at which the velocities
-    turn to the left (n,) [rad/s], None: none does; None of the others: not known.
+    time: -inf before the first scan. deviations: standard deviations (n, 2) of position [m] and velocity [m/s] along each axis; excess:
+    margin of the radii over the detected size (n,) [m]; suspected: velocities (n, 2) [m/s] at which static obstacles may already move, 0
+    without evidence; new: mask (n,) of small obstacles with few detections; sector: middle, from the vehicle's axis, and half of the
+    sensor's sector [rad], None: all round; halts: begin of braking, inf for never, and time to standstill (n, 2) [s], None: no obstacle
+    brakes; turns: turn rates of the velocities to the left (n,) [rad/s], None: no obstacle turns; None of the others: not known.
     """
 
     centres: np.ndarray
@@ -36,7 +35,7 @@ class Obstacles:
     turns: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
-        """Returns them at `time` [s], at constant speed and turn rate."""
+        """Returns the obstacles at `time` [s], at constant speed and turn rate."""
         if not len(self.radii):
             return self
         later, velocities = time - self.time, self.velocities
@@ -47,16 +46,16 @@ class Obstacles:
 
     @property
     def moving(self) -> np.ndarray:
-        """Mask of the moving ones (n,)."""
+        """Mask of the moving obstacles (n,)."""
         return (self.velocities != 0.0).any(axis=1)
 
     def where(self, chosen: np.ndarray) -> Obstacles:
-        """Selects some of them by a mask (n,) or by their places, in that order."""
+        """Selects obstacles by a mask (n,), or by their numbers in that order."""
         arrays = {f.name: part[chosen] for f in fields(self) if isinstance(part := getattr(self, f.name), np.ndarray)}
         return replace(self, **arrays)
 
     def joined(self, others: Obstacles) -> Obstacles:
-        """Returns them and others of the same time, with what is known of both; the sector is theirs."""
+        """Returns these obstacles and others of the same time; the sector is that of these."""
         none_turns = self.turns is None and others.turns is None
         turns = None if none_turns else np.concatenate([self.turn_rates, others.turn_rates])
         arrays: dict[str, Any] = dict.fromkeys(f.name for f in fields(self) if f.name not in ("time", "sector"))
@@ -67,21 +66,21 @@ class Obstacles:
 
     @property
     def brakes(self) -> np.ndarray:
-        """`halts` of all (n, 2), also where none does."""
+        """`halts` of all obstacles (n, 2), also if it is None."""
         return np.tile([math.inf, 1.0], (len(self.radii), 1)) if self.halts is None else self.halts
 
     @property
     def turn_rates(self) -> np.ndarray:
-        """`turns` of all (n,), also where none does."""
+        """`turns` of all obstacles (n,), also if it is None."""
         return np.zeros(len(self.radii)) if self.turns is None else self.turns
 
     @property
     def goes_on(self) -> np.ndarray:
-        """Mask of those that never brake (n,)."""
+        """Mask of the obstacles that never brake (n,)."""
         return np.isinf(self.brakes[:, 0])
 
     def shifts(self, later: np.ndarray) -> np.ndarray:
-        """Returns how far they have come so much `later` (k,) [s]: (k, n, 2) [m]."""
+        """Returns the displacements after times `later` (k,) [s]: (k, n, 2) [m]."""
         travel = later[:, None]
         if self.halts is not None:
             begins, lasts = self.halts.T
@@ -94,14 +93,14 @@ class Obstacles:
         return np.asarray(ahead[..., None] * self.velocities + aside[..., None] * left)
 
     def spread(self, later: np.ndarray, sigmas: float) -> np.ndarray:
-        """Returns the radii so much `later` (k,) [s], of what moves larger by how uncertain its velocity makes its place, in standard
-        deviations: (k, n) [m]."""
+        """Returns the radii after times `later` (k,) [s], enlarged for moving obstacles by `sigmas` standard deviations of the position due
+        to the velocity: (k, n) [m]."""
         if self.deviations is None:
             return np.tile(self.radii, (len(later), 1))
         return self.radii + sigmas * np.outer(later, self.moving * self.deviations[:, 1])
 
     def halting(self, which: np.ndarray, begins: np.ndarray, braking: float) -> Obstacles:
-        """Returns them with those of a mask (n,) once more for each of `begins` (k,) [s], from when it brakes [m/s^2] until it stands."""
+        """Returns the obstacles with copies of a mask's (n,) that brake [m/s^2] to standstill from each of `begins` (k,) [s] on."""
         chosen = np.flatnonzero(which)
         lasts = np.maximum(np.hypot(*self.velocities[chosen].T) / braking, 1e-3)
         rows = np.concatenate([np.arange(len(self.radii)), np.tile(chosen, len(begins))])
@@ -111,16 +110,16 @@ class Obstacles:
 
     @property
     def may_move(self) -> np.ndarray:
-        """Mask of those that move or are suspected to (n,)."""
+        """Mask of the moving and suspected obstacles (n,)."""
         return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
 
     @property
     def hardly_seen(self) -> np.ndarray:
-        """Mask of the small things that were hardly seen yet (n,); of none where that is not known."""
+        """Mask of the small obstacles with few detections (n,); none if not known."""
         return np.zeros(len(self.radii), bool) if self.new is None else self.new
 
     def with_standing(self, centres: np.ndarray, radii: np.ndarray) -> Obstacles:
-        """Returns them with further standing circles, centres (m, 2) and radii (m,) [m]; of the rest only place, size and motion."""
+        """Returns the obstacles with additional static circles, centres (m, 2) and radii (m,) [m]; keeps only position, size and motion."""
         return self._and(centres, radii, self.velocities)
 
     def _and(self, centres: np.ndarray, radii: np.ndarray, velocities: np.ndarray) -> Obstacles:
@@ -129,8 +128,8 @@ class Obstacles:
                          np.concatenate([velocities, np.zeros((len(radii), 2))]), self.time, turns=turns)
 
     def hypotheses(self, halting: float, room: float) -> Obstacles:
-        """Returns them as they may go on: what moves, or is suspected to, keeps its velocity; what is slower than `halting` [m/s], or new,
-        is there a second time, standing where it is now, new things larger by `room` [m]."""
+        """Returns motion hypotheses: moving and suspected obstacles keep their velocity; those slower than `halting` [m/s], or new, are
+        added a second time, static at their present place, new ones larger by `room` [m]."""
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
         speed, new = np.hypot(*goes_on.T), self.hardly_seen
         halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))

@@ -1,4 +1,4 @@
-"""Headings of outlines: directions of the sides of what is seen of a vehicle."""
+"""Headings of outlines: directions of the visible sides of a vehicle."""
 
 import math
 
@@ -6,12 +6,12 @@ import numpy as np
 
 MIN_RETURNS, MIN_LENGTH = 6, 1.2  # of a side, and [m]
 ANGLES = np.radians(np.arange(0.0, 90.0, 2.0))
-NEAR = 0.05  # [m] from a side its returns count much the same
+NEAR = 0.05  # [m] from a side within which returns have nearly equal weight
 
 
 def outline_heading(returns: np.ndarray) -> tuple[float, float]:
-    """Returns the direction [rad] of the longer side of what is seen of a rectangle, by returns (m, 2) [m], and its standard deviation
-    [rad]; 0 and inf where no side is seen well enough.
+    """Returns the direction [rad] of the longer visible side of a rectangle, by returns (m, 2) [m], and its standard deviation [rad]; 0 and
+    inf without a sufficient side.
 
     Sides are searched by closeness (Zhang, Xu, Dong & Dolan 2017, "Efficient L-shape fitting for vehicle detection using laser scanners"),
     and a line is fitted to the returns of the longer one.

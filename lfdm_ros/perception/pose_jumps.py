@@ -1,35 +1,35 @@
-"""Jumps of the pose that scans come with: what all standing things do at once is the pose's doing, not theirs."""
+"""Jumps of the scans' poses: a simultaneous motion of all static obstacles is due to the pose."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-# Pairs of places up to so far apart count [m]; so many have to agree on a motion, to within so much [m], and to go so far by it [m].
+# Largest distance of pairs [m]; number of pairs that must agree on a motion, tolerance [m], and smallest displacement [m].
 MAX_JUMP, LEAST, AGREE, MIN_JUMP = 2.0, 3, 0.3, 0.15
 NEAR_ENOUGH = 1.0  # [m] within which a pair may agree on a shift before its turn is known
 
 
 @dataclass(frozen=True)
 class PoseJump:
-    """A motion of the map under the vehicle: a turn about the origin [rad], then a shift (2,) [m]."""
+    """Motion of the map relative to the vehicle: a rotation about the origin [rad], then a shift (2,) [m]."""
 
     angle: float
     shift: np.ndarray
 
     def moved(self, places: np.ndarray) -> np.ndarray:
-        """Returns places (2, n) after it."""
+        """Returns positions (2, n) after the jump."""
         return self.turned(places) + self.shift[:, None]
 
     def turned(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns vectors (2, n) after it."""
+        """Returns vectors (2, n) after the jump."""
         c, s = math.cos(self.angle), math.sin(self.angle)
         return np.array([[c, -s], [s, c]]) @ vectors
 
 
 def find_jump(before: np.ndarray, now: np.ndarray) -> PoseJump | None:
-    """Returns the rigid motion that takes standing things from where they were, (2, n) [m], to where they are seen, (2, m) [m]; None where
-    fewer than three, or fewer than half of the pairs of nearest ones, agree on one, or it is within what the sensor's noise makes.
+    """Returns the rigid motion from the earlier positions of static obstacles, (2, n) [m], to the detected ones, (2, m) [m]; None if fewer
+    than three, or than half of the nearest pairs, agree on one, or if it is within the sensor's noise.
 
     The motion is the least-squares fit to the pairs that agree (Umeyama 1991, "Least-squares estimation of transformation parameters
     between two point patterns", in the plane without scale).

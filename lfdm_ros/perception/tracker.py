@@ -1,4 +1,4 @@
-"""Obstacles from LIDAR scans: circles that are remembered from scan to scan, and how fast they move."""
+"""Obstacles from LIDAR scans: circles tracked over scans, with their velocities."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from lfdm_ros.vehicles import Mount
 class TrackerSettings(GroupingSettings):
     """Settings of the tracker; see GroupingSettings for the rest."""
 
-    max_obstacles: int = setting(256, "1", "obstacles that are given out", 1, 10_000)
-    max_tracks: int = setting(256, "1", "obstacles that are remembered", 1, 10_000)
-    speed_sd: float = setting(10.0, "m/s", "standard deviation of the speed of what is seen first", 0.001, 200.0)
-    turn_rate_sd: float = setting(0.4, "rad/s", "standard deviation of the turn rate of what drives, and of its change in a second; 0: all "
+    max_obstacles: int = setting(256, "1", "largest number of reported obstacles", 1, 10_000)
+    max_tracks: int = setting(256, "1", "largest number of tracked obstacles", 1, 10_000)
+    speed_sd: float = setting(10.0, "m/s", "standard deviation of the speed of a new track", 0.001, 200.0)
+    turn_rate_sd: float = setting(0.4, "rad/s", "standard deviation of a vehicle's turn rate, and of its change in a second; 0: all "
                                                 "drive straight on", 0.0, 5.0)
     acceleration_sd: float = setting(1.0, "m/s", "standard deviation of the change of speed in a second", 0.0, 100.0)
-    moving_speed: float = setting(0.8, "m/s", "something faster moves", 0.001, 50.0)
-    moving_scans: int = setting(3, "1", "scans in a row for which it must be faster to count as moving", 1, 1000)
-    weak_scans: int = setting(5, "1", "the same for what gives one or two returns only", 1, 1000)
-    still_scans: int = setting(5, "1", "scans in a row with less than half of that speed before it is static again", 1, 1000)
-    standing_drift: float = setting(0.02, "m", "by which a standing thing wanders in a second against the poses that scans come with: "
-                                               "about as much as those of GNSS and inertia do", 0.0, 10.0)
-    gate: float = setting(3.0, "m", "farthest step from one scan to the next beyond the predicted place", 0.001, 100.0)
-    horizon: float = setting(250.0, "m", "how far returns count; what lies beyond is as if it were not there", 0.1, 10_000.0)
-    static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
-    moving_memory: float = setting(1.0, "s", "for how long moving things are kept unseen", 0.0, 1e4)
-    hidden_memory: float = setting(5.0, "s", "the same while something nearer hides them", 0.0, 1e4)
-    doubtful_memory: float = setting(0.5, "s", "for how long what is not yet believed is kept unseen", 0.0, 1e4)
+    moving_speed: float = setting(0.8, "m/s", "speed above which an obstacle counts as moving", 0.001, 50.0)
+    moving_scans: int = setting(3, "1", "consecutive scans above that speed before an obstacle counts as moving", 1, 1000)
+    weak_scans: int = setting(5, "1", "the same for obstacles of one or two returns", 1, 1000)
+    still_scans: int = setting(5, "1", "consecutive scans below half of that speed before it is static again", 1, 1000)
+    standing_drift: float = setting(0.02, "m", "drift of static obstacles in a second due to the error of the poses: about that of GNSS "
+                                               "and inertial navigation", 0.0, 10.0)
+    gate: float = setting(3.0, "m", "largest distance of an obstacle from its predicted position", 0.001, 100.0)
+    horizon: float = setting(250.0, "m", "largest range of returns that are used", 0.1, 10_000.0)
+    static_memory: float = setting(4.0, "s", "time for which undetected static obstacles are kept", 0.0, 1e4)
+    moving_memory: float = setting(1.0, "s", "time for which undetected moving obstacles are kept", 0.0, 1e4)
+    hidden_memory: float = setting(5.0, "s", "the same while they are occluded", 0.0, 1e4)
+    doubtful_memory: float = setting(0.5, "s", "time for which undetected unconfirmed obstacles are kept", 0.0, 1e4)
     radar_range_sd: float = setting(0.1, "m", "standard deviation of a radar's range", 1e-4, 10.0)
     radar_azimuth_sd: float = setting(0.0052, "rad", "standard deviation of a radar's azimuth", 1e-5, 0.5)
     radar_doppler_sd: float = setting(0.1, "m/s", "standard deviation of a radar's radial velocity", 1e-4, 10.0)
-    passed: float = setting(30.0, "m", "how far behind the vehicle things are forgotten", 0.0, 1e4)
-    free_scans: int = setting(3, "1", "scans that have to see through its place before a thing is dropped", 1, 1000)
+    passed: float = setting(30.0, "m", "distance behind the vehicle at which obstacles are dropped", 0.0, 1e4)
+    free_scans: int = setting(3, "1", "consecutive scans with free beams through an obstacle before it is dropped", 1, 1000)
 
 
-# The noise of a range is told by who knows the sensor.
+# The range noise is a property of the sensor.
 TRACKER = Exposed(TrackerSettings, "tracker_", without=("noise_sd",))
 
 
@@ -63,32 +63,32 @@ class _T(IntEnum):
     Y = 1
     VX = 2
     VY = 3
-    TURN = 4  # and the rate at which the velocity turns to the left [rad/s], of what drives
+    TURN = 4  # rate of turn of the velocity to the left [rad/s], of vehicles
     CX = 5  # the circle to keep clear of [m]
     CY = 6
     RADIUS = 7
-    ANCHOR_X = 8  # where it was seen first, or came to rest [m]
+    ANCHOR_X = 8  # position of the first detection, or of coming to rest [m]
     ANCHOR_Y = 9
-    REACH = 10  # the largest part of it that was seen [m]
-    SEEN = 11  # stamp of the last sighting [s]
+    REACH = 10  # largest detected extent [m]
+    SEEN = 11  # stamp of the last detection [s]
     SIGHTINGS = 12
-    FREE = 13  # scans in a row that saw through it
-    STREAK = 14  # scans in a row that speak against what it is taken for, static or moving
+    FREE = 13  # consecutive scans with free beams through it
+    STREAK = 14  # consecutive scans that contradict its classification, static or moving
     MOVING = 15
-    BODY = 16  # stands for a thing whose motion is followed: its only circle or its frame
+    BODY = 16  # represents a tracked body: its only circle or its frame
     FRAME = 17  # as in Circles
     ARC = 18
-    DOUBTFUL = 19  # a lone return that was seen once
-    THING = 20  # number of the thing that it is part of; 0: of a long surface
+    DOUBTFUL = 19  # a lone return, detected once
+    THING = 20  # number of its body; 0: of a long surface
     EXCESS = 21  # as in Circles [m]
     VARIANCE = 22  # of the circle's middle along each axis, while it stands [m2]
-    BEARING = 23  # of that middle from the sensor's axis, at the last look that said something new [rad]
-    DISSENT = 24  # radar scans in a row whose radial velocity did not fit
-    LAST_VX = 25  # velocity when it moved last [m/s], and the stamp of when it came to rest [s]
+    BEARING = 23  # of that middle from the sensor's axis, at the last informative detection [rad]
+    DISSENT = 24  # consecutive radar scans with a contradicting radial velocity
+    LAST_VX = 25  # last velocity in motion [m/s], and stamp of coming to rest [s]
     LAST_VY = 26
     RESTED = 27
-    CAME = 28  # stamp at which an end of it stood last where beams had gone through [s]
-    HEADING = 29  # along or across its outline when that was seen last [rad], and the stamp of that [s]
+    CAME = 28  # last stamp at which an end of it was at a previously free place [s]
+    HEADING = 29  # last heading of its outline, or across it [rad], and its stamp [s]
     HEADED = 30
     P = 31  # first of the 25 of the covariance of X, Y, VX, VY and TURN
 
@@ -99,40 +99,40 @@ _OF_STATE = np.eye(_STATES)[..., None]  # measurements (5, 1) of one state
 
 # Rows that circles have from their body: variances of vx, vy and turn last.
 _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING, _T.TURN, *(_T.P + k * (_STATES + 1) for k in (2, 3, 4))]
-# From a speed on [m/s] a thing turns as its outline does, if that is seen so well, and but for so much from scan to scan [rad]. From a turn
-# rate on [rad/s] its ends tell nothing of its way along an axis.
+# Speed above which the outline's heading gives the turn rate [m/s], its largest standard deviation, and its noise between scans [rad]; turn
+# rate above which the ends do not measure the motion along an axis [rad/s].
 _DRIVES, _HEADING_SD, _JITTER, _TURNING = 3.0, 0.1, 0.01, 0.15
-# A turn rate counts from so many standard deviations on; so much of it holds for the next two seconds, on the average of recorded traffic.
+# Significance of a turn rate in standard deviations; share of it that persists over two seconds, average of recorded traffic.
 _TURN_SIGMAS, _GOES_ON_TURNING = 2.5, 0.5
 _NO_PLACES = np.empty((0, 2))
-_SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
-_PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
-# A small thing may move once its filter's speed is so large [m/s] and so many standard deviations, and it has gone so far [m], is not
-# larger [m] and was seen so often; before long it counts as moving, or it stands.
+_SMALL = 0.3  # [m] half extent below which the detected middle does not depend on the view
+_PARTED = 1.5  # ratio of an earlier radius to the complete one above which the earlier one covered two bodies
+# A small static obstacle is suspected of moving from a speed [m/s], its significance in standard deviations and a distance [m] on, up to a
+# size [m], after a number of detections; it soon counts as moving, or as standing.
 _SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
-_SUSPECT_FASTEST = 6.0  # [m/s] for something so small; a part that slides along a surface may seem faster
-_JUMPS_APART, _STANDING = 1.0, 64  # [s] between two jumps of the pose, and number of the nearest things that tell one
-_COMING = 0.6  # [s] after an end of it has come, a larger thing may move, too
-_GOES_ON = 3.0  # [s] after it has come to rest, a small thing may go on as before
+_SUSPECT_FASTEST = 6.0  # [m/s] largest plausible speed of a small obstacle; parts of surfaces may appear faster
+_JUMPS_APART, _STANDING = 1.0, 64  # [s] between two jumps of the pose, and number of nearest obstacles used to detect one
+_COMING = 0.6  # [s] after the advance of an end for which a larger obstacle is suspected of moving
+_GOES_ON = 3.0  # [s] after coming to rest within which a small obstacle may resume its motion
 _NEW_SIGHTINGS = 4.0
-_KNOWN_SPEED_SD = 3.0  # [m/s] of a speed that is known well enough to follow what is hidden
-_APART, _PART_SPEED_SD = 0.5, 1.0  # [m] so near to what moves something new is a part of it, with so much doubt of its speed [m/s]
+_KNOWN_SPEED_SD = 3.0  # [m/s] largest deviation of the velocity of an occluded obstacle that is tracked on
+_APART, _PART_SPEED_SD = 0.5, 1.0  # [m] from a moving obstacle within which a new one is part of it; deviation of its velocity [m/s]
 _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
-_NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
+_NEW = 0.5  # of the beam spacing: beams nearer to previous ones add no information on the ends
 
 
 _Sensor = tuple[float, float, float]  # pose [m, rad]
-# Looks are compared over so long [s]. An end of a thing has come to where it is if all beams within so much [m] went through there then.
-_COMPARED, _FREE, _ASIDE_SD = 0.5, 0.4, 1.0  # the last: of a speed that nothing is known of, of something that moves across [m/s]
-# [m] from which an end has come, and in spacings of the returns there; [m] by which the same thing may be off its predicted place, and
-# seem larger or smaller, after that time.
+# Interval of compared scans [s]; radius around an end within which all earlier beams must have been free [m]; deviation of an unmeasured
+# transverse speed [m/s].
+_COMPARED, _FREE, _ASIDE_SD = 0.5, 0.4, 1.0
+# Minimum advance of an end [m], and in spacings of its returns; largest position error and change of size of the same body [m].
 _CAME, _SPACINGS, _SAME_PLACE, _SAME_SIZE = 0.2, 1.5, 1.5, 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """A scan, the sensor's pose and the circles; places of its returns (m, 2) [m] and the body that each is of (m,), -1 for none; the
-    least and largest x, y of those of each body (n, 2) [m]."""
+    """A scan, the sensor's pose and the circles; positions of its returns (m, 2) [m] and their bodies (m,), -1 for none; smallest and
+    largest x, y of each body's returns (n, 2) [m]."""
 
     scan: Scan
     sensor: _Sensor
@@ -160,45 +160,43 @@ class _Look:
         return cls(scan, sensor, seen, returns, bodies, low, high)
 
     def heading(self, body: int) -> tuple[float, float]:
-        """Returns an angle [rad] along or across the outline of a body, and its standard deviation; inf where none is seen."""
+        """Returns the heading [rad] of a body's outline, or across it, and its standard deviation; inf if there is none."""
         return outline_heading(self.returns[self.bodies == body])
 
 
 class ObstacleTracker:
-    """Turns scans into obstacles.
+    """Tracker of obstacles in scans.
 
-    A group of returns of limited size is followed by a Kalman filter of constant speed and turn rate (coordinated turn; Bar-Shalom, Li &
-    Kirubarajan 2001, "Estimation with applications to tracking and navigation", section 11.7) and is static until its velocity differs from
-    zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it, or its leading
-    edge stands where beams went through half a second before: the visible part of a static thing wanders over the thing as the vehicle
-    passes, but not beyond. A larger surface is static, as detected
-    last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
-    returns are not, and waiting costs one period of the scan.
+    A group of returns of limited size is tracked by a Kalman filter of constant speed and turn rate (coordinated turn; Bar-Shalom, Li &
+    Kirubarajan 2001, "Estimation with applications to tracking and navigation", section 11.7). It is static until its velocity differs from
+    zero in several scans by more than its uncertainty, and it has also moved farther than its detected size, or its leading edge is at a
+    place that was free half a second before: the visible part of a static body moves over the body as the vehicle passes, but not beyond. A
+    larger surface is static, as last detected. A lone return, such as a distant cone, is reported after two detections: this suppresses
+    single false returns at the cost of one scan period.
 
-    Where a small thing stands, a post or a cone, or one that is seen to be round, is the weighted mean of all looks at it. Where it ends
-    between two beams a look does not tell; the next one does where its beams fall elsewhere, and one whose beams fall where they fell
-    before counts only in place of a worse one. A look that does not fit begins a new mean.
+    The position of a small (post, cone) or round static obstacle is the weighted mean of all detections. A single detection does not
+    resolve the ends between two beams; one with beams elsewhere adds information, one with beams at the same places only replaces a worse
+    one. A contradicting detection begins a new mean.
 
-    Obstacles out of sight stay for a time, unless something else is detected at their place or beams go through it. Beams that were lost
-    (nan), or returned from nearer than the sensor can see, are no evidence of anything; a beam that ended beyond its range is free within
-    it.
+    Occluded obstacles are kept for a time, unless another one is detected at their place or beams pass through it. Lost beams (nan), and
+    returns from below the minimum range, are no evidence; a beam that ended beyond the maximum range is free within it.
 
-    The work of an update is bounded, whatever the ranges are: by the horizon, by 4096 beams of use, and by the nearest circles.
+    The work of an update is bounded for any ranges: by the horizon, by 4096 used beams, and by the nearest circles.
 
-    A scan is taken as of one instant: its stamp.
+    A scan counts as instantaneous, at its stamp.
     """
 
     def __init__(self, settings: TrackerSettings | None = None, mount: Mount | None = None):
-        """Begins without obstacles. mount: place of the sensor on the vehicle, by default the position point."""
+        """Begins without obstacles. mount: pose of the sensor on the vehicle, by default the position point."""
         self.settings, self.mount = settings or TrackerSettings(), mount or Mount()
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Clears all tracks."""
         self._tracks = np.empty((_ROWS, 0))
         self._sector: tuple[float, float] | None = None
         self._radar: tuple[RadarScan, tuple[float, float, float, float, float]] | None = None
-        self._looks: deque[_Look] = deque()  # as far back as looks are compared
+        self._looks: deque[_Look] = deque()  # over the interval of comparison
         self._jumped = -math.inf  # stamp of the pose's last jump [s]
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
@@ -208,17 +206,16 @@ class ObstacleTracker:
 
     @property
     def tracked(self) -> int:
-        """Number of tracks, with those not seen often enough yet to be reported."""
+        """Number of tracks, including unconfirmed ones."""
         return self._tracks.shape[1]
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
         """Takes a scan and the pose of the position point [m, rad] at its stamp.
 
-        A scan of the stamp of the last one changes nothing; one of an earlier stamp means that the clock was set back and begins anew.
+        A scan with the stamp of the last one changes nothing; an earlier stamp means that the clock was set back, and restarts tracking.
 
         Raises:
-            InputError: a scan that no sensor can have sent (`check_scan`), or a pose that is not finite or not possible; nothing is
-                changed then.
+            InputError: an invalid scan (`check_scan`), or a pose that is not finite or out of range; nothing is changed then.
         """
         check_scan(scan)
         _check_pose(x, y, yaw)
@@ -235,7 +232,7 @@ class ObstacleTracker:
         scan = within(scan, st.horizon)
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
-        # A motion that goes on from scan to scan is no jump: all that is in view may drive the same way.
+        # A motion that continues over scans is no jump: all visible traffic may drive in one direction.
         jump = find_jump(*_standing(tracks, seen, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
         if jump is not None:
             self._jumped = scan.stamp
@@ -252,11 +249,11 @@ class ObstacleTracker:
         _correct(tracks, track, now, found, bearing[found], self._looks or [now], st)
         self._looks.append(now)
         # The circles of a frame move as it does.
-        of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last is for those of no body
+        of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last column: without body
         of_body[5:7] = st.speed_sd ** 2
         of_body[:, found] = tracks[_OF_BODY][:, track]
         of_body[:2] *= of_body[2]
-        tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
+        tracks = tracks[:, _retained(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
         new = np.ones(len(seen.x), bool)
         new[found] = False
         begun = _begin(seen, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
@@ -266,20 +263,20 @@ class ObstacleTracker:
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
         order = np.argsort(distance, kind="stable")[:st.max_tracks]
         self._tracks = tracks[:, order]
-        # A radar may have measured the velocity just before of a thing that is seen for the first time.
+        # A radar may already have measured the velocity of a new track.
         self._take_radar(np.flatnonzero(self._tracks[_T.SIGHTINGS] == 1.0), scan.stamp)
         span = scan.angle_increment * (len(scan.ranges) - 1)
         self._sector = None if is_full_circle(scan) else (mount.yaw + scan.angle_min + 0.5 * span, 0.5 * abs(span))
         self._give_out(scan.stamp)
 
     def add_radar(self, scan: RadarScan, mount: Mount, pose: tuple[float, float, float], velocity: tuple[float, float, float]) -> None:
-        """Takes the returns of a radar: they tell how fast what the LIDAR sees moves along the line of sight, at once.
+        """Takes the returns of a radar, which measure the radial velocities of LIDAR tracks directly.
 
-        The time of the obstacles stays that of the last scan of the LIDAR, so the two may come in any order; returns of a stamp more than
-        0.2 s from it are left out. Returns alone begin no obstacle.
+        The time of the obstacles stays that of the last LIDAR scan, so both may arrive in any order; returns with a stamp more than 0.2 s
+        from it are ignored. Returns alone do not begin a track.
 
         Args:
-            mount: place of the radar.
+            mount: pose of the radar.
             pose: x, y [m], yaw [rad] of the position point at its stamp; velocity: vx, vy [m/s] in the vehicle's axes, yaw rate [rad/s].
 
         Raises:
@@ -312,7 +309,7 @@ class ObstacleTracker:
         chosen = np.flatnonzero(tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0)[:self.settings.max_obstacles]
         shown, suspected = tracks[:, chosen], _suspected(tracks, stamp)[chosen]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
-        # The filter says how well place and velocity of a moving thing are known; for a circle of a frame this is its body's.
+        # The filter gives the deviations of position and velocity of a moving obstacle; a circle of a frame has its body's.
         still, moves = [shown[_T.VARIANCE], np.zeros(shown.shape[1])], [_mean_variance(shown), _mean_variance(shown, 2)]
         turns = np.where(np.abs(shown[_T.TURN]) > _TURN_SIGMAS * np.sqrt(_covariance(shown)[4, 4]), _GOES_ON_TURNING * shown[_T.TURN], 0.0)
         deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum(moves, 0.0), still)).T
@@ -334,8 +331,8 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
 
 
 def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
-    """Returns the velocities (n, 2) [m/s] of static things of tracks t (_ROWS, n) that may move after a stamp [s]: small ones that seem to
-    or may go on, and those of which an end has come; 0 for all others."""
+    """Returns the velocities (n, 2) [m/s] of static tracks t (_ROWS, n) that are suspected of moving at a stamp [s]: small ones in apparent
+    or resumed motion, and those with an advanced end; 0 for all others."""
     way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
     small = (t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH)
@@ -349,7 +346,7 @@ def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
 
 
 def _new(t: np.ndarray) -> np.ndarray:
-    """Marks the small static things of tracks t (_ROWS, n) that were seen a few times only (n,): whether they move cannot be told yet."""
+    """Marks small static tracks of t (_ROWS, n) with few detections (n,), whose motion cannot be determined yet."""
     return np.asarray((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH) & (t[_T.SIGHTINGS] <= _NEW_SIGHTINGS))
 
 
@@ -363,7 +360,7 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     angle, velocity = elapsed * tracks[_T.TURN], tracks[_T.VX:_T.VY + 1]
     (ahead, aside), c, s = arc(np.full_like(angle, elapsed), angle), np.cos(angle), np.sin(angle)
     way = ahead * velocity + aside * _to_the_left(velocity)
-    tracks[:2] += way  # of a static thing, too: with the velocity that its filter tests
+    tracks[:2] += way  # also of a static track: by the velocity that its filter tests
     tracks[_T.CX:_T.CY + 1] += moving * way
     velocity[:] = c * velocity + s * _to_the_left(velocity)
     # Velocity and turn rate as random walks.
@@ -393,7 +390,7 @@ def _covariance(t: np.ndarray) -> np.ndarray:
 
 
 def _isotropic(position: np.ndarray, st: TrackerSettings) -> np.ndarray:
-    """Returns rows (25, n) of the covariance of what is seen first, from the variance of its position along each axis (n,) [m2]."""
+    """Returns rows (25, n) of the covariance of new tracks, from the variance of their position along each axis (n,) [m2]."""
     speed = np.full_like(position, st.speed_sd ** 2)
     return np.einsum("ij,jn->ijn", np.eye(_STATES), np.array([position, position, speed, speed, 0.0 * speed])).reshape(_STATES**2, -1)
 
@@ -422,7 +419,7 @@ def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.
 
 
 def _standing(tracks: np.ndarray, seen: Circles, sensor: _Sensor) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places (2, n), (2, m) [m] of the nearest things that stand, and of those that are seen whole now."""
+    """Returns the positions (2, n), (2, m) [m] of the nearest static tracks, and of the bodies detected completely now."""
     still = np.flatnonzero((tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0))
     whole = np.flatnonzero((seen.body == np.arange(len(seen.x))) & ~seen.partial)
     before, now = (places[:, np.argsort(np.hypot(places[0] - sensor[0], places[1] - sensor[1]))[:_STANDING]]
@@ -431,7 +428,7 @@ def _standing(tracks: np.ndarray, seen: Circles, sensor: _Sensor) -> tuple[np.nd
 
 
 def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of places in tracks and in seen (k,), one to one, of least total distance within the gates."""
+    """Returns pairs of indices into tracks and circles (k,), one to one, of least total distance within the gates."""
     candidates = np.flatnonzero(tracks[_T.BODY])
     bodies = np.flatnonzero(seen.body == np.arange(len(seen.x)))
     if not len(candidates) or not len(bodies):
@@ -440,10 +437,10 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
     dx = chosen[_T.X][:, None] - seen.x[bodies]
     dy = chosen[_T.Y][:, None] - seen.y[bodies]
     square = dx * dx + dy * dy
-    # The middle of what is seen may jump within the thing from one view to the next.
+    # The detected middle may jump within the body between views.
     gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
     gate = np.minimum(gate, st.gate ** 2)
-    # No pair costs as much as the largest gate and not more: one more pair is not worth that all tracks of a row of things shift by one.
+    # Missing pairs cost as much as the largest gate: an additional pair must not shift the tracks of a whole row of obstacles by one.
     allowed = square < gate
     cost = np.where(allowed, np.sqrt(square), st.gate)
     rows, columns = linear_sum_assignment(cost)
@@ -475,7 +472,7 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     t = tracks[:, hit]
     ux, uy = np.cos(yaw + scan.azimuths), np.sin(yaw + scan.azimuths)
     rates = scan.dopplers + wx * ux + wy * uy
-    # Of several returns the one that fits best: where one says that it stands, a stray one does not set it in motion.
+    # Of several returns use the best fit, so that a stray one does not set a static obstacle in motion.
     error = np.where(own[hit], rates - t[_T.VX][:, None] * ux - t[_T.VY][:, None] * uy, np.inf)
     chosen = np.argmin(np.abs(error), axis=1)
     ux, uy, rate, error = ux[chosen], uy[chosen], rates[chosen], error[np.arange(len(hit)), chosen]
@@ -484,7 +481,7 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     variance = st.radar_doppler_sd ** 2 + st.acceleration_sd ** 2 * abs(elapsed) + (st.radar_azimuth_sd * across) ** 2
     fits = error ** 2 < 9.0 * ((h[:, None] * _covariance(t) * h).sum(axis=(0, 1)) + variance)
     t[_T.DISSENT] = np.where(fits, 0.0, t[_T.DISSENT] + 1.0)
-    # Twice in a row: what was believed is wrong, by a stray return or since it is another thing.
+    # A second contradiction in a row: the velocity was wrong, due to a stray return or a change of the body.
     anew = t[_T.DISSENT] > 1.0
     t[_T.P:, anew] = _isotropic(_mean_variance(t[:, anew]), st)
     used = fits | anew
@@ -498,31 +495,31 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
 
 
 def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
-    """Returns the variance of the middle [m2]: larger where only a part is seen, whose middle depends on the view."""
+    """Returns the variance of the middle [m2]: larger for partial detections, whose middle depends on the view."""
     extent = seen.extent[which]
     return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
 
 
 def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
-    """Returns the variance of a circle's middle along each axis by one look [m2]: the noise of the sensor and the spacing of its beams."""
+    """Returns the variance of a circle's middle along each axis by one detection [m2]: from range noise and beam spacing."""
     return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
 
 
 def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarray, bearing: np.ndarray, looks: Sequence[_Look],
              st: TrackerSettings) -> None:
-    """Takes the circles `found`, at a bearing [rad] each, for the tracks `track`, all (k,), in place; looks: those before, oldest first."""
+    """Updates the tracks `track` in place by the circles `found`, at a bearing [rad] each, all (k,); looks: earlier ones, oldest first."""
     if not len(track):
         return
     scan, sensor, seen = now.scan, now.sensor, now.seen
     t = tracks[:, track]
     arc, partial = seen.arc[found], seen.partial[found]
     x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
-    # What is seen of a circle that was seen whole before tells where that circle is, not where its own middle is.
+    # A partial detection of a circle known completely locates that circle, not its own middle.
     inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
     x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
         (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
-    # Any part of a moving thing may be in view: where it goes out of sight behind something, the part left seems to slow down.
+    # Any part of a moving body may be visible: as it becomes occluded, the remaining part appears to slow down.
     less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
     variance = _position_variance(seen, found) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
@@ -534,7 +531,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
-    # Seen whole and round beside what it was seen as one with: what it moves from now on is seen by its own size.
+    # Now separated from a neighbour it was merged with: measure its motion by its own size from now on.
     parted = arc & ~partial & (t[_T.REACH] > _PARTED * radius)
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(parted, x, t[_T.ANCHOR_X]), np.where(parted, y, t[_T.ANCHOR_Y])
     t[_T.REACH] = np.where(parted, radius, np.maximum(t[_T.REACH], radius))
@@ -547,7 +544,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     starts = ~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY)
-    # A part whose end is hidden or lost may slide along the thing.
+    # A part with an occluded or lost end may slide along the body.
     slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
     starts[slow[partly[slow]]] &= came[slow[partly[slow]]]
     slow = slow[starts[slow]]
@@ -555,9 +552,9 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     starts[first] = _comes(now, found[first], (scan.stamp - looks[0].scan.stamp) * t[_T.VX:_T.VY + 1, first], looks[0],
                            np.zeros((2, len(first))))
     stops = moving & (speed < 0.5 * st.moving_speed)
-    # The step has to fit the velocity: a new thing beside one that went out of sight does not.
+    # The step must fit the velocity, unlike that to a new body beside an occluded one.
     starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
-    # What moves leaves its place. If something is still seen there, what is followed is something else, or slides along a surface.
+    # A moving body leaves its place. If it is still occupied, the track has changed bodies, or slides along a surface.
     tested = np.flatnonzero(starts)
     if len(tested):
         there, *_ = _evidence(t[_T.ANCHOR_X, tested], t[_T.ANCHOR_Y, tested], 0.6 * t[_T.REACH, tested], scan, sensor,
@@ -568,7 +565,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     t[_T.CAME, slow[starts[slow]]] = scan.stamp
     comes = ~moving & (t[_T.CAME] > scan.stamp - _COMING)
     t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, np.where(comes, t[_T.STREAK], 0.0))
-    # Among many small things that are seen by turns, one or two returns may seem to be one that moves.
+    # Alternating detections of small bodies, of one or two returns, may look like motion.
     needed = np.where(seen.weak[found], st.weak_scans, st.moving_scans)
     changes = t[_T.STREAK] >= np.where(moving, st.still_scans, needed)
     t[_T.MOVING] = moving ^ changes
@@ -583,26 +580,26 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
 
 
 def _drives(t: np.ndarray) -> np.ndarray:
-    """Marks the tracks t (_ROWS, k) that are known to drive (k,)."""
+    """Marks the tracks t (_ROWS, k) with confirmed driving motion (k,)."""
     return np.asarray((t[_T.MOVING] > 0.0) & (np.hypot(t[_T.VX], t[_T.VY]) > _DRIVES))
 
 
 def _begin_turns(t: np.ndarray, st: TrackerSettings) -> None:
-    """Follows how tracks t (_ROWS, k) turn from when they drive on, in place; what is slow or stands does not turn."""
+    """Starts the turn rate of tracks t (_ROWS, k) that begin to drive, in place; slow or static ones do not turn."""
     p, drives = _covariance(t), _drives(t)
     p[4, 4, drives & (p[4, 4] == 0.0)] = st.turn_rate_sd**2
     _end_turns(t, ~drives)
 
 
 def _end_turns(t: np.ndarray, chosen: np.ndarray) -> None:
-    """Takes the chosen of tracks t (_ROWS, k), a mask (k,), to go straight on, in place."""
+    """Sets the turn rate of the chosen tracks t (_ROWS, k), a mask (k,), to 0, in place."""
     p = _covariance(t)
     t[_T.TURN, chosen], p[4, :, chosen], p[:, 4, chosen] = 0.0, 0.0, 0.0
 
 
 def _take_headings(t: np.ndarray, found: np.ndarray, now: _Look, stamp: float) -> np.ndarray:
-    """Takes how the outlines `found` (k,) of tracks t (_ROWS, k) that drive have turned since they were seen last for how their velocities
-    turn, in place. Returns a mask (k,) of those that turn."""
+    """Updates the turn rates of driving tracks t (_ROWS, k) by the rotation of their outlines `found` (k,) since the last detection, in
+    place. Returns a mask (k,) of those that turn."""
     turned = np.zeros(len(found), bool)
     for k in np.flatnonzero(_drives(t)):
         heading, sd = now.heading(int(found[k]))
@@ -620,12 +617,11 @@ def _take_headings(t: np.ndarray, found: np.ndarray, now: _Look, stamp: float) -
 
 def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[_Look], st: TrackerSettings,
                   turned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes how far both ends, along each axis, of what is seen of the things `found` (k,), of tracks t (_ROWS, k), have come since the
-    oldest look, in place. Returns masks (k,) of those of which an end stands where beams went through then, and of those of which a part
-    was seen then, or is now.
+    """Updates tracks t (_ROWS, k) in place by the advance of both ends, along each axis, of the bodies `found` (k,) since the oldest look.
+    Returns masks (k,) of those with an end at a place that was free then, and of partial detections then or now.
 
-    Where both ends of what is seen whole have come the same way, the one that has come less far counts, as the view may have changed: which
-    part of a thing is seen decides over its middle, but hardly over this. Else an end counts that stands where beams went through then.
+    If both ends of a complete detection have advanced in the same direction, the smaller advance counts, since the view may have changed:
+    the visible part determines the middle, but hardly this advance. Otherwise an end counts if it is at a place that was free then.
     """
     before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
     old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
@@ -636,7 +632,7 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     low, high, then_low, then_high = now.low[found[which]], now.high[found[which]], before.low[old], before.high[old]
     apart = (0.5 * (low + high) - elapsed * t[_T.VX:_T.VY + 1, which].T)[:, None] - 0.5 * (then_low + then_high)
     distance = np.hypot(apart[..., 0], apart[..., 1])
-    # A part of what was seen as one with others then, or more of it.
+    # Part of an earlier merged detection, or more of it.
     overlaps = ((low[:, None] < then_high) & (high[:, None] > then_low)).all(axis=2) & (t[_T.MOVING, which] == 0.0)[:, None]
     distance = np.where(overlaps, np.minimum(distance, 0.99 * _SAME_PLACE), distance)
     near = np.flatnonzero(distance.min(axis=1) < _SAME_PLACE)
@@ -644,11 +640,11 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     found, of_low, of_high = found[which], low[near] - then_low[same], high[near] - then_high[same]
     whole = ~now.seen.partial[found] & ~before.seen.partial[old[same]]
     alike = whole & (np.abs(of_high - of_low) < _SAME_SIZE).all(axis=1)
-    # Each look serves as the end of one comparison and as the beginning of another: together they say no more than one every time.
+    # Overlapping comparisons are correlated: scale the variance by their number.
     variance = len(looks) * 2.0 * (now.seen.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
     together = whole[:, None] & (of_low * of_high > 0.0)
     carried = elapsed * t[_T.MOVING, which] * t[_T.VX:_T.VY + 1, which]
-    comes = np.zeros((2, 2, len(found)), bool)  # by axis, and at the lower and the upper end
+    comes = np.zeros((2, 2, len(found)), bool)  # by axis and end, lower and upper
     for axis, end in np.ndindex(2, 2):
         ways = np.zeros((2, len(found)))
         ways[axis] = np.minimum(of_low[:, axis], 0.0) if end == 0 else np.maximum(of_high[:, axis], 0.0)
@@ -659,9 +655,9 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
         lower, upper, (down, up) = of_low[:, axis], of_high[:, axis], comes[axis]
         advance = np.where(together[:, axis], np.where(np.abs(lower) < np.abs(upper), lower, upper), down * lower + up * upper)
         used = (alike | down | up) & ~(down & up)
-        # Something that comes along the other axis hardly goes along this one, as long as no end says so.
+        # An advance along the other axis implies little motion along this one, unless an end shows it.
         aside = ~used & comes[1 - axis].any(axis=0)
-        # A velocity that comes of views of other parts, before anything of it had come, says nothing.
+        # A velocity before the first advance is due to changing views: discard it.
         p = _covariance(taken)
         anew = aside & (taken[_T.MOVING] == 0.0)
         taken[_T.VX + axis, anew] = 0.0
@@ -677,9 +673,9 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
 
 
 def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carried: np.ndarray) -> np.ndarray:
-    """Marks the things `found` (k,) whose leading ends, having come on ways (2, k) [m], stand where beams went through before, but not
-    where they come from: nothing that stands can be there, nor what has come by `carried` (2, k) [m] if they went through where it would
-    have been. A way has to be longer than the returns at that end are apart, between which a thing that stands may end."""
+    """Marks the bodies `found` (k,) whose leading ends, after an advance `ways` (2, k) [m], are at previously free places, while their
+    origins were not free: no static body can be there, nor one moved by `carried` (2, k) [m] if its origin was free. The advance must
+    exceed the spacing of the returns at that end, within which a static body may end."""
     if not len(found) or not len(now.returns):
         return np.zeros(len(found), bool)
     length = np.hypot(*ways)
@@ -695,13 +691,13 @@ def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carri
 
 def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
                arc: np.ndarray, spacing: float) -> None:
-    """Takes a look at the circles of tracks t (_ROWS, k), in place.
+    """Updates the circles of tracks t (_ROWS, k) by one detection, in place.
 
     Args:
-        look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: at which it is [rad].
-        known: nothing was seen but what is known.
-        whole: what is seen is the thing, and its middle that of the thing; else the circle is the one that covers what is seen now.
-        arc: it is seen to be round, by the noise of many beams and not by the two that end beside it.
+        look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: of the detection [rad].
+        known: the detection adds no information.
+        whole: complete detection, whose middle is that of the body; else the circle covers the present detection.
+        arc: fitted as round by many beams, so that its variance is their noise, not the beam spacing.
         spacing: angle between two beams [rad].
     """
     before, p = t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]], t[_T.VARIANCE]
@@ -710,16 +706,16 @@ def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray
     fits = (look[0] - before[0]) ** 2 + (look[1] - before[1]) ** 2 < 9.0 * (p + variance)
     mean = whole & fits & (t[_T.MOVING] == 0.0) & (t[_T.FRAME] == 0.0) & ((t[_T.ARC] > 0.0) == arc)
     information = np.where(mean, 1.0 / p + news / variance, 0.0)
-    alone = ~known & (information <= 1.0 / variance)  # it says more than all before
+    alone = ~known & (information <= 1.0 / variance)  # more informative than all earlier ones
     gain = np.where(known, 0.0, np.where(alone, 1.0, news / variance / np.maximum(information, 1e-12)))
     t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]] = before + gain * (np.array(look) - before)
     t[_T.VARIANCE] = np.where(known, p, np.where(alone, variance, 1.0 / np.maximum(information, 1e-12)))
     t[_T.BEARING] = np.where(gain > 0.0, bearing, t[_T.BEARING])
 
 
-def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
+def _retained(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
           vehicle: tuple[float, float, float, float], st: TrackerSettings) -> np.ndarray:
-    """Marks the tracks (n,) that stay; counts in place the scans that saw through those that were not seen."""
+    """Marks the tracks (n,) to retain; counts in place the scans with free beams through undetected ones."""
     n = tracks.shape[1]
     keep = np.ones(n, bool)
     unseen = np.ones(n, bool)
@@ -733,20 +729,20 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     t[_T.FREE] = np.where(through, t[_T.FREE] + 1.0, np.where(hit, 0.0, t[_T.FREE]))
     t[_T.STREAK] = 0.0
     still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
-    # The filter of a static one starts anew when it is seen again: nobody knows what it did.
+    # The filter of a static track restarts at its next detection, as its motion meanwhile is unknown.
     t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
     t[_T.VX:_T.TURN + 1, still] = 0.0
     t[_T.P:, still] = _isotropic((0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4, st)
     _end_turns(t, moving)
     tracks[:, lost] = t
 
-    # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
-    # seen of it; nothing stays behind of a thing that moves.
+    # A static track with another detection at its place is dropped. The circles of a surface are replaced by the detected
+    # ones; nothing remains behind a moving body.
     square = (t[_T.CX][:, None] - seen.x) ** 2 + (t[_T.CY][:, None] - seen.y) ** 2
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
     covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
-    # Only what is known to move, and how, is followed for long; circles of a frame are as it is.
+    # Only tracks with a confirmed and accurate velocity are kept long; circles of a frame follow it.
     follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
     follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
     memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
@@ -760,8 +756,8 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
 
 def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
               inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Marks the circles x, y, radius (n,) in which beams end, those behind whose middle parts all beams go on, and those before which all
-    beams end: each (n,).
+    """Marks the circles x, y, radius (n,) in which beams end, those that all central beams pass through, and those before which all beams
+    end: each (n,).
 
     Beams that end in the circles `inner`, x, y and radius (n,) too, do not count as ending.
     """
@@ -772,7 +768,7 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     bearing = np.arctan2(dy, dx) - sensor[2] - scan.angle_min
     half = np.arcsin(np.minimum(0.9 * radius / distance, 1.0))
     angles = bearing[:, None] + half[:, None] * np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    # Beams are counted from angle_min on, in the sense of the scan; half an increment before it rounds to the first.
+    # Beam indices count from angle_min in the direction of the scan; half an increment before it rounds to the first.
     angles = np.mod(angles + 0.5 * scan.angle_increment, turn) - 0.5 * scan.angle_increment
     index = np.rint(angles / scan.angle_increment).astype(np.int64)
     inside = (index >= 0) & (index < beams)
@@ -785,10 +781,10 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     chord = radius[:, None] ** 2 - aside ** 2
     along, half_chord = distance[:, None] * np.cos(off), np.sqrt(np.maximum(chord, 0.0))
     valid = inside & (chord > 0.0) & (r >= scan.range_min) & (np.isposinf(r) | (r <= scan.range_max))
-    far = np.minimum(along + half_chord, scan.range_max)  # what lies beyond the range of the sensor is not seen to be free
+    far = np.minimum(along + half_chord, scan.range_max)  # no evidence beyond the range of the sensor
     hit = valid & (r >= along - half_chord - 0.1) & (r <= along + half_chord + 0.1)
     passes = valid & (np.abs(aside) < 0.5 * radius[:, None]) & (r > far + 0.1) & (along < scan.range_max)
-    # A beam that should have met the middle and ended before, or somewhere in the circle, leaves it possible.
+    # A central beam that ended before, or in the circle, does not contradict it.
     stopped = valid & (r <= far + 0.1)
     if inner is not None:
         direction = sensor[2] + scan.angle_min + scan.angle_increment * index
@@ -801,8 +797,8 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
 
 def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
            st: TrackerSettings) -> np.ndarray:
-    """Makes tracks (_ROWS, k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
-    counted from `number`."""
+    """Makes tracks (_ROWS, k) of the circles `new` (k,), at a bearing (k,) [rad], with the data of their bodies; new bodies are numbered
+    from `number`."""
     t = np.zeros((_ROWS, len(new)))
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
@@ -820,9 +816,9 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
 
 
 def _inherit(begun: np.ndarray, tracks: np.ndarray) -> None:
-    """Gives new things (_ROWS, k) beside one that moves its velocity, in place: rear and side of a car come apart where few beams meet it.
+    """Gives the velocity of a moving track to new ones (_ROWS, k) beside it, in place: sparse beams separate the rear and side of a car.
 
-    The next sightings correct it where the new thing stands.
+    The next detections correct it if the new body is static.
     """
     movers = tracks[:, (tracks[_T.MOVING] > 0.0) & (tracks[_T.BODY] > 0.0)]
     if not begun.shape[1] or not movers.shape[1]:

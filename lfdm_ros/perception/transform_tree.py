@@ -1,4 +1,4 @@
-"""Places of frames in each other in the plane, by messages of tf and tf_static, live or of a bag; without ROS."""
+"""Planar transforms between frames, from messages of tf and tf_static, live or of a bag; without ROS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from lfdm_ros.bounds import FRAME, TOO_MANY, Refusals, Refused, require, require_all
 from lfdm_ros.errors import InputError
 
-_MOST = 1000  # frames; made-up names must not fill the memory
+_MAX_FRAMES = 1000  # invalid names must not exhaust the memory
 
 
 def yaw_of(q: Any) -> float:
@@ -23,7 +23,7 @@ def yaw_of(q: Any) -> float:
 
 @dataclass(frozen=True)
 class Placed:
-    """A frame's place [m] and heading [rad] in another."""
+    """Pose of a frame in another: position [m] and heading [rad]."""
 
     x: float = 0.0
     y: float = 0.0
@@ -41,7 +41,7 @@ class Placed:
 
 
 class TransformTree:
-    """Transforms, and with them points from one frame in another. tf2 keeps a history as well; a task lasts, so that the newest will do."""
+    """Newest transforms between frames, and points transformed by them. Tasks are long-lived, so that tf2's history is not needed."""
 
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Placed]] = {}
@@ -51,8 +51,8 @@ class TransformTree:
         parent, child = transform.header.frame_id.lstrip("/"), transform.child_frame_id.lstrip("/")
         if not parent or not child or parent == child:
             raise Refused(f"'{child}' in '{parent}'", FRAME)
-        if child not in self._parents and len(self._parents) >= _MOST:
-            raise Refused(f"more than {_MOST} frames", FRAME)
+        if child not in self._parents and len(self._parents) >= _MAX_FRAMES:
+            raise Refused(f"more than {_MAX_FRAMES} frames", FRAME)
         q, place = transform.transform.rotation, transform.transform.translation
         require("quaternion", math.hypot(q.x, q.y, q.z, q.w), f"length of the rotation of '{child}'")
         require_all({"x": place.x, "y": place.y}, ("x", "y"), f"place of '{child}': ")
@@ -60,8 +60,8 @@ class TransformTree:
 
     def hear(self, message: Any, refusals: Refusals) -> None:
         """Stores all transforms of a message; invalid ones are counted, a message of too many is refused whole."""
-        if len(message.transforms) > _MOST:
-            refusals.refuse("transform", f"{len(message.transforms)} transforms in a message, more than {_MOST}", TOO_MANY)
+        if len(message.transforms) > _MAX_FRAMES:
+            refusals.refuse("transform", f"{len(message.transforms)} transforms in a message, more than {_MAX_FRAMES}", TOO_MANY)
             return
         for transform in message.transforms:
             try:
@@ -77,7 +77,7 @@ class TransformTree:
         """
         ups, downs = self._chain(source), self._chain(target)
         if ups[-1][0] != downs[-1][0]:
-            raise Refused(f"frame '{source}' is not known in '{target}'; does somebody publish its transform on tf?", FRAME)
+            raise Refused(f"frame '{source}' is not known in '{target}'; publish its transform on tf", FRAME)
         moved = np.asarray(points, float)
         for _, placed in ups[:-1]:
             moved = placed.out(moved)
@@ -88,7 +88,7 @@ class TransformTree:
         return moved
 
     def place(self, frame: str, target: str) -> Placed:
-        """Returns the place of a frame in one above it; at its origin where that is not known."""
+        """Returns the pose of a frame in an ancestor; at its origin if unknown."""
         (x, y), yaw = np.zeros(2), 0.0
         for name, placed in self._chain(frame):
             if name == target:
@@ -101,7 +101,7 @@ class TransformTree:
         return self._chain(source)[-1][0] == self._chain(target)[-1][0]
 
     def _chain(self, frame: str) -> list[tuple[str, Placed]]:
-        """Returns the chain from a frame up to its root: each frame with its place in the next one; a circle ends where it closes."""
+        """Returns the chain from a frame to its root: each frame with its pose in the next one; a cycle ends where it closes."""
         chain, seen, frame = [], set(), frame.lstrip("/")
         while frame in self._parents and frame not in seen:
             seen.add(frame)

@@ -1,4 +1,4 @@
-"""A radar: range, azimuth and radial velocity of what it detects, by signal-to-noise ratio and resolution cells."""
+"""Radar: range, azimuth and radial velocity of detections, by signal-to-noise ratio and resolution cells."""
 
 from __future__ import annotations
 
@@ -142,11 +142,11 @@ class Radar:
         whole = np.bincount(owners, width)[owners]
         azimuths = np.remainder(np.arctan2(sight[:, 1], sight[:, 0]) - yaw + math.pi, 2.0 * math.pi) - math.pi
         dopplers = dot(relative, sight)
-        seen = np.flatnonzero((width > 0.0) & (np.abs(azimuths) <= 0.5 * s.field_of_view) & (np.abs(dopplers) <= s.doppler_max)
+        detected = np.flatnonzero((width > 0.0) & (np.abs(azimuths) <= 0.5 * s.field_of_view) & (np.abs(dopplers) <= s.doppler_max)
                               & (ranges >= s.range_min) & (ranges <= s.range_max))
-        seen = seen[~self._hidden(view, azimuths[seen], ranges[seen])]
-        values = np.column_stack([ranges, azimuths, dopplers])[seen]
-        snr = (parts[:, 5] * width / np.maximum(whole, 1e-12) * (s.unit_range / ranges) ** 4)[seen]
+        detected = detected[~self._hidden(view, azimuths[detected], ranges[detected])]
+        values = np.column_stack([ranges, azimuths, dopplers])[detected]
+        snr = (parts[:, 5] * width / np.maximum(whole, 1e-12) * (s.unit_range / ranges) ** 4)[detected]
         scaled = values / (s.range_resolution, s.azimuth_resolution, s.doppler_resolution)
         cell = np.full(len(snr), -1)
         count = 0
@@ -158,7 +158,7 @@ class Radar:
         return np.stack([np.bincount(cell, snr * column) for column in values.T], axis=-1) / total[:, None], total
 
     def _hidden(self, view: VehicleView, azimuths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
-        """Marks the places (n,), by azimuth [rad] and range [m], that lie behind what the two rays beside them meet."""
+        """Marks the positions (n,), by azimuth [rad] and range [m], behind the hits of both adjacent rays."""
         fan = self._rays.scan(view.time, view.x, view.y, view.yaw)
         place = np.clip((azimuths - fan.angle_min) / fan.angle_increment, 0.0, len(fan.ranges) - 1.0)
         return ranges > np.maximum(fan.ranges[np.floor(place).astype(np.int64)], fan.ranges[np.ceil(place).astype(np.int64)]) + _BESIDE

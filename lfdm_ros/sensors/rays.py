@@ -1,4 +1,4 @@
-"""Ray casting of a LIDAR: a loop over things and the beams that can meet them, in the sensor's axes.
+"""Ray casting of a LIDAR: a loop over obstacles and the beams that can hit them, in sensor axes.
 
 The text is Python's, and translated by numba where it runs often (`lfdm_ros.sensors.loops_native`).
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 from lfdm_ros.bounds import MALFORMED, NOT_FINITE, OUT_OF_RANGE, Refused, require
 
-# A return nearer than this [m] is of the sensor itself; 0 is what some drivers send for none.
+# A return nearer than this [m] is of the sensor itself; some drivers send 0 for no return.
 NEAREST = 1e-3
 # Of more beams, neighbours are taken together: at 250 m these are 0.4 m apart.
 MAX_BEAMS = 4096
@@ -79,7 +79,7 @@ class ScanSchedule:
         """Sets the schedule up.
 
         Args:
-            rate: scans a second [Hz]; 0: it is not known whether scans come.
+            rate: of scans [Hz]; 0: scans are optional.
             latency: from a scan's stamp to its arrival [s].
         """
         self._period_ns, self._latency_ns = (round(1e9 / rate) if rate > 0.0 else 0), round(1e9 * latency)

@@ -4,8 +4,8 @@ Autonomy, or a monitor that predicts its failure, requests with a reason and a l
 hands: a command that differs from that at the request. Without acknowledgement in time the vehicle stops: the minimum-risk manoeuvre of
 SAE J3016 (2021), 3.17. After taking over the operator drives alone until handing back.
 
-An operator without a visible path keeps the vehicle at standstill with the brake; no threat changes that. Autonomy that has a path
-offers to drive on; releasing the brake accepts, steering or pressing a pedal ends it.
+Without a visible path the operator holds the vehicle with the brake; no threat changes that. Autonomy that has a path offers to
+drive on; releasing the brake accepts, steering or pressing a pedal ends it.
 """
 
 import math

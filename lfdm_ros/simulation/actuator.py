@@ -56,7 +56,7 @@ class Actuator:
             delay: from a command's being sent to its effect [s].
             steering_lag: time constant of the steering [s].
             steering_rate, throttle_rate, brake_rate: greatest change of each [1/s], up or down.
-            inputs: what reaches the vehicle before the first command.
+            inputs: of the vehicle before the first command.
 
         Raises:
             InputError: names the setting that is out of range.
@@ -94,7 +94,7 @@ class Actuator:
         self._waiting.append((time + self.delay, _checked(command)))
 
     def advance(self, time: float) -> np.ndarray:
-        """Goes on to a time [s] and returns what reaches the vehicle then, (3,): steering, throttle, brake.
+        """Advances to a time [s] and returns the vehicle's inputs (3,): steering, throttle, brake.
 
         Solved exactly: the result does not depend on the steps taken, but for rounding.
 

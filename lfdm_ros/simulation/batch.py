@@ -79,7 +79,7 @@ def check_names(model: Model, what: str, names: Sequence[str], known: Sequence[s
 
 
 class BatchRollout:
-    """N runs at once, at the same sample times; each run has its own values of some parameters and, if wanted, its own inputs.
+    """N runs at once, at the same sample times; each run has its own values of some parameters and, optionally, its own inputs.
 
     Can be pickled, and be used by several threads at once.
     """
@@ -194,15 +194,15 @@ class BatchRollout:
 
         size = max(1, MEMORY // (8 * (len(common.base) + starts.shape[1])))
         if n <= size:
-            sums, kept = part(0, n)
-            return sums, np.empty((0, 0, 0)) if kept is None else kept
+            sums, outputs = part(0, n)
+            return sums, np.empty((0, 0, 0)) if outputs is None else outputs
         # Parameters of all vehicles at once are most of the memory that a large batch takes.
         sums, whole = np.empty((n, shape[1])), np.empty((*shape, n if keep else 0))
         for first in range(0, n, size):
             end = min(first + size, n)
-            sums[first:end], kept = part(first, end)
-            if kept is not None:
-                whole[..., first:end] = kept.transpose(1, 2, 0)
+            sums[first:end], outputs = part(first, end)
+            if outputs is not None:
+                whole[..., first:end] = outputs.transpose(1, 2, 0)
         return sums, whole.transpose(2, 0, 1) if keep else np.empty((0, 0, 0))
 
 

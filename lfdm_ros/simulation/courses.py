@@ -24,7 +24,7 @@ SPACING = 0.5
 VEHICLE_WIDTH, VEHICLE_FRONT = 2.2, 2.4
 # Radii of an obstacle field's obstacles [m].
 RADII = (0.5, 2.5)
-# A stop that can be asked of anybody: [m/s^2], [s] until a scan is there and the brake acts, [m] that are left before the obstacle.
+# Feasible stop: deceleration [m/s^2], latency of scan and brake [s], remaining distance to the obstacle [m].
 FAIR_BRAKING, FAIR_LATENCY, FAIR_ROOM = 5.0, 0.5, 2.0
 # Least gap of a dense field [m].
 NARROWEST = 0.5
@@ -250,9 +250,9 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
         raise InputError(f"length is {length:g} m; an obstacle field for {speed:g} m/s needs at least {begin + 20.0 + speed:.0f} m")
     random = np.random.default_rng(seed)
     blocks = max(1, round(length / 120.0))
-    asked = density * (end - begin) * width
-    require("obstacles", asked, "number of obstacles")
-    count = max(blocks, round(asked))
+    requested = density * (end - begin) * width
+    require("obstacles", requested, "number of obstacles")
+    count = max(blocks, round(requested))
     placed = np.empty((0, 3))
     for k in range(count):
         for _ in range(500):

@@ -1,4 +1,4 @@
-"""Scenarios: what a vehicle does, by the driver's inputs or by a task, and the world it does it in (config/scenarios/*.yaml)."""
+"""Scenarios: driver's inputs or a task for a vehicle, and the world around it (config/scenarios/*.yaml)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from lfdm_ros.vehicles import Vehicle
 
 
 class SimulationDiverged(RuntimeError):
-    """A state is no longer a finite number. `time` [s] and `state` (nx,) say when and what."""
+    """Divergence: a state is no longer finite, at `time` [s] with `state` (nx,)."""
 
     def __init__(self, time: float, state: np.ndarray):
         super().__init__(f"the simulation diverged before t = {time:.6g} s")
@@ -27,7 +27,7 @@ class SimulationDiverged(RuntimeError):
 
 
 class OutOfReach(SimulationDiverged):
-    """A wheel has gone where its linkage does not reach. `time` [s] and `state` (nx,) say when and where, `wheel` which (fl ...)."""
+    """Wheel beyond the travel of its linkage, at `time` [s] with `state` (nx,); `wheel`: its name (fl ...)."""
 
     def __init__(self, time: float, state: np.ndarray, wheel: str):
         RuntimeError.__init__(self, f"the {PLACES.get(wheel, wheel)} wheel is out of the reach of its linkage at t = {time:.6g} s")
@@ -146,7 +146,7 @@ class Simulator:
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
         """Advances n steps, the inputs (3,) (steering, throttle, brake) linear from u0 to u1; or all of the model's, (nu,).
 
-        Without the ground, what the wheels meet is kept (`meet`).
+        Without the ground, the ground contact stays (`meet`).
 
         Raises:
             SimulationDiverged: a state is not finite; `OutOfReach` where a wheel's linkage does not reach.

@@ -101,12 +101,12 @@ class Suspension:
 
     def of_travel(self, axle: str, travel: Sequence[float] | np.ndarray) -> Travel:
         """Computes the poses at these travels [m], which must be within reach."""
-        wanted = np.asarray(travel, float)
+        travels = np.asarray(travel, float)
         grid = self._grid(axle)
-        angle = np.interp(wanted, self.of_angle(axle, grid).travel, grid)
+        angle = np.interp(travels, self.of_angle(axle, grid).travel, grid)
         for _ in range(8):  # Newton's method from an interpolation: to rounding
             pose, rates, _ = self._at(axle, angle)
-            angle = angle - (self.of_angle(axle, angle).travel - wanted) / rates.on_upright(pose, pose.wheel).z
+            angle = angle - (self.of_angle(axle, angle).travel - travels) / rates.on_upright(pose, pose.wheel).z
         return self.of_angle(axle, angle)
 
     def _grid(self, axle: str) -> np.ndarray:

@@ -216,7 +216,7 @@ class World:
         return float(np.hypot(self._velocities[..., 0], self._velocities[..., 1]).max(initial=0.0))
 
     def delayed(self, time: float) -> World:
-        """Returns the world whose motion comes later by a time [s]; before, its obstacles move as they do at first."""
+        """Returns the world with its motion delayed by a time [s]; before, its obstacles have their initial motion."""
         if time == 0.0:
             return self
         later: list[Circle | Polygon] = []
