@@ -48,6 +48,7 @@ HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
 RELAPSE_HOLD, MAX_RELAPSE_HOLD = 3.0, 12.0  # [s] additional hold of k when a threat returns: doubles each time
+SLOW_LINK = 0.08  # [s] age of the operator's command from which that hold is whole
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 MAX_STOP_PLAN_AGE = 5.0  # [s] of a plan whose steering a stop follows
@@ -417,7 +418,10 @@ class AuthorityArbiter:
     def _with_hold(self, now: float, threat: float) -> float:
         """Returns the threat that sets k: where autonomy has the larger share, the maximum within the hold time."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
-        since = now - self.settings.hold - self._relapse_hold - LINK_TIMES * (age if age < SAME_OPERATOR else 0.0)
+        age = age if age < SAME_OPERATOR else 0.0
+        # An operator without delay sees what autonomy does, and needs no hold against a relapse.
+        relapse_hold = self._relapse_hold * min(age / SLOW_LINK, 1.0)
+        since = now - self.settings.hold - relapse_hold - LINK_TIMES * age
         self._threats.append((now, threat))
         while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()

@@ -245,7 +245,7 @@ def learn_drive(vehicle: Vehicle, path: Path, times: np.ndarray, states: np.ndar
 
     Args:
         path: in the frame of the states.
-times, states: (n,) [s], increasing, and (n, 6) in the order of `control.prediction.REQUIRED`, SI.
+        times, states: (n,) [s], increasing, and (n, 6) in the order of `control.prediction.REQUIRED`, SI.
         command_times, steering: (m,) on the same clock, increasing, and (m,) share of full lock.
 
     Raises:

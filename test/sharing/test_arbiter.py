@@ -297,9 +297,10 @@ def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(a
     assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
 
 
-@pytest.mark.parametrize(("calm", "holds"), [(1.0, (0.3, 3.3, 6.3)), (4.0, (0.3, 0.3))])
-def test_k_holds_longer_each_time_that_a_threat_comes_back(calm, holds):
+@pytest.mark.parametrize(("age", "calm", "holds"), [(0.1, 1.0, (0.7, 3.7, 6.7)), (0.1, 4.0, (0.7, 0.7)), (0.0, 1.0, (0.3, 0.3))])
+def test_k_holds_longer_each_time_that_a_threat_comes_back_to_a_slow_operator(age, calm, holds):
     drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
+    drive.age = age
     for hold in holds:
         drive.threat.threat = 0.9
         assert drive.run(0.5).k == 1.0

@@ -35,7 +35,7 @@ FIELD = "obstacle_field_"
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # Sources that a drive depends on; a test holds lists like this against the imports.
-CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "perception", "plants", "control",
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "ground", "perception", "plants", "control",
            "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving", f"{STUDIES}/mppi")
 RIVALS = ("mpc", "kinematic")  # of the study of density
 MPPI = "mppi"  # one more, where it is named
