@@ -411,7 +411,9 @@ def test_scenarios_of_the_package_with_a_blind_sector(name):
 def test_a_start_by_a_wall_without_a_view_behind_stands_and_says_why():
     world, start, goal = PLACES["start by a wall"]
     run, cycles = driven(Scenario("wall", start, None, 12.0, world, goal, speed=8.0), 1.5 * math.pi)
-    assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_ROOM)
+    assert math.isnan(run.reached) and not run.collisions
+    # It searches again at times: the last cycle may be one of a search.
+    assert sum(c.reason.endswith(NO_ROOM) for c in cycles) > 0.7 * len(cycles)
     DRIVER.tune(reverse_unseen=True)
     try:
         run, _ = driven(Scenario("wall", start, None, 60.0, world, goal, speed=8.0), 1.5 * math.pi)
