@@ -30,8 +30,8 @@ _makers: list[Callable[..., Any]] = []
 
 
 def makers() -> tuple[Callable[..., Any], ...]:
-    """Returns the functions of all registered plug-ins."""
-    return tuple(_makers)
+    """Returns the functions of all registered plug-ins; those of this package, which come with the import of their rooms, are none."""
+    return tuple(maker for maker in _makers if getattr(maker, "__module__", "").partition(".")[0] != __package__)
 
 
 class Registry(Mapping[str, T]):

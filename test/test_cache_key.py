@@ -125,3 +125,9 @@ def test_a_package_from_outside_counts_whole_and_what_is_typed_in_by_its_code(tm
     typed = {}
     exec("def one(m): return 1\ndef two(m): return 2", typed)
     assert digest(typed["one"]) != digest(typed["two"])
+
+
+def test_makers_of_the_package_itself_are_no_plugins() -> None:
+    import lfdm_ros.sensors.standard  # registers sensors
+
+    assert not [maker for maker in plugins.makers() if maker.__module__ == lfdm_ros.sensors.standard.__name__]

@@ -274,7 +274,10 @@ class Prior:
 
     def value(self, coordinate: Any) -> Any:
         """Maps coordinate to value."""
-        return np.exp(coordinate) if self.logarithmic else coordinate
+        if not self.logarithmic:
+            return coordinate
+        with np.errstate(over="ignore"):  # a step far out: infinite, and outside of the bounds
+            return np.exp(coordinate)
 
     def spread(self) -> float:
         """Returns the standard deviation of the coordinate."""

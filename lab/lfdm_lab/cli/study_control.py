@@ -296,11 +296,13 @@ def _report_movers(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
 
 
 def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_lab.studies import friction
+    from lfdm_lab.studies import friction, pictures
 
-    outcome["rows"] = friction.rows(runs)
-    # It shows what a field does: there is nothing to pass.
-    return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {"friction": lambda: friction.draw(runs)}
+    outcome["rows"] = rows = friction.rows(runs)
+    # It shows the effect of a field: there is nothing to pass.
+    return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {
+        "yaw_rates": lambda: pictures.draw_yaw_rates(runs), "spin_outs": lambda: pictures.draw_spin_outs(rows),
+        "convergence": lambda: pictures.draw_convergence(runs)}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,18 +21,15 @@ from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
 from lfdm_ros.models.spinning import SLOW, SPIN
 from lfdm_ros.numerics import binomial_interval
-from lfdm_ros.reports import NamedValue, draw_values
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import Vehicle, load_vehicle
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", f"{STUDIES}/friction")
 LINK = FrictionLink(0.1, 0.8)
 DRY = 0.8  # friction of the road that tyres were measured on
 NOISE = 0.15  # of an observation's latent value (004)
 STEP, SAMPLE, SHOWN = 1e-3, 0.02, 0.1  # [s] of physics, of trajectories, of what results keep of them
+ICE_LENGTH = 4.0  # [m]
 CHUNK = 250  # fields at a time
 SIDE = 12.0  # [m] of map beyond the way on constant friction
 DEGREE = pi / 180.0
@@ -156,10 +153,10 @@ def _spun(runs: np.ndarray) -> np.ndarray:
 
 def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
           rng: np.random.Generator) -> tuple[Observations, FrictionField]:
-    """Draws a truth, and observations of it at places `spacing` apart all over the map; with ice across it from `ice` on for 4 m [m]."""
+    """Draws a truth, and observations of it at places `spacing` apart all over the map; with ice across it from `ice` on for ICE_LENGTH [m]."""
     latent = FieldPosterior(prior, grid).draw(1, rng)[0]
     if ice is not None:
-        latent[:, (grid.xs >= ice) & (grid.xs < ice + 4.0)] = -4.0
+        latent[:, (grid.xs >= ice) & (grid.xs < ice + ICE_LENGTH)] = -4.0
     truth = FrictionField(grid, latent, LINK)
     sides = [np.empty(0)] * 2 if spacing is None else [np.arange(ends[0] + 0.5 * spacing, ends[-1], spacing) for ends in (grid.xs, grid.ys)]
     places = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
@@ -261,17 +258,6 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
              "yaw_rate_sd_max": run["yaw_rate_sd_max"],
              "nodes": run["nodes"], "outside": run["outside"]}
             for run in found if run["kind"] == "drive"]
-
-
-def draw(found: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draws the drives as `tables` has them; None if there are none."""
-    panels: dict[str, list[NamedValue]] = {"probability of a spin-out, 95 %": [], "largest sd of the yaw rate [rad/s]": []}
-    for row in rows(found):
-        every = "nothing observed" if row["observation_spacing_m"] is None else f"observed every {row['observation_spacing_m']:g} m"
-        name, sd = f"{row['manoeuvre']}, patches {row['patch_length_m']:g} m, {every}", row["yaw_rate_sd_max"]
-        for values, value, (low, high) in zip(panels.values(), (row["spin_out_probability"], sd), (row["interval"], (sd, sd))):
-            values.append(NamedValue(name, value, low, high))
-    return draw_values(panels.items()) if any(panels.values()) else None
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[list[str]]]]:

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from lfdm_lab.studies import friction
 from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenario
 from lfdm_lab.studies.sharing import RISK
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
 from lfdm_ros.engine.run_report import OUTSIDE
-from lfdm_ros.reports import BLUE, GREY, ORANGE, VIOLET
+from lfdm_ros.reports import BLUE, GREY, INK, ORANGE, PALE, VIOLET
 from lfdm_ros.simulation import load_scenario
 
+OBSERVED = {None: ("no observations", GREY), 4.0: ("observed every 4 m", ORANGE), 2.0: ("observed every 2 m", BLUE)}
 CONTROLLER_COLOURS = {"mpc": BLUE, "kinematic": ORANGE, "ipopt": VIOLET}
 
 
@@ -244,4 +246,87 @@ def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
         draw_ground(row[1], trial_scenario(Trial(name, speed=10.0)), 0.0)
         row[1].set(xlabel="x [m]", ylabel="y [m]", ylim=(-4.0, 9.0))
         row[1].legend(fontsize=7, loc="upper right")
+    return figure
+
+
+def draw_yaw_rates(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draws yaw rates on samples of a friction field, their deviation and that of the field under the path (004, figs 15 to 18); None
+    without these drives."""
+    found = {(run["manoeuvre"], run["patch"], run["spacing"]): run for run in runs if run["kind"] == "drive"}
+    shown = [found[cell] for cell in friction.PAPER if cell in found]
+    if not shown:
+        return None
+    figure = Figure(figsize=(4.0 * len(shown), 5.2), layout="constrained")
+    axes = figure.subplots(2, len(shown), squeeze=False, sharex="col")
+    for (upper, lower), run in zip(axes.T, shown):
+        times, mean, sd = (np.array(run[key]) for key in ("time", "yaw_rate_mean", "yaw_rate_sd"))
+        upper.fill_between(times, mean - 2.0 * sd, mean + 2.0 * sd, color=BLUE, alpha=0.25, lw=0)
+        upper.plot(times, np.array(run["yaw_rate_samples"]).T, color=BLUE, lw=0.4, alpha=0.7)
+        upper.plot(times, mean, color=BLUE, lw=2, label=f"{run['samples']} samples: mean, 2 sd, twelve of them")
+        upper.plot(times, run["yaw_rate_plain"], "--", color=INK, lw=1.4, label="constant friction")
+        ice = friction.MANOEUVRES[run["manoeuvre"]].ice_at
+        if ice is not None:
+            upper.axvspan(ice, ice + friction.ICE_LENGTH / friction.MANOEUVRES[run["manoeuvre"]].speed, color=PALE, alpha=0.6, zorder=0)
+        upper.set_title(f"{run['manoeuvre'].replace('_', ' ')}, patches {run['patch']:g} m")
+        lower.plot(times, sd, color=BLUE, lw=2)
+        lower.set(xlabel="time [s]", ylim=(0.0, None))
+        field = lower.twinx()
+        field.plot(times, run["way_sd"], color=ORANGE, lw=1.2)
+        field.set_ylim(0.0, None)
+    field.set_ylabel("sd of the field under the path [1]", color=ORANGE)
+    axes[0, 0].set_ylabel("yaw rate [rad/s]")
+    axes[1, 0].set_ylabel("sd of the yaw rate [rad/s]", color=BLUE)
+    axes[0, 0].legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_spin_outs(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draws the probability of a spin-out over the patch length by manoeuvre and observations, with 95 % intervals; None without
+    drives."""
+    manoeuvres = [name for name in friction.MANOEUVRES if sum(row["manoeuvre"] == name for row in rows) > 1]
+    if not manoeuvres:
+        return None
+    figure = Figure(figsize=(3.6 * len(manoeuvres), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(manoeuvres), squeeze=False, sharey=True)[0]
+    for axis, name in zip(axes, manoeuvres):
+        for shift, (spacing, (label, colour)) in zip((0.96, 1.0, 1.04), OBSERVED.items()):
+            some = sorted((row for row in rows if (row["manoeuvre"], row["observation_spacing_m"]) == (name, spacing)),
+                          key=lambda row: float(row["patch_length_m"]))
+            share = np.array([row["spin_out_probability"] for row in some])
+            ends = np.array([row["interval"] for row in some]).reshape(-1, 2).T
+            axis.errorbar([shift * row["patch_length_m"] for row in some], share, np.abs(ends - share), color=colour, marker="o", ms=4,
+                          lw=1.2, label=label)
+        axis.set(title=name.replace("_", " "), xscale="log", xlabel="patch length [m]")
+        axis.set_xticks(friction.PATCHES, [f"{patch:g}" for patch in friction.PATCHES])
+        axis.minorticks_off()
+    axes[0].set_ylabel("probability of a spin-out")
+    axes[0].legend(fontsize=8)
+    return figure
+
+
+def draw_convergence(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draws the distance from the path on the finest nodes over time, its ratio to the path's length over the nodes of a patch (004,
+    figs 2 and 3), and the time to draw a field over its nodes; None without this run."""
+    found = next((run for run in runs if run["kind"] == "convergence"), None)
+    if found is None:
+        return None
+    figure = Figure(figsize=(10.8, 3.3), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for nodes, apart in zip(found["per_patch"], found["deviation"]):
+        left.semilogy(found["time"], np.maximum(apart, 1e-9), label=f"{nodes:g} nodes a patch")
+    left.set(xlabel="time [s]", ylabel="distance from the finest's path [m]")
+    middle.loglog(found["per_patch"], found["error"], color=BLUE, marker="o", ms=4)
+    per_patch = np.array(found["per_patch"])
+    middle.loglog(per_patch, found["error"][0] * (per_patch[0] / per_patch) ** 4, ":", color=GREY, label="fourth order")
+    middle.set(xlabel="nodes a patch", ylabel="error / path length")
+    middle.set_xticks(per_patch, [f"{nodes:g}" for nodes in per_patch])
+    middle.minorticks_off()
+    for spacing, (label, colour) in OBSERVED.items():
+        some = [run for run in runs if run["kind"] == "drive" and run["spacing"] == spacing]
+        right.loglog([run["nodes"] for run in some], [1e3 * run["fields_seconds"] / run["samples"] for run in some], "o", color=colour,
+                     ms=4, label=label)
+    right.set(xlabel="nodes", ylabel="time to draw a field [ms]", xlim=(2e3, 2e5))
+    right.minorticks_off()
+    for axis in (left, middle, right):
+        axis.legend(fontsize=8)
     return figure

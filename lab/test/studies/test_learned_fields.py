@@ -1,10 +1,15 @@
 """A friction field that nobody saw, learned from driving over it: right where the vehicle drove, not known elsewhere."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
+from scipy.stats import norm
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
@@ -13,6 +18,7 @@ from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTab
 from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator, MeasuredDrive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.learning import learn
+from lfdm_ros.reports import BLUE, INK, PALE, RED, save_png
 from lfdm_ros.simulation import Actuator, Pose, Simulator, load_scenario
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
@@ -141,3 +147,60 @@ def test_ice_is_met_once() -> None:
     assert twice.second.sideslip < 0.6 * twice.first.sideslip
     there, before, after = twice.learned.friction_at([98.8, 60.0, 110.0], [12.0, 0.0, 80.0])
     assert there < 0.35 and min(before, after) > 0.9
+
+
+@pytest.mark.skipif("LFDM_PICTURES" not in os.environ, reason="draws the pictures of docs/concepts/ground.md into the folder LFDM_PICTURES")
+def test_pictures_of_learned_fields() -> None:
+    folder = Path(os.environ["LFDM_PICTURES"])
+    fields = [learned(seed) for seed in range(1, 21)]
+    inside = [np.mean(np.abs(one.z) < DEVIATIONS) for one in fields]
+    print(f"in the 90 % interval: {np.mean(np.abs(np.concatenate([one.z for one in fields])) < DEVIATIONS):.3f}, by field {min(inside):.2f} to "
+          f"{max(inside):.2f}; error {min(one.error for one in fields):.3f} to {max(one.error for one in fields):.3f}, of the prior "
+          f"{min(one.prior_error for one in fields):.2f} to {max(one.prior_error for one in fields):.2f}; deviation lost beside the path "
+          f"{max(one.lost for one in fields):.4f}; {sum(len(one.z) for one in fields)} places")
+    save_png(_draw_field(fields[0]), folder / "felt_friction.png")
+
+    figure, levels = Figure(figsize=(4.0, 4.0), layout="constrained"), np.linspace(0.02, 0.98, 49)
+    axis = figure.subplots()
+    for z in [*(one.z for one in fields), np.concatenate([one.z for one in fields])]:
+        last = len(z) > len(fields[0].z) * 2
+        axis.plot(levels, [np.mean(np.abs(z) < norm.ppf(0.5 + 0.5 * level)) for level in levels], color=BLUE if last else PALE,
+                  lw=2.0 if last else 0.8)
+    axis.plot([0.0, 1.0], [0.0, 1.0], "--", color=INK, lw=1.0)
+    axis.set(xlabel="level of the interval", ylabel="share of hidden values inside", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    save_png(figure, folder / "felt_friction_coverage.png")
+
+    twice = laps()
+    for run in (twice.first, twice.second):
+        print(f"{run.outside:.2f} m out of the lane, {np.degrees(run.sideslip):.0f} deg of sideslip, slowest {run.column('vx').min():.2f} m/s")
+    print(f"learned in the middle of the ice: {float(twice.learned.friction_at(98.8, 12.0)):.2f}")
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    axes = figure.subplots(1, 3)
+    grid = twice.learned.grid
+    shown = axes[1].pcolormesh(grid.xs, grid.ys, twice.learned.friction_at(*grid.places.T).reshape(grid.shape), cmap="viridis")
+    figure.colorbar(shown, ax=axes[1], shrink=0.6, label="friction learned in lap 1")
+    for axis, run, name in ((axes[0], twice.first, "lap 1"), (axes[1], twice.second, "lap 2")):
+        axis.plot(run.column("x"), run.column("y"), color=RED, lw=1.2)
+        axis.set(title=f"{name}: {run.outside:.2f} m out", xlabel="x [m]", xlim=(40.0, 130.0), ylim=(-15.0, 65.0), aspect="equal")
+    for run, colour, name in ((twice.first, PALE, "lap 1"), (twice.second, BLUE, "lap 2")):
+        axes[2].plot(run.times, run.column("vx"), color=colour, label=name)
+    axes[0].set_ylabel("y [m]")
+    axes[2].set(xlabel="time [s]", ylabel="speed [m/s]")
+    axes[2].legend(fontsize=8)
+    save_png(figure, folder / "felt_friction_laps.png")
+    assert all((folder / f"{name}.png").stat().st_size for name in ("felt_friction", "felt_friction_coverage", "felt_friction_laps"))
+
+
+def _draw_field(one: Learned) -> Figure:
+    """Hidden friction, the learned one's median, and the deviation of its latent value."""
+    x, y = one.drive.states["x"], one.drive.states["y"]
+    figure = Figure(figsize=(10.8, 3.6), layout="constrained")
+    median = LINK.friction(one.posterior.mean())
+    panels = ((LINK.friction(one.field.latent_at(*GRID.places.T)).reshape(GRID.shape), "friction, hidden", (0.1, 1.0), "viridis"),
+              (median.reshape(GRID.shape), "learned from driving: median", (0.1, 1.0), "viridis"),
+              (one.posterior.sd().reshape(GRID.shape), "deviation of its latent value", (0.0, PRIOR.sigma_f), "magma"))
+    for axis, (values, title, (low, high), colours) in zip(figure.subplots(1, 3, sharex=True, sharey=True), panels):
+        figure.colorbar(axis.pcolormesh(GRID.xs, GRID.ys, values, vmin=low, vmax=high, cmap=colours), ax=axis, shrink=0.6)
+        axis.plot(x, y, color="white", lw=1.2)
+        axis.set(title=title, xlabel="x [m]", xlim=(x.min() - 30.0, x.max() + 30.0), ylim=(y.min() - 30.0, y.max() + 30.0), aspect="equal")
+    return figure
