@@ -22,7 +22,7 @@ _C_EPILOG = """Steps, batches of vehicles, slopes and outputs with exact derivat
 allocation; the header says how each is called. Scalars by default; -DLFDM_VECTORS chooses vectors, which gcc and clang know:
   cc -std=c99 -O2 -c NAME.c
   gcc -std=c99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math -freciprocal-math \\
-    -fno-if-conversion -DLFDM_VECTORS -c NAME.c
+    -fno-if-conversion -mprefer-vector-width=256 -DLFDM_VECTORS -c NAME.c     (the width: x86-64 only)
 
 example:
   lfdm export c --vehicle hmmwv --model eight_dof --out hmmwv_c

@@ -153,7 +153,7 @@ def _spun(runs: np.ndarray) -> np.ndarray:
 
 def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
           rng: np.random.Generator) -> tuple[Observations, FrictionField]:
-    """Draws a truth, and observations of it at places `spacing` apart all over the map; with ice across it from `ice` on for ICE_LENGTH [m]."""
+    """Draws a truth, and observations of it at places `spacing` apart all over the map; a strip of ice from `ice` [m] on."""
     latent = FieldPosterior(prior, grid).draw(1, rng)[0]
     if ice is not None:
         latent[:, (grid.xs >= ice) & (grid.xs < ice + ICE_LENGTH)] = -4.0

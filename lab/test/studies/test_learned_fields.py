@@ -153,31 +153,33 @@ def test_ice_is_met_once() -> None:
 def test_pictures_of_learned_fields() -> None:
     folder = Path(os.environ["LFDM_PICTURES"])
     fields = [learned(seed) for seed in range(1, 21)]
-    inside = [np.mean(np.abs(one.z) < DEVIATIONS) for one in fields]
-    print(f"in the 90 % interval: {np.mean(np.abs(np.concatenate([one.z for one in fields])) < DEVIATIONS):.3f}, by field {min(inside):.2f} to "
-          f"{max(inside):.2f}; error {min(one.error for one in fields):.3f} to {max(one.error for one in fields):.3f}, of the prior "
-          f"{min(one.prior_error for one in fields):.2f} to {max(one.prior_error for one in fields):.2f}; deviation lost beside the path "
-          f"{max(one.lost for one in fields):.4f}; {sum(len(one.z) for one in fields)} places")
+    z = np.concatenate([one.z for one in fields])
+
+    def ends(values: list[float]) -> str:
+        return f"{min(values):.3f} to {max(values):.3f}"
+
+    coverage = ends([float(np.mean(np.abs(one.z) < DEVIATIONS)) for one in fields])
+    print(f"{np.mean(np.abs(z) < DEVIATIONS):.3f} of {len(z)} places in the 90 % interval, by field {coverage}")
+    print(f"error {ends([one.error for one in fields])}, of the prior {ends([one.prior_error for one in fields])}")
+    print(f"deviation lost beside the path: {ends([one.lost for one in fields])}")
     save_png(_draw_field(fields[0]), folder / "felt_friction.png")
 
     figure, levels = Figure(figsize=(4.0, 4.0), layout="constrained"), np.linspace(0.02, 0.98, 49)
     axis = figure.subplots()
-    for z in [*(one.z for one in fields), np.concatenate([one.z for one in fields])]:
-        last = len(z) > len(fields[0].z) * 2
-        axis.plot(levels, [np.mean(np.abs(z) < norm.ppf(0.5 + 0.5 * level)) for level in levels], color=BLUE if last else PALE,
-                  lw=2.0 if last else 0.8)
+    for some, colour, width in (*((one.z, PALE, 0.8) for one in fields), (z, BLUE, 2.0)):
+        axis.plot(levels, [np.mean(np.abs(some) < norm.ppf(0.5 + 0.5 * level)) for level in levels], color=colour, lw=width)
     axis.plot([0.0, 1.0], [0.0, 1.0], "--", color=INK, lw=1.0)
     axis.set(xlabel="level of the interval", ylabel="share of hidden values inside", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     save_png(figure, folder / "felt_friction_coverage.png")
 
     twice = laps()
     for run in (twice.first, twice.second):
-        print(f"{run.outside:.2f} m out of the lane, {np.degrees(run.sideslip):.0f} deg of sideslip, slowest {run.column('vx').min():.2f} m/s")
+        print(f"{run.outside:.2f} m outside, sideslip {np.degrees(run.sideslip):.0f} deg, slowest {run.column('vx').min():.2f} m/s")
     print(f"learned in the middle of the ice: {float(twice.learned.friction_at(98.8, 12.0)):.2f}")
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
     grid = twice.learned.grid
-    shown = axes[1].pcolormesh(grid.xs, grid.ys, twice.learned.friction_at(*grid.places.T).reshape(grid.shape), cmap="viridis")
+    shown = axes[1].pcolormesh(grid.xs, grid.ys, twice.learned.friction_at(*grid.places.T).reshape(grid.shape))
     figure.colorbar(shown, ax=axes[1], shrink=0.6, label="friction learned in lap 1")
     for axis, run, name in ((axes[0], twice.first, "lap 1"), (axes[1], twice.second, "lap 2")):
         axis.plot(run.column("x"), run.column("y"), color=RED, lw=1.2)
