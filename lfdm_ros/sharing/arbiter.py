@@ -47,8 +47,8 @@ AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
-RELAPSE_HOLD, MAX_RELAPSE_HOLD = 3.0, 12.0  # [s] additional hold of k when a threat returns: doubles each time
-SLOW_LINK = 0.08  # [s] age of the operator's command from which that hold is whole
+LINK_HOLD, MAX_LINK_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link: doubles each time that a threat returns
+SLOW_LINK = 0.05, 0.15  # [s] ages of the operator's command between which that hold grows from none to all of it
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 MAX_STOP_PLAN_AGE = 5.0  # [s] of a plan whose steering a stop follows
@@ -135,7 +135,7 @@ class AuthorityArbiter:
         self._k = self._k_target = self._law_k = 0.0
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
-        self._relapse_hold, self._released = 0.0, -math.inf  # additional hold [s]; time at which k last fell below 1/2
+        self._link_hold, self._released = 0.0, -math.inf  # additional hold [s]; time at which k last fell below 1/2
         self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
@@ -419,20 +419,20 @@ class AuthorityArbiter:
         """Returns the threat that sets k: where autonomy has the larger share, the maximum within the hold time."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
         age = age if age < SAME_OPERATOR else 0.0
-        # An operator without delay sees what autonomy does, and needs no hold against a relapse.
-        relapse_hold = self._relapse_hold * min(age / SLOW_LINK, 1.0)
-        since = now - self.settings.hold - relapse_hold - LINK_TIMES * age
+        # Without delay the operator sees autonomy's action, and does not return to the same threat.
+        link_hold = self._link_hold * float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
+        since = now - self.settings.hold - link_hold - LINK_TIMES * age
         self._threats.append((now, threat))
         while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()
         return max(value for _, value in self._threats) if self._k > 0.5 else threat
 
     def _note_relapse(self, now: float, before: float) -> None:
-        """Extends the hold of k if it exceeds 1/2 again soon after it fell: the operator has returned to the same threat. before: k of the
-        previous decision."""
+        """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the operator has returned to the same threat. before: k
+        of the previous decision."""
         if self._k > 0.5 >= before:
-            longer = min(max(2.0 * self._relapse_hold, RELAPSE_HOLD), MAX_RELAPSE_HOLD)
-            self._relapse_hold = longer if now - self._released < RELAPSE else 0.0
+            longer = min(2.0 * self._link_hold, MAX_LINK_HOLD)
+            self._link_hold = longer if now - self._released < RELAPSE else LINK_HOLD
         elif before > 0.5 >= self._k:
             self._released = now
 
