@@ -41,7 +41,7 @@ def test_a_picture_has_the_format_of_its_name_and_is_the_same_again(scenario: st
 
 
 @pytest.mark.parametrize("command", [
-    ["drive", "slalom"], ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"], ["bench", "models"],
+    ["drive", "slalom"], ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"],
     ["simulate", "--vehicle", "hmmwv", "--inputs", "none", "--out", "none"], ["calibrate", "hmmwv_demo", "--bag", "none", "--check"],
     ["calibrate", "hmmwv_demo", "--bag", "none", "--out", "none"], ["topic", "hz", "/none"], ["hil", "faults"],
     ["predict", "--vehicle", "hmmwv", "--bag", "none", "--out", "none"]])

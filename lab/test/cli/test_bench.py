@@ -37,7 +37,7 @@ def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["nope"], "there are: quick"), (["_shared"], "there are: quick"), (["quick", "--runs", "0"], "--runs 0"),
-    (["quick", "--json", "/no/such/dir/x"], "no such folder"),
+    (["quick", "--json", "/no/such/dir/x"], "no such folder"), (["quick", "--figure", "run.mp4"], "--figure run.mp4: "),
     (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
     (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'"),
     (["quick", "--models", "x"], "--models is not an option of the benchmark 'quick'")])
