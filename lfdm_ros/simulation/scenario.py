@@ -95,13 +95,13 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     course = _course(data, str(path), {"seed": seed, "times": times}, ("seed",) if seed_if_any else ())
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
-    profile = _profile(data, str(path))
+    inputs = _profile(data, str(path))
     start = documents.numbers(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
     pose = _record(Pose, {**(asdict(course.initial) if course else {}), **start}, f"{path}: initial")
     if "duration" in data:
         duration = documents.number(data["duration"], f"{path}: duration")
-    elif profile:
-        duration = float(profile.time[-1])
+    elif inputs:
+        duration = float(inputs.time[-1])
     elif course:
         duration = course.duration
     else:
@@ -136,7 +136,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         raise InputError(f"{path}: hidden_traffic is {quote(hidden)}; choose one of: {', '.join(HIDDEN_TRAFFIC)}")
     if hidden is not None and line is None:
         raise InputError(f"{path}: hidden_traffic: it bounds the speed on a path; give one")
-    return Scenario(path.stem, pose, profile, duration, World(obstacles), goal, line, speed, corridor,
+    return Scenario(path.stem, pose, inputs, duration, World(obstacles), goal, line, speed, corridor,
                     hidden_speed=HIDDEN_TRAFFIC[hidden] if hidden else 0.0)
 
 
