@@ -46,7 +46,7 @@ def _check_declarations(folder: Path) -> None:
         declared = re.search(rf"\b{name}\(([^)]*)\)", text)
         names = " ".join(re.findall(r"(\w+)\s*(?:,|$)", declared.group(1))) if declared else "nothing"
         if names != expected:
-            raise AttributeError(f"its {name} has the arguments {names}")
+            raise AttributeError(f"its {name} takes {names}")
 
 
 @cache
