@@ -1,4 +1,4 @@
-"""The equations of `lfdm_ros.models` on CasADi's symbols and NumPy's arrays, and their kernels: one vehicle or many, with derivatives."""
+"""The equations of `lfdm_ros.models` on CasADi symbols and NumPy arrays, and their compiled kernels: single vehicle, batch, derivatives."""
 
 from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, compile_batch, default_backend, register_backend
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model

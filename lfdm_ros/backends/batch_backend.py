@@ -1,4 +1,4 @@
-"""Batches of vehicles by back end: the processor's machine code, NVIDIA's GPUs, and those that other packages register."""
+"""Back ends of batches: the processor's machine code, NVIDIA's GPUs, and those that other packages register."""
 
 import os
 import sys
@@ -20,17 +20,17 @@ Run = Callable[..., tuple[np.ndarray, np.ndarray | None]]  # `RunBatch`
 
 
 class QuickerBatch:
-    """Runs each batch on the processor or on the GPU, whichever takes less time by its size; once for each model both are measured.
+    """Batches on the processor or the GPU, whichever is faster for their size; both are timed once per model.
 
-    The two differ in the last bits, and which runs hangs on the load of the machine: name one of them where runs are to be the same.
-    Without a usable GPU all run on the processor, and a line on stderr says why.
+    The two differ in the last bits, and the choice depends on the load of the machine: name one of them for reproducible runs.
+    Without a usable GPU all run on the processor, with the reason on stderr.
     """
 
-    FEWEST = 256  # vehicles of a batch that may go to a GPU
+    MIN_VEHICLES = 256  # of a batch on the GPU
     _STEPS = 100  # of a measurement
 
     def __init__(self, cpu: Run, make_gpu: Callable[[], Any]):
-        """Takes the processor's `RunBatch`, and a function that makes the GPU's or raises InputError."""
+        """Stores the processor's `RunBatch` and a function that makes the GPU's or raises InputError."""
         self._cpu, self._make_gpu = cpu, make_gpu
         self._costs: tuple[float, float, float] | None = None
 
@@ -46,11 +46,11 @@ class QuickerBatch:
                  rows: np.ndarray, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray | None]:
         arguments = (parameters, start, inputs, hold, substeps, h, rows, observed, keep)
         n, steps = parameters.shape[1], substeps * (len(inputs) - 1)
-        if n < self.FEWEST or not len(rows) or self._gpu is None:
+        if n < self.MIN_VEHICLES or not len(rows) or self._gpu is None:
             return self._cpu(*arguments)
         try:
             if self._costs is None:
-                self._costs = self._measured(arguments)
+                self._costs = self._measure(arguments)
             step, launch, gpu_step = self._costs
             waves = -(-n // self._gpu.resident)
             if launch + gpu_step * steps * waves < step * steps * n:
@@ -60,8 +60,8 @@ class QuickerBatch:
             self._costs = 0.0, 1.0, 0.0
         return self._cpu(*arguments)
 
-    def _measured(self, arguments: tuple[Any, ...]) -> tuple[float, float, float]:
-        """Returns seconds of a vehicle's step on the processor, of a launch, and of a step of all that the GPU holds at a time."""
+    def _measure(self, arguments: tuple[Any, ...]) -> tuple[float, float, float]:
+        """Measures the time [s] of a vehicle's step on the processor, of a launch, and of a step of all resident vehicles of the GPU."""
         parameters, start, inputs, hold, substeps, h, rows, observed, _ = arguments
         n = min(parameters.shape[1], 64 * cores())
 
@@ -86,17 +86,17 @@ def _report(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-VARIABLE = "LFDM_BACKEND"  # names the back end of batches that name none
+VARIABLE = "LFDM_BACKEND"  # default back end of batches
 
 
 class RunBatch(Protocol):
     """Runs N vehicles of one model from `start` through K samples with `substeps` half-implicit steps of `h` [s] between them.
 
-    parameters (NP, N), start (NX, N), inputs (K, NU + M) or, each vehicle its own, (K, NU + M, N), rows (C,) int64, observed (K, C); all
-    float64 in C order. Inputs are linear between samples, or kept with `hold`; the last M are prescribed states, always linear, from whose
-    value each step starts. Returns sums over the samples of (state - observed)^2 of the states in `rows`, (N, C), NaN left out, and with
-    `keep` these states at the samples, (N, K, C); views of arrays whose last axis is the vehicle cost no copy. A vehicle that diverges has
-    numbers that are not finite. Called by several threads at once.
+    parameters (NP, N), start (NX, N), inputs (K, NU + M) or, separate for each vehicle, (K, NU + M, N), rows (C,) int64, observed (K, C);
+    all float64 in C order. Inputs are linear between samples, or constant with `hold`; the last M are prescribed states, always linear,
+    the values from which each step starts. Returns sums over the samples of (state - observed)^2 of the states in `rows`, (N, C), without
+    NaN, and with `keep` these states at the samples, (N, K, C); views of arrays whose last axis is the vehicle avoid a copy. Results of a
+    vehicle that diverges are not finite. Must be thread-safe.
     """
 
     def __call__(self, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float,
@@ -105,10 +105,10 @@ class RunBatch(Protocol):
 
 @dataclass(frozen=True)
 class BatchBackend:
-    """A way to run batches: compile(model, precision, separate_inputs, prescribed) gives a `RunBatch`, once for equal arguments.
+    """Back end of batches: compile(model, precision, separate_inputs, prescribed) returns a `RunBatch`, cached by its arguments.
 
     precision: float64 or float32; separate_inputs: each vehicle has its own; prescribed: names of M states. `compile` raises InputError
-    where the machine or the model is not one that it can do, with the reason and the remedy.
+    for an unsupported machine or model, with the reason and the remedy.
     """
 
     name: str
@@ -125,21 +125,21 @@ def _compile_for_quicker(model: Model, precision: str, separate_inputs: bool, pr
     return QuickerBatch(_compile_for_cpu(*arguments), partial(GpuBatch, *arguments))
 
 
-CPU = BatchBackend("cpu", "machine code for this processor, vehicles side by side in vectors, on all cores", _compile_for_cpu)
-GPU = BatchBackend("gpu", "NVIDIA's GPUs, a thread a vehicle; Turing (2018) or later, nothing to install beside the driver", GpuBatch)
-AUTO = BatchBackend("auto", "each batch on the processor or the GPU, whichever is quicker by its size, measured here", _compile_for_quicker)
+CPU = BatchBackend("cpu", "machine code for this processor: vehicles in SIMD lanes, on all cores", _compile_for_cpu)
+GPU = BatchBackend("gpu", "NVIDIA GPUs, one thread per vehicle; Turing (2018) or later; needs the driver only", GpuBatch)
+AUTO = BatchBackend("auto", "each batch on the processor or the GPU, whichever is faster for its size, measured here", _compile_for_quicker)
 BACKENDS: plugins.Door[BatchBackend] = plugins.Door("back end", "lfdm_ros.backends", BatchBackend, "compile", CPU, GPU, AUTO)
 register_backend = BACKENDS.register
 
 
 def default_backend() -> str:
-    """Returns the name in LFDM_BACKEND; without it the processor's. Raises InputError where there is no such back end."""
+    """Returns the name in LFDM_BACKEND, by default the processor's. Raises InputError: no such back end."""
     return BACKENDS.find(os.environ.get(VARIABLE) or CPU.name, VARIABLE).name
 
 
 @once
 def compile_batch(backend: str, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]) -> RunBatch:
-    """Compiles batches of a model by a back end's name, the first time. Raises InputError: an unknown back end, or one that cannot do this
-    model or precision here."""
+    """Compiles batches of a model with a back end by name, cached. Raises InputError: an unknown back end, or one that does not support
+    this model, precision or machine."""
     with prefixing(f"back end {backend}"):
         return BACKENDS.find(backend).compile(model, precision, separate_inputs, prescribed)

@@ -1,4 +1,4 @@
-"""The equations as CasADi graphs: exact Jacobians, and what `machine_code` compiles."""
+"""The equations as CasADi functions with exact Jacobians, the source of all compiled kernels."""
 
 import hashlib
 import re
@@ -25,10 +25,10 @@ class CasadiModel:
     """A model as SX functions; x (nx,), u (nu,), p (np,) in the order the model declares, h a scalar [s].
 
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
-    tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
-    friction(x, u, p) -> what the tyres hold, over what they hold on level ground of friction 1;
-    reach(x, u, p) -> how far each wheel is from where its linkage ends, 1 to 0, below 0 beyond; of a model that is `linked`;
-    wheel_loads(x, u, p) -> (4,) [N], one for each of these wheels, negative where a wheel has left the ground;
+    tyre_forces(x, u, p, h) -> (12,) [N], Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
+    friction(x, u, p) -> tyre force limit relative to that on level ground of friction 1;
+    reach(x, u, p) -> remaining linkage travel of each wheel, 1 to 0, negative beyond the end; of a `linked` model;
+    wheel_loads(x, u, p) -> (4,) [N], of these wheels, negative for a wheel off the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
@@ -42,10 +42,10 @@ class CasadiModel:
 
     @property
     def stem(self) -> str:
-        """The model's name as part of a function's."""
+        """The model's name as prefix of function names."""
         return _stem(self.model)
 
-    # Made when asked for: no run needs them, and they take longer than all the rest.
+    # Built on demand: a run does not need them, and they take longer than the rest.
     @cached_property
     def wheel_loads(self) -> ca.Function:
         equations, x, u, p, q = _symbols(self.model)
@@ -68,29 +68,29 @@ class CasadiModel:
 
     @cached_property
     def uniform(self) -> bool:
-        """True if that friction is the same everywhere."""
+        """True if the friction does not depend on the state."""
         return self.friction.jac_sparsity(0, 0).nnz() == 0
 
     @cached_property
     def reading(self) -> bool:
-        """True if a step reads arrays outside of the code."""
+        """True if a step reads arrays outside of the code (ground maps)."""
         return any(self.step.instruction_id(k) == ca.OP_CALL for k in range(self.step.n_instructions()))
 
     @cached_property
     def by_place(self) -> bool:
-        """True if the motion depends on the place on the ground."""
+        """True if the motion depends on the position on the ground."""
         first = self.rhs.jac_sparsity(0, 0).colind()
         places = [i for i, f in enumerate(self.model.states) if f.name in ("x", "y")]
         return self.reading or any(first[i + 1] > first[i] for i in places)
 
     def registers(self, real: str) -> int:
-        """Returns the vector registers that vehicles of a batch have side by side: two hide more latency than one; but of floats each
-        holds sixteen, and where all of them read, the registers run out."""
+        """Returns the number of vectors per block of a batch: two hide latency, but with float vectors that read tables the registers run
+        out."""
         return 1 if real == "float" and self.reading else 2
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the equations, under which what is compiled of them is kept."""
+        """Hash of the equations, the key of compiled code in the cache."""
         digest = hashlib.sha256("".join(f.serialize() for f in (self.step, self.rhs, self.outputs)).encode())
         digest.update(repr([self.input_time, *((f.name, f.role) for f in self.model.states)]).encode())
         return digest.hexdigest()
@@ -133,7 +133,7 @@ def _stem(model: Model) -> str:
 
 
 def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:
-    """Returns the equations of a model, symbols for its x, u and p, and what it prepares from p."""
+    """Returns the equations of a model, symbols for its x, u and p, and its prepared parameters q."""
     equations = functions_of(model, OPERATIONS)
     x, u, p = ([ca.SX.sym(f.name) for f in fields] for fields in (model.states, model.inputs, model.parameters))
     return equations, x, u, p, equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
@@ -147,7 +147,7 @@ def _jacobian(function: ca.Function) -> ca.Function:
 
 
 def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX, extra: Mapping[str, Any]) -> ca.SX:
-    """Returns the outputs of every model, in the order declared; 0 for those that this one does not have."""
+    """Returns the outputs in the declared order, 0 for those that the model does not have."""
     values = {field.name: x[i] for i, field in enumerate(model.states)}
     for axle, wheels in AXLES.items():
         if f"omega_{axle}" in values:

@@ -1,4 +1,4 @@
-"""NVIDIA's driver through its C interface (CUDA Driver API): devices, memory, streams, kernels. Nothing is installed beside the driver.
+"""Binding of the CUDA Driver API: devices, memory, streams, kernels. Needs NVIDIA's driver only.
 
 LFDM_CUDA_LIBRARY names another library than libcuda.so.1.
 """
@@ -17,10 +17,8 @@ from lfdm_ros.errors import InputError
 VARIABLE = "LFDM_CUDA_LIBRARY"
 LIBRARY = "libcuda.so.1"
 OUT_OF_MEMORY = 2
-# Attributes of a device.
-_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
-# Kinds of what cuLinkAddData takes.
-_PTX = 1
+_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # CUdevice_attribute
+_PTX = 1  # CUjitInputType
 
 _ADDRESS = c_uint64  # of a device
 _ARGUMENTS: dict[str, Sequence[Any]] = {
@@ -63,7 +61,7 @@ class DriverError(InputError):
 
 
 class CudaDriver:
-    """The loaded library. Raises InputError: there is none, or it finds no device."""
+    """The loaded library. Raises InputError: no driver, or no device."""
 
     def __init__(self, path: str):
         try:
@@ -80,7 +78,7 @@ class CudaDriver:
         self.version = version.value
         self.count = count.value
         if not self.count:
-            raise InputError("the driver of NVIDIA finds no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the processor "
+            raise InputError("NVIDIA's driver finds no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the processor "
                              "(backend cpu)")
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -94,7 +92,7 @@ class CudaDriver:
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """A GPU with its primary context, which other libraries of this process use too."""
+    """A GPU with its primary context, shared with other libraries of this process."""
 
     driver: CudaDriver
     name: str
@@ -157,7 +155,7 @@ class Device:
 
 
 class Stream:
-    """A queue of a device with memory on both sides: copies and kernels of one follow each other, those of two overlap."""
+    """A CUDA stream with buffers on host and device: in order by itself, concurrent with others."""
 
     def __init__(self, device: Device):
         self.device, self.size = device, 0
@@ -165,13 +163,13 @@ class Stream:
         device.driver.call("cuStreamCreate", byref(self.handle), 1)  # does not wait for the default stream
 
     def reserve(self, size: int) -> None:
-        """Makes room for `size` bytes on both sides. Raises DriverError: out of memory, with nothing kept."""
+        """Allocates at least `size` bytes on host and device. Raises DriverError: out of memory, with no memory allocated."""
         if size <= self.size:
             return
         self.release()
         self.device.driver.call("cuMemAlloc_v2", byref(self.address), size)
         try:
-            # Page-locked, or else copies would wait for the kernels of the other stream.
+            # Page-locked, otherwise copies wait for the kernels of the other stream.
             self.device.driver.call("cuMemAllocHost_v2", byref(self._host), size)
         except DriverError:
             self.device.driver.call("cuMemFree_v2", self.address)
@@ -179,43 +177,43 @@ class Stream:
         self.size = size
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         if self.size:
             self.size = 0
             self.device.driver.call("cuMemFree_v2", self.address)
             self.device.driver.call("cuMemFreeHost", self._host)
 
     def close(self) -> None:
-        """Gives back memory and queue."""
+        """Frees the memory and destroys the stream."""
         self.release()
         self.device.driver.call("cuStreamDestroy_v2", self.handle)
 
     def buffer(self) -> Any:
-        """Returns the memory on the host's side."""
+        """Returns the host's memory."""
         return (ctypes.c_char * self.size).from_address(self._host.value or 0)
 
     def send(self, first: int, end: int) -> None:
         """Starts the copy of bytes first ... end - 1 to the device."""
-        here, there = (self._host.value or 0) + first, self.address.value + first
-        self.device.driver.call("cuMemcpyHtoDAsync_v2", there, here, end - first, self.handle)
+        host, device = (self._host.value or 0) + first, self.address.value + first
+        self.device.driver.call("cuMemcpyHtoDAsync_v2", device, host, end - first, self.handle)
 
     def fetch(self, first: int, end: int) -> None:
         """Starts the copy of bytes first ... end - 1 from the device."""
-        here, there = (self._host.value or 0) + first, self.address.value + first
-        self.device.driver.call("cuMemcpyDtoHAsync_v2", here, there, end - first, self.handle)
+        host, device = (self._host.value or 0) + first, self.address.value + first
+        self.device.driver.call("cuMemcpyDtoHAsync_v2", host, device, end - first, self.handle)
 
     def wait(self) -> None:
-        """Waits until all that was started is done."""
+        """Waits for the end of all queued work."""
         self.device.driver.call("cuStreamSynchronize", self.handle)
 
 
 @cache
 def devices() -> tuple[Device, ...]:
-    """Opens the GPUs of this machine, once. Raises InputError: no driver, no device, or one that does not answer; with the reason."""
+    """Opens the GPUs of this machine, cached. Raises InputError: no driver, no device, or a failing one; with the reason."""
     driver = CudaDriver(os.environ.get(VARIABLE) or LIBRARY)
     return tuple(Device.opened(driver, i) for i in range(driver.count))
 
 
-# Contexts do not exist in a forked process; there the driver says that it is not initialised.
+# CUDA contexts do not survive a fork: in the child the driver is not initialised.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=devices.cache_clear)

@@ -1,7 +1,7 @@
 """Batches of vehicles on NVIDIA's GPUs: the kernel of the processor's batches with a thread for each vehicle.
 
-A thread runs its vehicle through all samples, state in registers; memory is read at samples only. Parameters that all vehicles have
-in common, and all that follows from them alone, the processor computes once: a kernel gets them by value, operands that take no registers.
+A thread runs its vehicle through all samples, state in registers; memory is read at samples only. The processor computes once what depends
+on common parameters alone and passes it by value, as operands that use no registers.
 """
 
 import threading
@@ -21,14 +21,14 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 
 REALS = {"float64": "double", "float32": "float"}
-BY_VALUE = 3840  # bytes of the 4096 of a kernel's arguments
+BY_VALUE = 3840  # bytes, of 4096 for all arguments of a kernel
 
 
 def table_columns(model: Model) -> tuple[int, ...]:
-    """Returns the columns of the parameters that are numbers of tables.
+    """Returns the columns of the parameters that are table numbers.
 
     Raises:
-        InputError: the model computes such a number, or calls functions that have no instructions on a GPU.
+        InputError: the model computes a table number, or calls functions without GPU instructions.
     """
     graph = step_of(model, HALF_IMPLICIT).graph
     called = sorted({node.operation for node in graph.nodes} & LIBRARY)
@@ -43,8 +43,8 @@ def table_columns(model: Model) -> tuple[int, ...]:
 
 
 def common_of(model: Model, columns: tuple[int, ...], real: str) -> Common:
-    """Returns what vehicles have in common that differ in some columns of their parameters: the nodes that others use, where all of them do
-    not fit the parameters themselves and as many of those as do."""
+    """Returns the common nodes of vehicles that differ in some `columns` of their parameters: those used by other nodes; if they do not all
+    fit, the parameters and as many others as fit."""
     graph = step_of(model, HALF_IMPLICIT).graph
     xs, us, ps, _ = graph.inputs
     differs = graph.depends([*xs, *us, *(ps[c] for c in columns)])
@@ -69,7 +69,7 @@ def batch_ptx(model: Model, precision: str, separate_inputs: bool, prescribed: t
 
 
 def _common_text(model: Model, nodes: tuple[int, ...]) -> str:
-    """Returns the LLVM module of a function that computes nodes which hang on parameters (NP,) and the step alone."""
+    """Returns the LLVM module of a function that computes nodes which depend on parameters (NP,) and the step alone."""
     graph = step_of(model, HALF_IMPLICIT).graph
     code = Code(graph, {"p": "ptr", "h": "double", "out": "ptr"})
     for column, node in enumerate(graph.inputs[2]):
@@ -82,7 +82,7 @@ def _common_text(model: Model, nodes: tuple[int, ...]) -> str:
 
 
 class _Variant:
-    """The kernel for vehicles that differ in some columns of their parameters, and the function of what they have in common."""
+    """Kernel for vehicles that differ in some columns of their parameters, and the function of their common nodes."""
 
     def __init__(self, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...], columns: tuple[int, ...]):
         self.common = common_of(model, columns, REALS[precision])
@@ -92,16 +92,16 @@ class _Variant:
         self._compute = code.function("common", [POINTER, REAL, POINTER])
 
     def values(self, parameters: np.ndarray, h: float) -> np.ndarray:
-        """Computes what vehicles have in common, from the parameters (NP,) of one."""
-        given, out = np.ascontiguousarray(parameters), np.empty(len(self.common.nodes))
-        self._compute(given.ctypes.data, h, out.ctypes.data)
+        """Computes the common nodes from the parameters (NP,) of one vehicle."""
+        contiguous, out = np.ascontiguousarray(parameters), np.empty(len(self.common.nodes))
+        self._compute(contiguous.ctypes.data, h, out.ctypes.data)
         return out.astype(self._precision)
 
 
 class GpuBatch:
-    """Runs batches of one model as `RunBatch` says. Raises InputError: no GPU, or the driver fails; with the reason in one line.
+    """`RunBatch` of one model on the GPUs. Raises InputError: no GPU, or the driver fails; with the reason in one line.
 
-    A kernel is made for the parameters that differ among the vehicles of a call; where more differ in a later one, another for all of them.
+    The kernel is specialised to the parameters that differ among vehicles, and compiled again when more of them differ.
     """
 
     def __init__(self, model: Model, precision: str, separate_inputs: bool, prescribed: tuple[str, ...]):
@@ -112,7 +112,7 @@ class GpuBatch:
 
     @property
     def resident(self) -> int:
-        """Vehicles that all GPUs hold at a time."""
+        """Number of vehicles that run concurrently on all GPUs."""
         return sum(RESIDENT * device.multiprocessors for device in self._devices)
 
     def __call__(self, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float,
@@ -143,7 +143,7 @@ class GpuBatch:
 class GpuSensitivity:
     """Trajectories of N vehicles and their derivatives to parameters and initial states.
 
-    Raises InputError: no GPU, the model calls functions that have no instructions there, or the driver fails.
+    Raises InputError: no GPU, the model calls functions without GPU instructions, or the driver fails.
     """
 
     def __init__(self, model: Model, parameters: tuple[str, ...], states: tuple[str, ...], prescribed: tuple[str, ...],
@@ -166,14 +166,14 @@ class GpuSensitivity:
         real = {"double": c_double, "float": c_float}[self._real]
         each, all_seeds = partial(np.repeat, repeats=count, axis=1), partial(np.tile, reps=n)
 
-        def given(array: np.ndarray) -> np.ndarray:
+        def cast(array: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(array, self._number)
 
         if x.size:
             self._kernel.run([
-                ByVehicle(given(each(start))), ByVehicle(given(all_seeds(seeds_start))),
-                ByVehicle(given(each(parameters)), self._tables, self._real), ByVehicle(given(all_seeds(seeds_parameters))),
-                Shared(given(inputs)), *map(c_int64, (len(inputs), substeps)), real(h), real(0.0 if hold else 1.0 / substeps), Result(x),
+                ByVehicle(cast(each(start))), ByVehicle(cast(all_seeds(seeds_start))),
+                ByVehicle(cast(each(parameters)), self._tables, self._real), ByVehicle(cast(all_seeds(seeds_parameters))),
+                Shared(cast(inputs)), *map(c_int64, (len(inputs), substeps)), real(h), real(0.0 if hold else 1.0 / substeps), Result(x),
                 Result(s), Shared(np.empty(0)), Shared(rows), c_int64(len(rows)), VEHICLES, TABLE_POINTERS], substeps * (len(inputs) - 1))
         x, s = x.astype(float), s.astype(float)
         return x[..., ::count].transpose(2, 0, 1), s.reshape(*shape, n, count).transpose(2, 0, 1, 3)
@@ -182,5 +182,5 @@ class GpuSensitivity:
 @once
 def gpu_sensitivity(model: Model, parameters: tuple[str, ...], states: tuple[str, ...], prescribed: tuple[str, ...],
                     precision: str = "float64") -> GpuSensitivity:
-    """Returns the kernel of some parameters and initial states, made on first use. Raises InputError: see `GpuSensitivity`."""
+    """Returns the cached kernel of some parameters and initial states. Raises InputError: see `GpuSensitivity`."""
     return GpuSensitivity(model, parameters, states, prescribed, precision)

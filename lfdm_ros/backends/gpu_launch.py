@@ -1,6 +1,6 @@
-"""Kernels with a thread for each vehicle, run on all GPUs: vehicles go over in chunks.
+"""Launch of kernels with a thread for each vehicle on all GPUs, in chunks of vehicles.
 
-While one chunk runs, the next is copied there and the last one back, so a batch may be larger than the GPU's memory.
+Copies of the next and the last chunk overlap with computation, and a batch may be larger than the GPU's memory.
 """
 
 import ctypes
@@ -24,20 +24,20 @@ from lfdm_ros.compiler.reading import WIDTH
 from lfdm_ros.compiler.tables import stored_table
 from lfdm_ros.errors import InputError
 
-MIN_CAPABILITY = 7, 5  # of GPU, for which the kernels are written
+MIN_CAPABILITY = 7, 5  # compute capability of the PTX target
 BLOCK = 128  # threads of a block
-RESIDENT = 256  # threads that an SM holds at 255 registers each
-CHUNK = 2**27  # bytes of a chunk's memory, on each side
-STEPS = 2 * 10**9  # of a launch: about a second, after which a screen's driver would end it, and Ctrl-C is heard
+RESIDENT = 256  # threads of an SM at 255 registers each
+CHUNK = 2**27  # bytes of a chunk on host and device each
+STEPS = 2 * 10**9  # vehicle steps of a launch, about 1 s: below the watchdog of a display driver, and Ctrl-C works
 STREAMS = 2
 
 
 def usable_devices() -> tuple[Device, ...]:
-    """Returns the GPUs that the kernels run on. Raises InputError: none, with the reason in one line."""
-    found = devices()
-    usable = tuple(device for device in found if device.capability >= MIN_CAPABILITY)
+    """Returns the supported GPUs. Raises InputError: none, with the reason in one line."""
+    installed = devices()
+    usable = tuple(device for device in installed if device.capability >= MIN_CAPABILITY)
     if not usable:
-        raise InputError(f"{found[0].name} has compute capability {'.'.join(map(str, found[0].capability))}; the kernels need "
+        raise InputError(f"{installed[0].name} has compute capability {'.'.join(map(str, installed[0].capability))}; the kernels need "
                          f"{'.'.join(map(str, MIN_CAPABILITY))} (Turing, 2018) or later; run on the processor (backend cpu)")
     return usable
 
@@ -52,7 +52,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class ByVehicle(_Array):
-    """An array whose last axis is the vehicle; `numbers`: the rows that are numbers of tables, in precision `real`."""
+    """An array whose last axis is the vehicle; `numbers`: its rows that are table numbers; the tables are of type `real`."""
 
     numbers: tuple[int, ...] = ()
     real: str = "double"
@@ -65,12 +65,12 @@ class Shared(_Array):
 
 @dataclass(frozen=True)
 class ByValue(_Array):
-    """An array that is part of the arguments."""
+    """An array passed by value."""
 
 
 @dataclass(frozen=True)
 class Result(_Array):
-    """An array whose last axis is the vehicle, which the kernel fills; of size 0, it gets a null pointer."""
+    """An output array whose last axis is the vehicle; a null pointer if of size 0."""
 
 
 VEHICLES = object()  # the number of vehicles of a chunk
@@ -80,7 +80,7 @@ Argument = Any  # one of those, or a number of ctypes
 
 @dataclass(frozen=True)
 class _Call:
-    """Arguments of one call, and where they lie in a stream's memory: what is shared, what comes by vehicle, results, tables."""
+    """Arguments of one call and their layout in a stream's memory: shared, by vehicle, results, tables."""
 
     arguments: Sequence[Argument]
     steps: int  # of each vehicle
@@ -96,23 +96,23 @@ class _Call:
 
     @cached_property
     def shared_size(self) -> int:
-        """Bytes of what all vehicles share."""
+        """Bytes of the shared arrays."""
         return sum(_whole(a.nbytes) for a in self.arrays(Shared))
 
     @cached_property
     def _tables(self) -> dict[float, np.ndarray]:
-        """Arrays that vehicles read, by number; first that of a number that none has."""
-        found = {-1.0: stored_table(-1.0)}
+        """Tables that vehicles read, by number; first the one for unknown numbers."""
+        tables = {-1.0: stored_table(-1.0)}
         for argument in self.arguments:
             if isinstance(argument, ByVehicle) and argument.numbers:
-                found = {-1.0: stored_table(-1.0, argument.real)}
+                tables = {-1.0: stored_table(-1.0, argument.real)}
                 used = np.unique(argument.array[list(argument.numbers)])
-                found |= {number: stored_table(number, argument.real) for number in used[np.isfinite(used)].tolist()}
-        return found
+                tables |= {number: stored_table(number, argument.real) for number in used[np.isfinite(used)].tolist()}
+        return tables
 
     @cached_property
     def _table_sizes(self) -> tuple[int, int, int]:
-        """Bytes of all tables, of the first, and of the most that a vehicle can read."""
+        """Bytes of all tables, of the first, and an upper bound for those of one vehicle."""
         sizes = [_whole(a.nbytes) + 16 for a in self._tables.values()]
         rows = sum(len(argument.numbers) for argument in self.arguments if isinstance(argument, ByVehicle))
         return sum(sizes), sizes[0], rows * max(sizes)
@@ -125,7 +125,7 @@ class _Call:
                 + 8 + min(everything, first + each * vehicles))
 
     def chunk(self, device: Device, free: int, workers: int) -> int:
-        """Returns how many vehicles go over at a time: whole waves where there are that many, as memory and time allow."""
+        """Returns the number of vehicles of a launch, in whole waves if possible, within the limits of memory and time."""
         wave, limit = RESIDENT * device.multiprocessors, int(0.4 * free)
         count = min(-(-self.vehicles // workers), max(wave, STEPS // max(1, self.steps)))
         while count > 1 and self.size(count) > (min(CHUNK, limit) if count > wave else limit):
@@ -133,9 +133,9 @@ class _Call:
         return count - count % wave if count > wave else count
 
     def views(self, stream: Stream, vehicles: int) -> tuple[dict[int, tuple[np.ndarray, int]], int, int, int]:
-        """Returns the arrays in a stream's memory by number of argument, each with its place [bytes]; and where arrays by vehicle, results
-        and tables begin."""
-        begin, buffer, found = 0, np.frombuffer(stream.buffer(), np.uint8), dict[int, tuple[np.ndarray, int]]()
+        """Returns the arrays in a stream's memory by index of the argument, each with its offset [bytes]; and the offsets of the arrays by
+        vehicle, results and tables."""
+        begin, buffer, arrays = 0, np.frombuffer(stream.buffer(), np.uint8), dict[int, tuple[np.ndarray, int]]()
         ends = []
         for kind in (Shared, ByVehicle, Result):
             for i, argument in enumerate(self.arguments):
@@ -143,13 +143,13 @@ class _Call:
                     array = argument.array
                     shape = array.shape if kind is Shared else (*array.shape[:-1], vehicles)
                     size = math.prod(shape) * array.itemsize
-                    found[i] = buffer[begin:begin + size].view(array.dtype).reshape(shape), begin
+                    arrays[i] = buffer[begin:begin + size].view(array.dtype).reshape(shape), begin
                     begin += _whole(size)
             ends.append(begin)
-        return found, ends[0], ends[1], ends[2]
+        return arrays, ends[0], ends[1], ends[2]
 
     def start(self, device: Device, kernel: int, stream: Stream, first: int, end: int, new: bool) -> None:
-        """Starts vehicles first ... end - 1: copies, kernel, copies back; `new`: what is shared is not there yet."""
+        """Queues vehicles first ... end - 1: copies, kernel, copies back; `new`: copies the shared arrays too."""
         count, base = end - first, stream.address.value
         views, by_vehicle, results, tables = self.views(stream, count)
         last, pointers = tables, [0, 0, 0]
@@ -178,9 +178,9 @@ class _Call:
 
     def _write_tables(self, rows: np.ndarray, argument: ByVehicle, buffer: np.ndarray, base: int,
                       begin: int) -> tuple[list[int], int]:
-        """Writes the tables of a chunk's vehicles behind `begin`, and their new numbers, from 1, to `rows`, where 0 is none.
+        """Writes the tables of a chunk's vehicles from `begin` on, and their new numbers to `rows`: from 1, 0 without a table.
 
-        Returns the three pointers, and where the tables end.
+        Returns the three pointers, and the end of the tables.
         """
         used = np.unique(rows[list(argument.numbers)])
         numbers = used[np.isfinite(used)].astype(float)
@@ -205,7 +205,7 @@ class _Call:
 
 
 def _whole(size: int) -> int:
-    """Rounds bytes up to whole numbers of 8."""
+    """Rounds bytes up to a multiple of 8."""
     return -(-size // 8) * 8
 
 
@@ -213,18 +213,18 @@ def _whole(size: int) -> int:
 
 
 class StreamPool:
-    """Streams of all devices that nobody uses at present: page-locked memory takes longer to get than a chunk to run."""
+    """Pool of idle streams of all devices: page-locked memory takes longer to allocate than a chunk to run."""
 
     def __init__(self) -> None:
         self._lock, self._free = threading.Lock(), defaultdict[Device, list[Stream]](list)
 
     def size(self, device: Device) -> int:
-        """Returns the bytes of a device that are kept."""
+        """Returns the bytes of a device in the pool."""
         with self._lock:
             return sum(stream.size for stream in self._free[device])
 
     def release(self, device: Device) -> bool:
-        """Gives back what is kept of the current device; returns False where that was nothing."""
+        """Frees the idle streams of the current device; returns False if there are none."""
         with self._lock:
             free = self._free.pop(device, [])
         for stream in free:
@@ -233,41 +233,41 @@ class StreamPool:
 
     @contextmanager
     def streams(self, device: Device, size: Callable[[int], int], vehicles: int) -> Iterator[tuple[list[Stream], int]]:
-        """Yields streams of the current device and the number of vehicles that fit into each, `vehicles` where memory allows.
+        """Yields streams of the current device and the number of vehicles that fit into each, at most `vehicles`.
 
-        `size`: bytes for a number of vehicles. Raises InputError: not even one fits.
+        `size`: bytes for a number of vehicles. Raises InputError: memory for one vehicle is missing.
         """
-        taken: list[Stream] = []
+        streams: list[Stream] = []
         try:
-            while len(taken) < STREAMS:
+            while len(streams) < STREAMS:
                 with self._lock:
                     free = self._free[device]
                     stream = free.pop() if free else None
-                taken.append(stream or Stream(device))
+                streams.append(stream or Stream(device))
                 try:
-                    taken[-1].reserve(size(vehicles))
+                    streams[-1].reserve(size(vehicles))
                 except DriverError as error:
                     if error.code != OUT_OF_MEMORY:
                         raise
-                    taken.pop().close()
+                    streams.pop().close()
                     if self.release(device):
                         continue
-                    if taken:  # one stream has to do
+                    if streams:  # goes on with one stream
                         break
                     if vehicles <= 1:
                         raise InputError(f"{device.name} is out of memory: one run needs {size(1) / 2**20:.3g} MiB; keep fewer samples or "
                                          "states, or run on the processor (backend cpu)") from None
                     vehicles = max(1, vehicles // 2)
-            yield taken, vehicles
+            yield streams, vehicles
         except BaseException:
-            # They may still be at work for a call that is over.
-            for stream in taken:
+            # They may still run work of the failed call.
+            for stream in streams:
                 with suppress(DriverError):
                     stream.wait()
                     stream.close()
             raise
         with self._lock:
-            self._free[device] += taken
+            self._free[device] += streams
 
 
 POOL = StreamPool()
@@ -275,13 +275,13 @@ POOL = StreamPool()
 
 @once
 def _load(device: Device, ptx: str, name: str) -> int:
-    """Returns the handle of a kernel on the current device; its machine code is kept in the code cache."""
+    """Returns the handle of a kernel on the current device, with its machine code in the code cache."""
     key = f"{device.driver.version}|{device.capability}|{ptx}"
     return device.kernel(cached(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin", lambda: device.linked(ptx)), name)
 
 
 class GpuKernel:
-    """A kernel of a PTX module on all usable GPUs. Raises InputError: no GPU, or the driver does not take it; with its words."""
+    """A kernel of a PTX module on all usable GPUs. Raises InputError: no GPU, or the driver rejects it, with the driver's message."""
 
     def __init__(self, ptx: str, name: str):
         self._ptx, self._name, self._devices = ptx, name, usable_devices()
@@ -290,12 +290,12 @@ class GpuKernel:
                 _load(device, ptx, name)
 
     def run(self, arguments: Sequence[Argument], steps: int) -> None:
-        """Runs all vehicles and fills the arrays of `Result`; `steps`: of each vehicle, by which launches are cut. Called by several
-        threads at once. Raises InputError: the driver fails, with its words."""
+        """Runs all vehicles and fills the arrays of `Result`; `steps`: of each vehicle, limits the vehicles of a launch. Thread-safe.
+        Raises InputError: the driver fails, with its message."""
         call, lock, done = _Call(arguments, steps), threading.Lock(), 0
 
         def following(size: int) -> tuple[int, int]:
-            """Returns the next vehicles; none where the first is not before the end."""
+            """Returns the next range of vehicles, empty at the end."""
             nonlocal done
             with lock:
                 first, done = done, min(done + size, call.vehicles)

@@ -1,7 +1,7 @@
-"""Many vehicles that are followed to see what becomes of them: what they touch, which wheel lifts, whether they spin or leave the corridor.
+"""Closed-loop rollout of many vehicles that detects collision, wheel lift, spin and departure from the corridor.
 
-Steps, steering, wheel loads and distances are one graph, compiled for vehicles side by side in SIMD lanes, or each in a thread of a GPU: no
-trajectory leaves the registers and the stack of its block.
+Steps, steering, wheel loads and distances are one graph, compiled for vehicles in SIMD lanes or GPU threads: no trajectory leaves the
+registers and the stack of its block.
 """
 
 from collections.abc import Callable
@@ -24,22 +24,22 @@ from lfdm_ros.compiler.reading import TABLES
 from lfdm_ros.models import Model
 from lfdm_ros.models.spinning import SLOW
 
-FAR = 1e6  # [m], [N], [s]: nothing was met, nothing lifted
-# What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. steady: the least
-# speed across [m/s] that was missing to a spin. A time is that of the first sample at which it happened, FAR if it did not. hit_speed:
-# vx [m/s] then, 0 without a hit.
+FAR = 1e6  # [m], [N], [s]: no event
+# Results of each vehicle. clearance [m]: minimum distance from circles and walls; room [m]: from borders of the corridor; steady [m/s]:
+# minimum margin of the lateral velocity to a spin; *_at [s]: time of the first such sample, FAR without; hit_speed [m/s]: vx at the hit,
+# 0 without.
 RESULTS = ("clearance", "room", "least_load", "steady", "hit_at", "left_at", "lifted_at", "spun_at", "hit_speed", "finite")
-# Columns of what stands for one sample: a circle with the standard deviations of its place, and of how far it may have gone by then; an
-# edge by its middle, half of it, its unit normal, and 1 if it is a border of the corridor, 0 if it is a wall.
+# Columns of the obstacles at one sample: a circle with the standard deviations of its position and of its motion until then; an edge by
+# its midpoint, half vector, unit normal, and 1 for a border of the corridor, 0 for a wall.
 CIRCLE = ("x", "y", "radius", "sd", "drift")
 EDGE = ("x", "y", "half_x", "half_y", "normal_x", "normal_y", "border")
-NORMALS = 4  # random numbers of a vehicle for a circle: place and drift, along x and y
-# What vehicles follow at a sample, and how firmly; inputs are steering and pedal, a brake below 0.
+NORMALS = 4  # standard normal numbers of a vehicle for a circle: position and drift, along x and y
+# Reference and feedback gains at a sample; inputs are steering and pedal, negative pedal brakes.
 REFERENCE = ("x", "y", "yaw", "speed", "gain_along", "gain_across", "gain_heading", "gain_speed", "yaw_rate", "gain_rate")
 DRIVEN = 2  # steering and pedal
-GAINS = ("across", "heading", "yaw_rate")  # of a vehicle's driver, over those of the reference
-# Of all vehicles: the outline [m], rates of steering and pedal [1/s], tangent of the sideslip of a spin, 1 for forwards or -1 for reverse,
-# time between samples and of a step [s].
+GAINS = ("across", "heading", "yaw_rate")  # of a vehicle's driver, as factors of those of the reference
+# Common to all vehicles: outline [m], rates of steering and pedal [1/s], tangent of the sideslip angle of a spin, direction 1 forwards or
+# -1 reverse, time between samples and of a step [s].
 NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "spin", "direction", "interval", "step")
 
 
@@ -47,14 +47,14 @@ NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_do
 class HazardKernel:
     """Vehicles of one model, `lanes` of them in each SIMD vector; arrays of `dtype` in C order.
 
-    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), gains (3, N), delays (N,) int64, lag (H,), reference (K, 10), numbers (10,), circles
+    run(p (NP, N), x0 (NX, N), setpoint (K, 2, N), gains (3, N), delays (N,) int64, lag (H,), reference (K, 10), numbers (10,), circles
         (M, 5), first_circle (K + 1,) int64, normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64,
         substeps, results (10, N), first, end)
-    follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1, at
-    the rates in `numbers`. How far it is beside the reference of sample k, turned from it and turning against it, times the gains of the
-    reference and of its own, corrects the steering from sample k + delay on, shared out by `lag`; delays, at least 1, are alike in each
-    block of `lanes`. Corrections are added to `wanted` itself. At each sample, the circles and edges of rows first[k] ... first[k + 1] - 1
-    are looked at. Releases the GIL. `pieces`: calls at a time that share out a batch best.
+    runs the vehicles first ... end - 1, both multiples of `lanes`. From sample k on the inputs move to `setpoint` of sample k + 1 at the
+    rates in `numbers`. Lateral, heading and yaw rate errors to the reference of sample k, times the gains of reference and driver, correct
+    the steering from sample k + delay on, with weights `lag`; delays, at least 1, are equal in each block of `lanes`. Corrections are added
+    to `setpoint` in place. Circles and edges of sample k are the rows first[k] ... first[k + 1] - 1. Releases the GIL. `pieces`: calls in
+    parallel that divide a batch best.
     """
 
     lanes: int
@@ -65,10 +65,10 @@ class HazardKernel:
 
 @once
 def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: str = "cpu") -> HazardKernel:
-    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold;
+    """Returns the kernel in precision `real` (double or float), compiled on first use; `lanes` 0: those of this machine's registers;
     backend: cpu or gpu. Raises ValueError: the model has other inputs than the driver's; InputError: no GPU, or it cannot run the model."""
     if len(model.inputs) != 3:
-        raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
+        raise ValueError(f"{model.name} has {len(model.inputs)} inputs; a hazard kernel needs the driver's three")
     dtype = np.float32 if real == "float" else np.float64
     if backend == "gpu":
         tables = table_columns(model)
@@ -107,13 +107,13 @@ def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.nda
                     *map(c_int64, (len(setpoint), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(setpoint) - 1))
 
 
-def _what_happens(model: Model) -> ca.Function:
-    """Returns graphs of a model: step; correction of the steering; steering and pedal; at a sample the least wheel load and the distances
-    from a circle and an edge."""
+def _sample_function(model: Model) -> ca.Function:
+    """Returns the equations of a sample: step; steering correction; steering and pedal; minimum wheel load and distances from a circle and
+    an edge."""
     functions = casadi_model(model)
     names = [field.name for field in model.states]
     x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
-    now, driven, setpoint = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
+    now, driven, setpoint = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("setpoint", DRIVEN)
     reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(NUMBERS))
     gains = ca.SX.sym("gains", len(GAINS))
     circle, normals, edge = ca.SX.sym("circle", len(CIRCLE)), ca.SX.sym("normals", NORMALS), ca.SX.sym("edge", len(EDGE))
@@ -121,7 +121,7 @@ def _what_happens(model: Model) -> ca.Function:
     px, py, yaw, vx = (now[names.index(name)] for name in ("x", "y", "yaw", "vx"))
     c, s = ca.cos(yaw), ca.sin(yaw)
 
-    # Towards what is wanted, corrected by how far the vehicle is from its reference (axes of the reference, x forward).
+    # Rate-limited inputs with feedback of the deviation from the reference (axes of the reference, x forward).
     rx, ry, ryaw, rv, along, across, heading, speed, turning, rate = ca.vertsplit(reference)
     rc, rs = ca.cos(ryaw), ca.sin(ryaw)
     ex, ey = rc * (px - rx) + rs * (py - ry), rc * (py - ry) - rs * (px - rx)
@@ -139,7 +139,7 @@ def _what_happens(model: Model) -> ca.Function:
     vy = now[names.index("vy")] if "vy" in names else ca.SX(0.0)
     steady = spin * ca.fmax(ca.fabs(vx), SLOW) - ca.fabs(vy)
 
-    # From the middle of the vehicle's rectangle, in its axes.
+    # Distance of the circle from the vehicle's rectangle, in its axes.
     half_length, middle = 0.5 * (front + rear), 0.5 * (front - rear)
     mx, my = px + c * middle, py + s * middle
     cx, cy, radius, sd, drift = ca.vertsplit(circle)
@@ -148,22 +148,22 @@ def _what_happens(model: Model) -> ca.Function:
     out_x, out_y = ca.fmax(beyond_x, 0.0), ca.fmax(beyond_y, 0.0)
     from_circle = ca.sqrt(out_x * out_x + out_y * out_y) + ca.fmin(ca.fmax(beyond_x, beyond_y), 0.0) - radius
 
-    # A segment and a rectangle are apart if one of three axes parts them (Gottschalk et al. 1996); the widest gap is no more than their
-    # distance, and 0 or less where they meet.
+    # Separating axes of a segment and a rectangle (Gottschalk et al. 1996): the largest of three gaps is at most their distance, and 0 or
+    # less where they intersect.
     x_, y_, hx, hy, nx, ny, border = ca.vertsplit(edge)
     dx, dy = x_ - mx, y_ - my
     gaps = (ca.fabs(c * dx + s * dy) - half_length - ca.fabs(c * hx + s * hy),
             ca.fabs(c * dy - s * dx) - half_width - ca.fabs(c * hy - s * hx),
             ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
     from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
-    return ca.Function("what_happens", [x, u, p, h, now, driven, setpoint, gains, reference, numbers, circle, normals, edge],
+    return ca.Function("sample", [x, u, p, h, now, driven, setpoint, gains, reference, numbers, circle, normals, edge],
                        [ca.densify(functions.step(x, u, p, h)), correction, ca.vertcat(steering, pedal), inputs_of(driven, direction),
                         inputs_of(ca.vertcat(steering, pedal), direction), min_load, steady, from_circle,
                         from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
 
 
 def inputs_of(driven: ca.SX, direction: ca.SX) -> ca.SX:
-    """Computes steering, throttle and brake of steering and pedal; `direction`: 1 forwards, -1 in reverse."""
+    """Converts steering and pedal to steering, throttle and brake; `direction`: 1 forwards, -1 in reverse."""
     return ca.vertcat(driven[0], direction * ca.fmax(driven[1], 0.0), ca.fmax(-driven[1], 0.0))
 
 
@@ -173,7 +173,7 @@ def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
 
 def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> str:
     """Returns the LLVM module of the kernel, `threads`: for a GPU."""
-    graph = graph_of(_what_happens(model))
+    graph = graph_of(_sample_function(model))
     xs, us, ps, (h,), now, driven, setpoint, gains, reference, numbers, circle, normals, edge = graph.inputs
     following, (correction,), steered, acting, next_inputs, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
     ends = [*following, correction, *steered, *acting, *next_inputs, load, steady, from_circle, from_wall, from_border]
@@ -182,14 +182,14 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
     depends_on_setpoint = graph.depends(setpoint)
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
     constant = [i for i in needed if not (of_step[i] or of_sample[i] or of_circle[i] or of_edge[i])]
-    arrays = ("p", "x0", "wanted", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals",
+    arrays = ("p", "x0", "setpoint", "gains", "delays", "lag", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals",
               "edges", "first_edge", "results")
     counts = ("vehicles", "samples", "lags", "substeps", "first", "end")
     outside = TABLES[real] if threads else ()
     code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64") | dict.fromkeys(outside, "ptr"), real=real, lanes=lanes,
                 threads=threads)
     value, moves = code.value, now[[field.name for field in model.states].index("vx")]
-    # What is shared between a loop and what surrounds it is computed outside of it.
+    # Nodes that a loop shares with its surroundings are computed outside of it.
     code.jump(needed, [*ends, *constant, *(i for i in needed if of_sample[i])])
 
     def same(array: str, place: int | str) -> str:
@@ -222,7 +222,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
         for k in range(len(xs)):
             carried.set(k, of_block("%x0", k))
         for i in range(DRIVEN):
-            code.store(of_block("%wanted", i), inputs, i, value)
+            code.store(of_block("%setpoint", i), inputs, i, value)
         for name, i in places.items():
             code.store(splat(0.0 if name in ("finite", "hit_speed") else FAR), values, i, value)
 
@@ -230,7 +230,7 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
             time = code.repeated(code.new(f"fmul {real} {span}, {code.new(f'uitofp i64 {sample} to {real}')}"), value)
 
             def note(measure: str, measure_name: str, since: str, speed: str = "") -> None:
-                """Keeps a measure if it is less than all before, and the first time at which it is not above 0, with the speed then."""
+                """Updates the minimum of a measure, and the first time at which it is not above 0, with the speed then."""
                 at, place = (code.load(values, places[name], value) for name in (since, measure_name))
                 code.store(_smaller(code, measure, place), values, places[measure_name], value)
                 over = code.new(f"fcmp ole {value} {measure}, {splat(0.0)}")
@@ -259,10 +259,10 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                 with code.when(code.new(f"icmp slt i64 {answer}, %samples")):
                     row = code.integer("mul", answer, DRIVEN)
                     part = code.arithmetic("fmul", corrected, same("%lag", share), value)
-                    place = code.element("%wanted", code.integer("add", code.integer("mul", "%vehicles", row), block), real)
+                    place = code.element("%setpoint", code.integer("add", code.integer("mul", "%vehicles", row), block), real)
                     code.store(code.arithmetic("fadd", code.load(place, 0, value), part, value), place, 0, value)
             for i, node in enumerate(setpoint):
-                code.bind(node, of_block("%wanted", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
+                code.bind(node, of_block("%setpoint", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
             code.emit(i for i in of_this if depends_on_setpoint[i])
             note(code.get(load), "least_load", "lifted_at")
             note(code.get(steady), "steady", "spun_at")
@@ -272,8 +272,8 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                 finish = code.load(first, following_sample, "i64")
                 return begin, finish, code.new(f"icmp slt i64 {begin}, {finish}")
 
-            begin, finish, some = each("%first_circle")
-            with code.when(some), code.loop(begin, finish) as row:
+            begin, finish, nonempty = each("%first_circle")
+            with code.when(nonempty), code.loop(begin, finish) as row:
                 for i, node in enumerate(circle):
                     code.bind(node, same("%circles", code.integer("add", code.integer("mul", row, len(CIRCLE)), i)))
                 numbers_of = code.integer("mul", code.load("%normal_rows", row, "i64"), NORMALS)
@@ -281,8 +281,8 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
                     code.bind(node, of_block("%normals", code.integer("add", numbers_of, i)))
                 code.emit(i for i in needed if of_circle[i])
                 note(code.get(from_circle), "clearance", "hit_at", "hit_speed")
-            begin, finish, some = each("%first_edge")
-            with code.when(some), code.loop(begin, finish) as row:
+            begin, finish, nonempty = each("%first_edge")
+            with code.when(nonempty), code.loop(begin, finish) as row:
                 for i, node in enumerate(edge):
                     code.bind(node, same("%edges", code.integer("add", code.integer("mul", row, len(EDGE)), i)))
                 code.emit(i for i in needed if of_edge[i])
@@ -309,6 +309,6 @@ def hazard_text(model: Model, real: str, lanes: int, threads: bool = False) -> s
 
 
 def _smaller(code: Code, a: str, b: str) -> str:
-    """Returns the smaller of two, b where a is no number."""
+    """Returns the smaller of two, b where a is NaN."""
     t = code.value
     return code.new(f"select {t.replace(code.real, 'i1')} {code.new(f'fcmp olt {t} {a}, {b}')}, {t} {a}, {t} {b}")

@@ -1,4 +1,4 @@
-"""The loops of all kernels: a step's graph inside an interval between two samples, inside a trajectory."""
+"""Loops of the kernels: steps within the interval between two samples, intervals within a trajectory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from lfdm_ros.compiler import Code
 
 @dataclass(frozen=True)
 class Slot:
-    """Value that a step hands to the next one: a state, its tangents, or the wheels' values of one kind.
+    """Value carried from step to step: a state, its tangents, or the wheels' values of one state.
 
-    type: LLVM type; before, after: nodes of it before and after the step, None: it is 0 after; lanes: nodes of the single numbers of a
-    vector before the step.
+    type: LLVM type; before, after: nodes before and after the step, None: 0 after; lanes: scalar nodes of a vector before the step.
     """
 
     type: str
@@ -24,7 +23,7 @@ class Slot:
 
 
 class Carried:
-    """The slots' values over all steps."""
+    """Values of the slots over all steps, in memory."""
 
     def __init__(self, code: Code, slots: Sequence[Slot]):
         self._code, self._slots = code, list(slots)
@@ -33,7 +32,7 @@ class Carried:
         self._places = [(memory[type_], types[:k].count(type_), type_) for k, type_ in enumerate(types)]
 
     def set(self, k: int, register: str) -> None:
-        """Returns the value of slot k."""
+        """Sets the value of slot k."""
         self._code.store(register, *self._places[k])
 
     def get(self, k: int) -> str:
@@ -41,23 +40,23 @@ class Carried:
         return self._code.load(*self._places[k])
 
     def bind(self) -> None:
-        """Gives the nodes before a step their values."""
+        """Binds the nodes before a step to the slots' values."""
         for k, slot in enumerate(self._slots):
             register = self.get(k)
             self._code.bind(slot.before, register)
             for lane, node in enumerate(slot.lanes):
                 self._code.bind(node, self._code.lane(register, lane))
 
-    def take(self) -> None:
-        """Keeps what the step gave."""
+    def update(self) -> None:
+        """Stores the results of the step."""
         for k, slot in enumerate(self._slots):
             self.set(k, "zeroinitializer" if slot.after is None else self._code.get(slot.after))
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Nodes of an LLVM type that move linearly over an interval: one for each of `before` (registers) at each of `times`, as shares of
-    a step, one after the other; `rises` are what they change by in a step."""
+    """Nodes of an LLVM type that are linear over an interval: one for each of `before` (registers) at each of `times` (fractions of a
+    step), in this order; `rises`: changes per step."""
 
     nodes: Sequence[int]
     times: Sequence[float]
@@ -68,14 +67,13 @@ class Linear:
     @classmethod
     def between(cls, code: Code, nodes: Sequence[int], times: Sequence[float], before: Sequence[str], after: Sequence[str], rise: str,
                 type_: str = "") -> Linear:
-        """Interpolates from `before` to `after`; `rise` (of the type) is the share of a step in the time between them, 0 where they are
-        held."""
+        """Interpolates from `before` to `after`; `rise` (of the type): step over the time between them, 0 for constant values."""
         type_ = type_ or code.value
         rises = [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, type_), type_) for a, b in zip(before, after)]
         return cls(nodes, times, before, rises, type_)
 
     def bind(self, code: Code, number: str) -> None:
-        """Gives the nodes their values in step `number` (i64) of the interval."""
+        """Binds the nodes to their values in step `number` (i64) of the interval."""
         count = code.new(f"uitofp i64 {number} to {code.real}")
         following = iter(self.nodes)
         for share in self.times:
@@ -85,17 +83,17 @@ class Linear:
 
 
 def interval(code: Code, carried: Carried, moving: Sequence[Linear], nodes: Iterable[int], steps: str) -> None:
-    """Emits `steps` (i64) steps: `nodes` are those that change from step to step, in order."""
+    """Emits `steps` (i64) steps; `nodes`: those that change from step to step, in order."""
     with code.loop("0", steps) as number:
         carried.bind()
         for linear in moving:
             linear.bind(code, number)
         code.emit(nodes)
-        carried.take()
+        carried.update()
 
 
 def no_further_rows(_last: str, _sample: str) -> Sequence[Linear]:
-    """Emits nothing; for `trajectory`, where only inputs and prescribed states move between two samples."""
+    """Emits nothing; for a `trajectory` where only inputs and prescribed states change between samples."""
     return ()
 
 
@@ -105,11 +103,11 @@ def trajectory(code: Code, step: Step, carried: Carried, nodes: Sequence[int], p
     """Emits `%samples` samples with `%substeps` steps between two of them.
 
     Args:
-        prescribed: states that do not follow the equations; they are linear between samples, also where inputs are held.
-        read: registers of the driver's inputs and of the prescribed states at a sample (i64).
-        rise: share of a step in the time between samples, 0 where the driver's inputs are held.
-        keep: takes what is reported at a sample, from the slots and of the prescribed states from their registers.
-        more: what else moves between two samples.
+        prescribed: states that do not follow the equations, linear between samples also with constant inputs.
+        read: returns registers of the driver's inputs and of the prescribed states at a sample (i64).
+        rise: step over the time between samples, 0 for constant inputs of the driver.
+        keep: stores a sample from the slots and the registers of the prescribed states.
+        more: returns further linear nodes between two samples.
     """
     xs, us = step.graph.inputs[:2]
     count = len(us) // len(step.times)

@@ -1,4 +1,4 @@
-"""Functions of a model for one vehicle: on arrays, as machine code with exact Jacobians, under SUNDIALS, and for `@numba.njit` code."""
+"""Functions of a model for one vehicle: machine code with exact Jacobians, SUNDIALS, and `@numba.njit` functions."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ ARRAYS = SimpleNamespace(
 
 @cache
 def compiled_model_function(model: Model, function: str) -> CompiledFunction:
-    """Returns one of a model's functions, step or rhs, in the order of arguments of `CasadiModel`."""
+    """Compiles one of a model's functions, step or rhs, with the arguments of `CasadiModel`."""
     return compiled(getattr(casadi_model(model), function))
 
 
@@ -33,7 +33,7 @@ def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] =
 
     Args:
         function: rhs or step.
-        by: arguments (x, u, p), each all of its elements, or names of parameters.
+        by: arguments (x, u, p) with all elements, or names of parameters.
 
     Raises:
         InputError: no such parameter.
@@ -55,15 +55,15 @@ def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] =
 
 
 class SolverFailed(RuntimeError):
-    """The solver could not keep its tolerance, or met a value that is not finite."""
+    """Failure of the solver: tolerance not reached, or a value that is not finite."""
 
 
 @cache
 def implicit_interval(model: Model, interval: float, tolerance: float) -> Callable[..., np.ndarray]:
     """Returns advance(x (nx,), u0 (nu,), u1 (nu,), p (np,)) -> x after `interval` seconds, inputs linear from u0 to u1.
 
-    Held states are algebraic variables (IDAS; CVODES where there are none), discrete ones stay. `tolerance` is relative, and
-    absolute in the states' SI units. advance raises SolverFailed.
+    Held states are algebraic variables (IDAS; CVODES without any), discrete ones are constant. `tolerance` is relative, and absolute in the
+    states' SI units. advance raises SolverFailed.
     """
     functions = casadi_model(model)
     roles = np.array([field.role for field in model.states])
@@ -100,17 +100,17 @@ FUNCTIONS = ("step", "rhs", "advance")
 
 @cache
 def numba_function(model: Model, function: str) -> Callable[..., Any]:
-    """Returns one of a model's functions for `@numba.njit` code; its arrays are contiguous float64, the last is written. Holds no lock.
+    """Returns one of a model's functions for `@numba.njit` code; arrays are contiguous float64. Thread-safe.
 
-    step(x (nx,), u (nu,), p (np,), h, after (nx,)): one half-implicit step of h [s];
-    rhs(x, u, p, slope (nx,)): dx/dt, see `lfdm_ros.models.Model`;
-    advance(x, q, u0 (nu,), u1 (nu,), n, h) -> bool: n >= 1 steps that change x in place, the inputs linear from u0 to u1; whether all of x
-        is finite. q is what `constants(model, p)` returns. Many times as fast as `step`, which prepares the parameters each time.
+    step(x (nx,), u (nu,), p (np,), h, after (nx,)): one half-implicit step of h [s], written to `after`;
+    rhs(x, u, p, slope (nx,)): dx/dt, written to `slope`, see `lfdm_ros.models.Model`;
+    advance(x, q, u0 (nu,), u1 (nu,), n, h) -> bool: n >= 1 steps that change x in place, the inputs linear from u0 to u1; returns True if x
+        is finite. q comes from `constants(model, p)`. Many times as fast as `step`, which prepares the parameters each time.
 
-    A caller cannot be cached on disk by numba: the functions are addresses in this process.
+    Numba cannot cache a caller on disk: the functions are addresses in this process.
 
     Raises:
-        InputError: there is no such function.
+        InputError: no such function.
     """
     from numba import njit
 
@@ -143,8 +143,7 @@ def numba_function(model: Model, function: str) -> Callable[..., Any]:
 
 
 def constants(model: Model, p: np.ndarray) -> np.ndarray:
-    """Computes the numbers that `advance` needs of the parameters (np,), once for as long as they stay. Raises ValueError: p has another
-    size."""
+    """Computes the constants of `advance` from the parameters (np,); call again when these change. Raises ValueError: wrong size of p."""
     values = np.ascontiguousarray(p, dtype=float)
     if values.shape != (len(model.parameters),):
         raise ValueError(f"{model.name} has {len(model.parameters)} parameters, got an array of shape {values.shape}")

@@ -1,4 +1,4 @@
-"""A model as functions that need nothing of ours: advance, slopes and outputs with their exact derivatives, and where a run starts."""
+"""A model as self-contained functions: advance, slopes and outputs with their exact derivatives, and the initial state."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -20,33 +20,33 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.models.starting import rolling
 
-PLACE = ("x", "y", "yaw", "vx")  # of a start: place, heading, speed
+PLACE = ("x", "y", "yaw", "vx")  # of a start
 
 
 def portable_functions(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Builder]:
-    """Returns the functions of a model by name, which call libm at most. Arguments and results are addresses of doubles:
+    """Returns the functions of a model by name, which need libm only. Arguments and results are addresses of doubles:
 
-    advance, prepare, size: as `advance_text` has them;
-    evaluate(x, u, p, h, dx, y): slopes as `CasadiModel.rhs` and outputs, at an instant where h is 0;
+    advance, prepare, size: see `advance_text`;
+    evaluate(x, u, p, h, dx, y): slopes as `CasadiModel.rhs`, and outputs; h = 0 for an instant;
     forward(x, u, p, h, sx, su, sp, dx, y): their derivative in the direction (sx, su, sp);
     reverse(x, u, p, h, sdx, sy, gx, gu, gp): the gradient of sdx dx + sy y;
-    start(p, place, rest, x): the state of a vehicle that rolls freely from a place (`PLACE`), where `rest` is its state at rest.
+    start(p, place, rest, x): the state of a freely rolling vehicle at `PLACE`, from its state `rest` at rest.
 
     Args:
-        parameters: of the vehicle, for where it starts what is none of the model's.
-        packing: the wheels side by side in vectors.
+        parameters: of the vehicle; `start` uses those that the model lacks.
+        packing: computes the wheels in vectors.
 
     Raises:
-        InputError: the model reads arrays, which no function carries.
+        InputError: the model reads arrays, which these functions cannot contain.
     """
     return {name: function for functions in _modules(model, parameters, packing).values() for name, function in functions().items()}
 
 
 def _modules(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Callable[[], Mapping[str, Builder]]]:
-    """Returns what makes the functions, once, by the module that they are compiled in. Raises InputError: as `portable_functions`."""
+    """Returns a cached factory of the functions of each module. Raises InputError: as `portable_functions`."""
     _refuse_arrays(model)
     both = cache(lambda: _slopes_and_outputs(model))
-    # Advance is a module by itself, as where it drives here: the same code for the same bits.
+    # A separate module for `advance`, as in the simulator: the same code gives the same bits.
     return {
         "advance": cache(lambda: advance_functions(model, packing=packing)), "evaluate": cache(lambda: {"evaluate": evaluation(both())}),
         "forward": cache(lambda: {"forward": _forward(both())}), "reverse": cache(lambda: {"reverse": evaluation(_reverse(both()))}),
@@ -54,10 +54,10 @@ def _modules(model: Model, parameters: Mapping[str, float], packing: bool = True
 
 
 def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str, Callable[[str, str], str]]:
-    """Returns by name what writes LLVM modules of `portable_functions` but `reverse` for a target, hidden from other libraries, their names
-    after a prefix. As machine code the gradient of a multibody would take minutes and half of the library; directions serve as well.
+    """Returns writers (target, prefix of the names) of LLVM modules of `portable_functions` but `reverse`, hidden from other libraries. The
+    gradient of a multibody would compile for minutes and double the library; `forward` serves as well.
 
-    Functions are made for the first text that has them: none for modules whose machine code is kept already.
+    Functions are built on demand: none for modules with cached machine code.
 
     Raises:
         InputError: as `portable_functions`.
@@ -67,14 +67,14 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
     def text(module: str, triple: str, prefix: str) -> str:
         written = module_text(triple, {f"{prefix}{name}": function for name, function in modules[module]().items()})
         if module == "start":
-            written = written.replace(f" {FLAGS} ", " ")  # rounded as `initial_state` rounds
+            written = written.replace(f" {FLAGS} ", " ")  # no fast math: rounds as `initial_state`
         return written.replace("define ", "define hidden ")
 
     return {module: partial(text, module) for module in modules if module != "reverse"}
 
 
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which slopes (nx, nx + nu) and outputs (ny, nx + nu) change with which states and inputs, held states being solved for."""
+    """Returns the sparsity of slopes (nx, nx + nu) and outputs (ny, nx + nu) by states and inputs, with held states eliminated."""
     both = _slopes_and_outputs(model)
     slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)])
                        for row in (0, 1))
@@ -86,7 +86,7 @@ def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batch_function(model: Model, lanes: int) -> Builder:
-    """Returns batch(x, p, u0, u1, vehicles, end, n, h, rise) -> whether all is finite: vehicles side by side, `lanes` in a vector.
+    """Returns batch(x, p, u0, u1, vehicles, end, n, h, rise) -> 1 if all is finite: `lanes` vehicles in a vector.
 
     n >= 1 steps of h change x (nx, vehicles) in place, the inputs linear from u0 to u1 (nu, vehicles), with the parameters p (np,
     vehicles); rise = 1 / n. The vehicles before `end` are advanced, a multiple of `lanes` that is not 0.
@@ -129,8 +129,8 @@ def batch_function(model: Model, lanes: int) -> Builder:
 
 
 def casadi_functions(model: Model) -> Mapping[str, ca.Function]:
-    """Returns step, rhs and outputs as `CasadiModel` has them, and dae(x, z, u, p) -> (ode, alg): slopes of the continuous states x, with
-    the held ones z from alg = 0; discrete states are not theirs. Raises InputError: as `portable_functions`."""
+    """Returns step, rhs and outputs of `CasadiModel` and, of a model without discrete states, dae(x, z, u, p) -> (ode, alg): slopes of the
+    continuous states x, with the held ones z from alg = 0. Raises InputError: as `portable_functions`."""
     functions = casadi_model(model)
     _refuse_arrays(model)
     roles = [field.role for field in model.states]
@@ -140,10 +140,10 @@ def casadi_functions(model: Model) -> Mapping[str, ca.Function]:
     u, p = ca.SX.sym("u", len(model.inputs)), ca.SX.sym("p", len(model.parameters))
     slopes = functions.rhs(state, u, p)
     ode, alg = (ca.vertcat(*(slopes[i] for i, r in enumerate(roles) if r == role)) for role in ("continuous", "held"))
-    found = {"step": functions.step, "rhs": functions.rhs, "outputs": functions.outputs}
+    result = {"step": functions.step, "rhs": functions.rhs, "outputs": functions.outputs}
     if "discrete" not in roles:
-        found["dae"] = ca.Function(f"{functions.stem}_dae", [x, z, u, p], [ode, alg], ["x", "z", "u", "p"], ["ode", "alg"])
-    return found
+        result["dae"] = ca.Function(f"{functions.stem}_dae", [x, z, u, p], [ode, alg], ["x", "z", "u", "p"], ["ode", "alg"])
+    return result
 
 
 def _refuse_arrays(model: Model) -> None:

@@ -1,4 +1,4 @@
-"""One step of a model as a graph, by the half-implicit rule or by Runge-Kutta's."""
+"""One step of a model as a graph: half-implicit or Runge-Kutta."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
 
 @dataclass(frozen=True)
 class Step:
-    """One step (x, u, p, h) -> x as a graph; u holds the inputs at each of `times`, as shares of the step, one after the other.
+    """One step (x, u, p, h) -> x as a graph; u: the inputs at each of `times` (fractions of the step), concatenated.
 
-    `groups` are the places of the states that each wheel has, where the graph computes the wheels in vectors.
+    `groups`: indices of the states that every wheel has, if the graph computes the wheels in vectors.
     """
 
     graph: Graph
@@ -31,7 +31,7 @@ class Step:
 
 
 def step_of(model: Model, scheme: str) -> Step:
-    """Returns the step of a model, each number a node of its own."""
+    """Returns the step of a model with scalar nodes."""
     functions = casadi_model(model)
     if scheme == HALF_IMPLICIT:
         return Step(graph_of(functions.step), (functions.input_time,))
@@ -39,7 +39,7 @@ def step_of(model: Model, scheme: str) -> Step:
 
 
 def packed_step_of(model: Model, scheme: str) -> Step:
-    """Returns the step of a model, with the wheels in vectors."""
+    """Returns the step of a model with the wheels in vectors."""
     step, groups = step_of(model, scheme), _wheel_groups(model)
     x, u, *_ = step.graph.inputs
     ends = [[step.graph.outputs[0][i] for i in group] for group in groups]
@@ -47,20 +47,19 @@ def packed_step_of(model: Model, scheme: str) -> Step:
 
 
 def _wheel_groups(model: Model) -> tuple[tuple[int, ...], ...]:
-    """Returns the states that each wheel has, in the order of the wheels."""
+    """Returns the indices of the states that every wheel has, in the order of the wheels."""
     wheels = tuple(dict.fromkeys(field.wheel for field in model.states if field.wheel))
     places: dict[str, dict[str, int]] = defaultdict(dict)
     for i, field in enumerate(model.states):
         if field.wheel:
             places[field.stem][field.wheel] = i
-    return tuple(tuple(found[wheel] for wheel in wheels) for found in places.values() if set(found) == set(wheels))
+    return tuple(tuple(group[wheel] for wheel in wheels) for group in places.values() if set(group) == set(wheels))
 
 
 def _runge_kutta(model: Model) -> ca.Function:
     """Returns the classic Runge-Kutta step of fourth order on the continuous states.
 
-    Held states are values of the last step in all four stages and get their new value at its end, discrete ones follow the
-    rule of the model's own step.
+    Held states stay constant over the stages and are updated at the end; discrete ones follow the model's own step.
     """
     functions = casadi_model(model)
     nx, nu = len(model.states), len(model.inputs)

@@ -1,4 +1,4 @@
-"""One vehicle, tick by tick: many steps in one call, the values of the wheels side by side in vectors."""
+"""Kernel of one vehicle: many steps in one call, with the wheels in SIMD vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from lfdm_ros.models import Model
 
 @dataclass(frozen=True)
 class AdvanceCode:
-    """advance(x, q, u0, u1, n, h, 1 / n) -> 1 if all of x is finite, with addresses of arrays; it lies at `address`.
-    `constants(p (np,))` makes q."""
+    """advance(x, q, u0, u1, n, h, 1 / n) -> 1 if all of x is finite, with addresses of arrays, and its own `address`.
+    `constants(p (np,))` returns q."""
 
     advance: Callable[..., int]
     address: int
@@ -29,7 +29,7 @@ class AdvanceCode:
 
 @cache
 def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
-    """Returns the machine code of `advance_kernel`, for calls by address."""
+    """Compiles `advance` for calls by address."""
     code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: advance_text(model, scheme))
     prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
 
@@ -45,15 +45,15 @@ def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
 def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
     """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
 
-    advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it says whether all of x is finite.
-    Work that depends on the parameters alone, and the cost of Python, is spent in `bind`, which a simulator calls once: it reads p then.
+    advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it returns True if all of x is finite.
+    `bind` reads p and computes all that depends on the parameters alone; call it once per run.
     """
     code = advance_code(model, scheme)
     call = code.advance
 
     def bind(*arrays: np.ndarray) -> Callable[[int, float], bool]:
         if not all(a.flags.c_contiguous and a.dtype == float for a in arrays):
-            raise ValueError("advance kernel: arrays must be contiguous float64")
+            raise ValueError("advance kernel: arrays must be contiguous float64")  # their addresses are passed
         x, _, u0, u1 = (a.ctypes.data for a in arrays)
         constants = code.constants(arrays[1])
         q = constants.ctypes.data
@@ -63,7 +63,7 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
                 raise ValueError(f"advance kernel: {n} steps")
             return call(x, q, u0, u1, n, h, 1.0 / n) != 0
 
-        advance.arrays = (*arrays, constants)  # type: ignore[attr-defined]  # they must live as long as their addresses
+        advance.arrays = (*arrays, constants)  # type: ignore[attr-defined]  # keeps the memory at these addresses alive
         return advance
 
     return bind
@@ -103,7 +103,7 @@ def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool =
     if jumping:
         code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
     code.bind(h, "%h")
-    # The truths and arrays among what is constant are not stored, and what depends on the step is not.
+    # `prepare` stores neither truths and arrays nor nodes that depend on h.
     code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH, TABLE)))
     single = [i for i in range(len(xs)) if not any(i in group for group in groups)]
     carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in single),
@@ -129,7 +129,7 @@ def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool =
 
 
 def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int]:
-    """Returns the numbers that depend on the parameters alone and that something else needs. Truths are found again from numbers."""
+    """Returns the numbers that depend on the parameters alone and that other nodes use; truths are recomputed from them."""
     stored: set[int] = set()
     kinds = (VALUE, PACK)
 

@@ -1,8 +1,7 @@
-"""Whole trajectories as machine code: with their derivatives for one vehicle, or of many vehicles in SIMD lanes.
+"""Whole trajectories as machine code: of one vehicle with derivatives, or of many vehicles in SIMD lanes.
 
-Both are the same loops around the graph of a model's step. The state, and for derivatives a SIMD vector of tangents beside each
-state that depends on what is differentiated, stay in registers or on the stack over all steps; what depends on the parameters
-alone is computed once, before the loops.
+Both are the same loops around the graph of a model's step. The state, and a SIMD vector of tangents for each state with derivatives, stay
+in registers or on the stack over all steps; nodes that depend on the parameters alone are computed once, before the loops.
 """
 
 import os
@@ -52,9 +51,9 @@ _worker = threading.local()
 
 
 def in_parallel(work: Callable[[int], None], count: int) -> None:
-    """Runs work(0) ... work(count - 1), which release the GIL, on this thread and those of a pool that is kept.
+    """Runs work(0) ... work(count - 1), which release the GIL, on this thread and a persistent pool.
 
-    Work that calls this again does that part alone: its neighbours keep the other cores busy, and what each thread holds stays bounded.
+    Nested calls run serially in their thread: the other cores are busy already, and memory per thread stays bounded.
     """
     if getattr(_worker, "busy", False):
         for i in range(count):
@@ -68,7 +67,7 @@ def in_parallel(work: Callable[[int], None], count: int) -> None:
             for i in numbers:
                 work(i)
         except BaseException:
-            for _ in numbers:  # the others stop too
+            for _ in numbers:  # stops the other threads
                 pass
             raise
         finally:
@@ -80,13 +79,13 @@ def in_parallel(work: Callable[[int], None], count: int) -> None:
         some()
     finally:
         for future in futures:
-            # One that has not begun, where others use the pool too, has nothing left to do.
+            # One that has not begun has no work left.
             if not future.cancel():
                 future.result()
 
 
 def once(make: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Caches as functools.cache, but makes once what several threads request at the same time: a kernel takes seconds and 100 MB."""
+    """Caches as functools.cache, but computes each result once for concurrent threads: a kernel takes seconds and 100 MB."""
     cached_make, lock = cache(make), threading.RLock()
 
     @wraps(make)
@@ -102,13 +101,13 @@ def once(make: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]
 
 @dataclass(frozen=True)
 class SensitivityKernel:
-    """Trajectories of one model and their derivatives to some parameters, initial states and, where made for it, inputs.
+    """Trajectories of one model and their derivatives to some parameters, initial states and, if compiled for it, inputs.
 
     run(x0 (nx,), s0 (nx, D), p (np,), dp (P, D), inputs (K, nu + M), substeps, h, hold, du=None, rows=None) -> (x (K, C), s (K, C, D)):
-    s[k] = dx_k in D directions, given by ds0 of the initial state, dp of the P parameters that the kernel was made for, and du
-    (K, nu, D) of the driver's inputs. The last M columns of `inputs` are the prescribed states at the samples. Between samples are
-    `substeps` steps of h, prescribed states linear, the driver's inputs linear or, with `hold`, kept. `rows` (C,) are the places of
-    the states to return, all where None. `directions` of them cost one pass; passes run on all cores. Releases the GIL.
+    s[k] = dx_k in D directions: s0 of the initial state, dp of the P parameters of the kernel, and du (K, nu, D) of the driver's inputs.
+    The last M columns of `inputs` are the prescribed states at the samples. Between samples are `substeps` steps of h, prescribed states
+    linear, the driver's inputs linear or, with `hold`, constant. `rows` (C,): indices of the states to return, None for all. One pass
+    computes `directions` of them; passes run on all cores. Releases the GIL.
     """
 
     directions: int
@@ -118,8 +117,8 @@ class SensitivityKernel:
 @once
 def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
                        prescribed: tuple[str, ...] = (), of_inputs: bool = False) -> SensitivityKernel:
-    """Returns the kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories
-    alone."""
+    """Returns the kernel for derivatives to `parameters`, initial values of `states` and, with `of_inputs`, inputs; without any, of
+    trajectories alone."""
     nx, nu, np_, lanes = len(model.states), len(model.inputs), len(model.parameters), DIRECTIONS
     columns = [[f.name for f in model.parameters].index(name) for name in parameters]
     differentiated = bool(parameters or states or of_inputs)
@@ -160,7 +159,7 @@ def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: t
         at_x, at_s = x.ctypes.data, s.ctypes.data
 
         def one_pass(i: int) -> None:
-            # Each pass has its own lanes of all tangents, and the trajectory in common: the first keeps it.
+            # Passes differ in the tangents only: the first stores the trajectory.
             skip = i * lanes * s.itemsize
             call(at_start, at_s0 + skip, at_values, at_dp + skip, at_table, *between, None if i else at_x, at_s + skip, at_du + skip,
                  at_chosen, len(chosen), width)
@@ -177,13 +176,13 @@ def _check_shape(name: str, a: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def places_of(model: Model, states: Sequence[str]) -> list[int]:
-    """Returns the places of some states among all of a model."""
+    """Returns the indices of some states of a model."""
     names = [field.name for field in model.states]
     return [names.index(name) for name in states]
 
 
 def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
-    """Seeds with zeros after the last direction, so that the last pass is whole."""
+    """Pads seeds with zero directions to whole passes."""
     count = seeds.shape[-1]
     missing = -count % lanes if count else lanes
     if not missing:
@@ -195,12 +194,11 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
 
 def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
                      of_inputs: bool = False, threads: bool = False, real: str = "double") -> str:
-    """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs.
+    """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by index, and to inputs.
 
-    `threads`: of a kernel for a GPU, with a vehicle and direction in each thread and in the last axis, `width` long, of all arrays but the
-    inputs.
+    `threads`: for a GPU, one vehicle and direction per thread and along the last axis (`width`) of all arrays but the inputs.
     """
-    # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
+    # With tangents, vectors of wheels do not pay: the tangents of each wheel are vectors already.
     differentiated = bool(columns or rows or of_inputs)
     one_step = step_of(model, scheme) if differentiated else packed_step_of(model, scheme)
     graph = one_step.graph
@@ -268,14 +266,14 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
             carried.set(k, seed("%s0", i))
         values, slopes = "%x", ""
         if differentiated:
-            # The channels are known at run time only, so the state goes through memory of its own.
+            # The channels are run-time values, so the state goes through memory.
             values, slopes = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
             for i in range(len(xs)):
                 code.store("zeroinitializer", slopes, i, code.tangent)
 
-        def keep(sample: str, given: Sequence[str]) -> None:
+        def keep(sample: str, registers: Sequence[str]) -> None:
             row = values if differentiated else code.element("%x", code.integer("mul", sample, len(xs)), code.value)
-            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, given)]:
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, registers)]:
                 code.store(register, row, i, code.value)
             if not differentiated:
                 return
@@ -296,13 +294,12 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
 
 
 def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], prescribed: Sequence[int]) -> list[int]:
-    """Returns the states that come to depend on the `changed` nodes or on the initial states in `rows`; prescribed ones depend on
-    nothing."""
+    """Returns the states that depend, after any number of steps, on the `changed` nodes or the initial states in `rows`."""
     xs = graph.inputs[0]
     active = set(rows) - set(prescribed)
     while True:
-        found = graph.depends([*changed, *(xs[i] for i in active)])
-        grown = active | {i for i, node in enumerate(graph.outputs[0]) if found[node] and i not in prescribed}
+        dependent = graph.depends([*changed, *(xs[i] for i in active)])
+        grown = active | {i for i, node in enumerate(graph.outputs[0]) if dependent[node] and i not in prescribed}
         if grown == active:
             return sorted(active)
         active = grown
@@ -313,14 +310,13 @@ def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], pr
 
 @dataclass(frozen=True)
 class BatchKernel:
-    """Many vehicles of one model, `lanes` of them in each SIMD vector.
+    """Batch of vehicles of one model, `lanes` of them in each SIMD vector.
 
     run(parameters (NP, N), start (NX, N), inputs (K, NU + M) or with `separate_inputs` (K, NU + M, N), hold, substeps, h,
         rows (C,) int64, observed (K, C), squared_errors (C, N), trajectories (K, C, N) or None, first, end)
     runs the vehicles first ... end - 1, both multiples of `lanes`, and fills their columns of `squared_errors`, with the sums over
-    the samples where `observed` is not NaN, and of `trajectories`. The last M inputs are the prescribed states at the samples, which
-    are linear in between, also with `hold`. Arrays are float64 in C order, whatever the number type of the
-    computation. Releases the GIL.
+    the samples where `observed` is not NaN, and of `trajectories`. The last M inputs are the prescribed states at the samples, linear in
+    between also with `hold`. Arrays are float64 in C order for any precision of the computation. Releases the GIL.
     """
 
     lanes: int
@@ -330,7 +326,7 @@ class BatchKernel:
 @once
 def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
-    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
+    """Returns the kernel in precision `real` (double or float), compiled on first use; `lanes` 0: those of this machine's registers."""
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     driven = places_of(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
@@ -351,21 +347,21 @@ def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = Fal
 
 def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float,
               rows: np.ndarray, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Runs a batch of any size on all cores; arguments as those of the kernel.
+    """Runs a batch of any size on all cores; arguments as for the kernel.
 
     Returns squared errors (N, C), and with `keep` trajectories (N, K, C): views of arrays whose last axis is the vehicle.
     """
     n, lanes = parameters.shape[1], kernel.lanes
     missing = -n % lanes
     if missing:
-        # The last vehicle again, so that the last vector is whole.
+        # Repeats the last vehicle to fill the last vector.
         parameters, start = (np.pad(a, ((0, 0), (0, missing)), mode="edge") for a in (parameters, start))
         if inputs.ndim == 3:
             inputs = np.pad(inputs, ((0, 0), (0, 0), (0, missing)), mode="edge")
     sums = np.empty((len(rows), n + missing))
     responses = np.empty((len(inputs), len(rows), n + missing)) if keep else None
     blocks = (n + missing) // lanes
-    # A few pieces for each core, so that one which is held up does not hold up all.
+    # Several pieces for each core balance the load.
     pieces = min(blocks, 1 if blocks < 2 else 4 * cores())
     ends = [lanes * (blocks * i // pieces) for i in range(pieces + 1)]
 
@@ -378,7 +374,7 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
 
 @dataclass(frozen=True)
 class Common:
-    """Parameters that differ among the vehicles of a batch, by `columns`, and `nodes` of their step that are the same for all of them."""
+    """Columns of the parameters that differ among the vehicles of a batch, and nodes of the step that are equal for all of them."""
 
     columns: tuple[int, ...]
     nodes: tuple[int, ...]
@@ -386,8 +382,7 @@ class Common:
 
 def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
                jumping: bool = True, threads: bool = False, common: Common | None = None) -> str:
-    """Returns the LLVM module of a batch, `threads`: of a kernel for a GPU, which gets what is `common` by value; for comparison without
-    jumps."""
+    """Returns the LLVM module of a batch; `threads`: for a GPU, with the `common` nodes by value; `jumping` False serves comparison."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
@@ -418,7 +413,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     with code.blocks("%first", "%end", lanes) as block:
 
         def place(array: str, row: int | str) -> str:
-            """Address of this block's vehicles in a row of an array (rows, vehicles)."""
+            """Returns the address of this block's vehicles in a row of an array (rows, vehicles)."""
             return code.element(array, code.integer("add", code.integer("mul", "%vehicles", row), block), "double")
 
         def read(array: str, row: int | str) -> str:
@@ -430,9 +425,9 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
             rows = [code.integer("add", code.integer("mul", sample, width), i) for i in range(width)]
             return [read("%u", row) if separate_inputs else same(code.load("%u", row, "double")) for row in rows]
 
-        def compare(sample: str, given: Sequence[str]) -> None:
-            # The channels are known at run time only, so the state goes through memory of its own.
-            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, given)]:
+        def compare(sample: str, registers: Sequence[str]) -> None:
+            # The channels are run-time values, so the state goes through memory.
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(integrated)), *zip(prescribed, registers)]:
                 code.store(register, sampled, i, code.value)
             with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
                 value = code.cast(code.load(sampled, code.load("%rows", channel, "i64"), code.value), code.value, double)

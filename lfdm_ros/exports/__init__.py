@@ -1,4 +1,4 @@
-"""Vehicles for others: as an FMU, as C, for a browser, as CasADi functions, with what a calibration knows of them."""
+"""Exports of vehicles with their calibration: FMU, C, WebAssembly, CasADi functions."""
 
 from lfdm_ros.exports.c_files import CFiles, write_c
 from lfdm_ros.exports.casadi_files import write_casadi

@@ -1,4 +1,4 @@
-"""A vehicle as one C file and one header that need nothing but a few functions of libm."""
+"""Export of a vehicle as one C file and one header that need libm only."""
 
 import re
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 LANES = 8  # vehicles in a vector of a batch
-VECTORS = "LFDM_VECTORS"  # the macro that chooses vectors
+VECTORS = "LFDM_VECTORS"  # macro that enables vectors
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _STEPPING = ("prepare", "advance")
-_START = (Field("x", "m", "place at the start, x"), Field("y", "m", "place at the start, y"),
+_START = (Field("x", "m", "position at the start, x"), Field("y", "m", "position at the start, y"),
           Field("yaw", "rad", "heading at the start, + left"), Field("vx", "m/s", "speed at the start"))
 
 
 @dataclass(frozen=True)
 class CFiles:
-    """Paths of a source file and of its header, and the name that begins all names in them."""
+    """Paths of a source file and of its header, and the prefix of all names in them."""
 
     name: str
     source: Path
@@ -35,13 +35,13 @@ class CFiles:
 
 
 def c_name(vehicle: Vehicle, model: Model) -> str:
-    """Returns the name that an export has if none is given: such as hmmwv_eight_dof."""
+    """Returns the default name of an export, such as hmmwv_eight_dof."""
     name = re.sub(r"\W", "_", f"{vehicle.name}_{model.name.split('/')[0]}", flags=re.ASCII)
     return name if _NAME.fullmatch(name) else f"v_{name}"
 
 
 def _comment(text: str) -> str:
-    """Returns a text as a comment can hold it, in one line."""
+    """Returns a text in one line, safe within a C comment."""
     return " ".join(text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").split())
 
 
@@ -49,10 +49,10 @@ def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFi
     """Writes NAME.c and NAME.h.
 
     Args:
-        name: begins the names of files and functions; default `c_name`.
+        name: prefix of files and functions; default `c_name`.
 
     Raises:
-        InputError: the model reads arrays; the name is none in C; the folder cannot be written.
+        InputError: the model reads arrays; the name is no C identifier; the folder cannot be written.
     """
     name = name or c_name(vehicle, model)
     if not _NAME.fullmatch(name):
@@ -62,7 +62,7 @@ def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFi
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(files.source) as source, replacing(files.header) as header:
             for file in (source, header):
-                file.touch()  # what cannot be written is said before the equations are
+                file.touch()  # reports an unwritable folder before the work
             for file, text in zip((source, header), c_texts(vehicle, model, name)):
                 file.write_text(text, encoding="utf-8")
     return files
@@ -113,14 +113,14 @@ int NAME_batch(double *x, const double *p, const double *u0, const double *u1, i
   if (first > 0) fine = batch(x, p, u0, u1, vehicles, first, n, h, 1.0 / n) != 0;
 #endif
   for (int k = first; k < vehicles; ++k) {{
-    double own[NAME_x_count], given[NAME_p_count], q[NAME_q_count], a[NAME_u_count], b[NAME_u_count];
-    for (int i = 0; i < NAME_x_count; ++i) own[i] = x[(size_t)i * (size_t)vehicles + (size_t)k];
-    for (int i = 0; i < NAME_p_count; ++i) given[i] = p[(size_t)i * (size_t)vehicles + (size_t)k];
+    double xk[NAME_x_count], pk[NAME_p_count], q[NAME_q_count], a[NAME_u_count], b[NAME_u_count];
+    for (int i = 0; i < NAME_x_count; ++i) xk[i] = x[(size_t)i * (size_t)vehicles + (size_t)k];
+    for (int i = 0; i < NAME_p_count; ++i) pk[i] = p[(size_t)i * (size_t)vehicles + (size_t)k];
     for (int i = 0; i < NAME_u_count; ++i) a[i] = u0[(size_t)i * (size_t)vehicles + (size_t)k];
     for (int i = 0; i < NAME_u_count; ++i) b[i] = u1[(size_t)i * (size_t)vehicles + (size_t)k];
-    prepare(given, q);
-    if (!advance(own, q, a, b, n, h, 1.0 / n)) fine = 0;
-    for (int i = 0; i < NAME_x_count; ++i) x[(size_t)i * (size_t)vehicles + (size_t)k] = own[i];
+    prepare(pk, q);
+    if (!advance(xk, q, a, b, n, h, 1.0 / n)) fine = 0;
+    for (int i = 0; i < NAME_x_count; ++i) x[(size_t)i * (size_t)vehicles + (size_t)k] = xk[i];
   }}
   return fine;
 }}
@@ -144,41 +144,40 @@ def _header(vehicle: Vehicle, model: Model, name: str, numbers: int, title: str)
     guard = f"{name.upper()}_H"
     return f"""/* {title}: {_comment(model.description)}.
    SI units; axes of ISO 8855: x forward, y to the left, z up; steering is positive to the left. Steps of at most {model.largest_step:g} s.
-   No function keeps anything between calls or allocates memory: several vehicles and threads do not disturb each other. */
+   All functions are reentrant and allocate no memory. */
 #ifndef {guard}
 #define {guard}
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
-/* Places in the arrays of states, inputs, outputs and parameters, and of a start. */
+/* Indices in the arrays of states, inputs, outputs, parameters and start. */
 {places("x", model.states)}
 {places("u", model.inputs)}
 {places("y", model.outputs, model.known)}
 {places("p", model.parameters)}
 {places("place", _START)}
-/* Room for what {name}_prepare writes. */
+/* Size of the array written by {name}_prepare. */
 enum {{ {name}_q_count = {numbers} }};
 
-/* Parameters of {_comment(vehicle.name)}, and its state at rest with them. */
+/* Parameters of {_comment(vehicle.name)}, and its state at rest. */
 extern const double {name}_parameters[{name}_p_count];
 extern const double {name}_rest[{name}_x_count];
 
-/* The state x of a vehicle that rolls freely from a place, its springs as in {name}_rest. */
+/* State x of a freely rolling vehicle at a place, its springs as in {name}_rest. */
 void {name}_start(const double *p, const double *place, double *x);
 
-/* What depends on the parameters p alone, once for as long as they stay. */
+/* Constants q from the parameters p; call again when these change. */
 void {name}_prepare(const double *p, double *q);
 
-/* n steps of h [s] that change x in place, the inputs linear from u0 to u1, which may be the same array. Returns 1, or 0 where x is no
-   longer finite. */
+/* n steps of h [s] that change x in place, the inputs linear from u0 to u1, which may be the same array. Returns 0 if x is not finite,
+   else 1. */
 int {name}_advance(double *x, const double *q, const double *u0, const double *u1, int n, double h);
 
-/* The same for vehicles side by side: number i of vehicle k is [i * vehicles + k] of each array. Returns 0 where any x is no longer
-   finite. */
+/* The same for several vehicles: element i of vehicle k is [i * vehicles + k] of each array. Returns 0 if any x is not finite, else 1. */
 int {name}_batch(double *x, const double *p, const double *u0, const double *u1, int vehicles, int n, double h);
 
-/* Slopes dx and outputs y, at an instant with h = 0. The slope of a state that is held from step to step is what it changes by. */
+/* Slopes dx and outputs y, with h = 0 for an instant. The slope of a state held from step to step is its change. */
 void {name}_evaluate(const double *x, const double *u, const double *p, double h, double *dx, double *y);
 
 /* Derivative of dx and y in the direction (sx, su, sp), exact. */

@@ -1,4 +1,4 @@
-"""A vehicle as serialized functions of CasADi, with a JSON file that names their numbers."""
+"""Export of a vehicle as serialized CasADi functions, with a JSON file that describes their arguments."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def write_casadi(export: Exported, folder: Path) -> list[Path]:
     with prefixing(f"{folder}: the export cannot be written", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         for path, function in zip(written, functions.values()):
-            path.write_bytes(b"")  # says why where CasADi only fails
+            path.write_bytes(b"")  # raises with the reason, unlike CasADi
             function.save(str(path))
         write_text(folder / "vehicle.json", json.dumps(document, indent=1) + "\n")
     return [*written, folder / "vehicle.json"]

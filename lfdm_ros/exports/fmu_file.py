@@ -1,4 +1,4 @@
-"""A vehicle as an FMU (FMI 2.0 or 3.0, co-simulation and, without discrete states, model exchange), or an SSP that holds one."""
+"""Export of a vehicle as an FMU (FMI 2.0 or 3.0, co-simulation and, without discrete states, model exchange), or an SSP with one."""
 
 import hashlib
 import io
@@ -29,16 +29,16 @@ from lfdm_ros.vehicles import save_vehicle
 _NO_CHARACTER = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # of XML 1.0
 _BASE = {"kg": {"kg": 1}, "m": {"m": 1}, "s": {"s": 1}, "rad": {"rad": 1}, "N": {"kg": 1, "m": 1, "s": -2}}
 _SHOWN = {"rad": ("deg", 180.0 / math.pi), "rad/s": ("deg/s", 180.0 / math.pi), "m/s": ("km/h", 3.6)}
-_LINEAR = ("linear_inputs", "inputs that are set belong to the end of the next step, linear from those of its start; else they are held")
+_LINEAR = ("linear_inputs", "inputs are set for the end of the next step, and linear over it; otherwise they are constant")
 
 
 def model_description(export: Exported, version: int, identifier: str, token: str) -> bytes:
-    """Writes the file.
+    """Writes modelDescription.xml.
 
     Args:
         version: 2 or 3.
         identifier: name of the libraries.
-        token: GUID, or instantiation token, that the libraries have too.
+        token: GUID or instantiation token of the libraries.
     """
     root = ElementTree.Element("fmiModelDescription", {
         "fmiVersion": f"{version}.0", "modelName": f"{export.vehicle.name} {export.model.name}",
@@ -46,16 +46,16 @@ def model_description(export: Exported, version: int, identifier: str, token: st
         "version": __version__, "generationTool": f"lfdm_ros {__version__}", "variableNamingConvention": "structured",
         **({"numberOfEventIndicators": "0"} if version == 2 else {})})
     state, derivative = ("FMUstate", "providesDirectionalDerivative") if version == 2 else ("FMUState", "providesDirectionalDerivatives")
-    able = {"modelIdentifier": identifier, f"canGetAndSet{state}": "true", f"canSerialize{state}": "true", derivative: "true"}
+    capabilities = {"modelIdentifier": identifier, f"canGetAndSet{state}": "true", f"canSerialize{state}": "true", derivative: "true"}
     if version == 2:
-        able["canNotUseMemoryManagementFunctions"] = "true"
+        capabilities["canNotUseMemoryManagementFunctions"] = "true"
     else:
-        able["providesAdjointDerivatives"] = "true"
+        capabilities["providesAdjointDerivatives"] = "true"
     if export.exchange:
         name = "completedIntegratorStepNotNeeded" if version == 2 else "needsCompletedIntegratorStep"
-        ElementTree.SubElement(root, "ModelExchange", able | {name: "true" if version == 2 else "false"})
+        ElementTree.SubElement(root, "ModelExchange", capabilities | {name: "true" if version == 2 else "false"})
     more = {"canInterpolateInputs": "true"} if version == 2 else {}
-    ElementTree.SubElement(root, "CoSimulation", able | {"canHandleVariableCommunicationStepSize": "true"} | more)
+    ElementTree.SubElement(root, "CoSimulation", capabilities | {"canHandleVariableCommunicationStepSize": "true"} | more)
     _units(ElementTree.SubElement(root, "UnitDefinitions"), (*(v.field.unit for v in export.variables), "s"))
     ElementTree.SubElement(ElementTree.SubElement(root, "LogCategories"), "Category", name="logStatusError")
     ElementTree.SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize=repr(export.step))
@@ -76,7 +76,7 @@ def model_description(export: Exported, version: int, identifier: str, token: st
 
 
 def written(root: ElementTree.Element) -> bytes:
-    """Writes a document as UTF-8, indented."""
+    """Serialises a document as indented UTF-8."""
     for element in root.iter():
         for key, text in element.attrib.items():
             element.set(key, _NO_CHARACTER.sub("", text))
@@ -85,7 +85,7 @@ def written(root: ElementTree.Element) -> bytes:
 
 
 def unit_name(unit: str) -> str:
-    """Returns a unit as Modelica writes it: kg.m2, N.m/rad."""
+    """Returns a unit in Modelica's notation: kg.m2, N.m/rad."""
     powers = _powers(unit)
     above, below = ([f"{name}{'' if abs(p) == 1 else f'{abs(p):g}'}" for name, p in powers if side * p > 0] for side in (1, -1))
     under = below[0] if len(below) == 1 else f"({'.'.join(below)})"
@@ -143,7 +143,7 @@ def _variable(parent: ElementTree.Element, v: ExportedVariable, export: Exported
 
 
 def terminals(export: Exported) -> bytes:
-    """Writes the file of FMI 3.0 that groups inputs and outputs: the driver, the wheels, and of a tyre alone its wheel and its road."""
+    """Writes terminalsAndIcons.xml of FMI 3.0, which groups inputs and outputs: driver and wheels, or of a tyre alone wheel and road."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, _ in ports_of(export):
         stem, _, wheel = name.rpartition("_")
@@ -165,7 +165,7 @@ def terminals(export: Exported) -> bytes:
 
 
 def _structure(parent: ElementTree.Element, export: Exported, version: int, numbers: dict[int, int]) -> None:
-    """Writes which unknown depends on which known: outputs on inputs, and in model exchange on states."""
+    """Writes the dependencies of unknowns: outputs on inputs, and in model exchange on states."""
     first = export.first
     slopes, outputs = dependencies(export.model)
     continuous = export.places("continuous") if export.exchange else []
@@ -173,8 +173,8 @@ def _structure(parent: ElementTree.Element, export: Exported, version: int, numb
     columns = continuous + [len(export.model.states) + i for i in range(len(export.model.inputs))]
 
     def listed(row: np.ndarray) -> str:
-        found = [unknown_name for unknown_name, column in zip(knowns, columns) if row[column]]
-        return " ".join(str(numbers[r]) if version == 2 else str(r) for r in sorted(found))
+        references = sorted(reference for reference, column in zip(knowns, columns) if row[column])
+        return " ".join(str(numbers[r]) if version == 2 else str(r) for r in references)
 
     unknowns = {"output": [(v.reference, outputs[v.reference - first["y"]]) for v in export.variables if v.kind == OUTPUT],
                 "derivative": [(first["dx"] + i, slopes[i]) for i in continuous]}
@@ -203,17 +203,17 @@ _SSC, _SSV, _SSD = (f"http://ssp-standard.org/SSP1/{name}" for name in (
 
 
 class Draw(NamedTuple):
-    """A draw of a posterior: values of the vehicle's parameters by name, SI."""
+    """A posterior draw: values of the vehicle's parameters by name, SI."""
 
     name: str
     values: Mapping[str, float]
 
 
 def posterior_draws(vehicle_file: Path, exports: Sequence[Exported], count: int, part: bool = False) -> list[list[Draw]]:
-    """Takes draws evenly out of the posterior that a vehicle file lies beside; returns them for each export, its own parameters.
+    """Selects evenly spaced draws of the posterior in the folder of a vehicle file; returns them for each export with its parameters.
 
     Args:
-        part: the exports are parts of the vehicle: parameters that they lack may have been calibrated as well.
+        part: the exports are parts of the vehicle: the posterior may have parameters that they lack.
 
     Raises:
         InputError: the file is no calibration's, or the posterior has fewer draws, parameters that the model lacks, or none of a part's.
@@ -240,12 +240,12 @@ def parameter_set(draw: Draw) -> bytes:
     parameters = ElementTree.SubElement(root, f"{{{_SSV}}}Parameters")
     for name, value in draw.values.items():
         parameter = ElementTree.SubElement(parameters, f"{{{_SSV}}}Parameter", name=name)
-        ElementTree.SubElement(parameter, f"{{{_SSV}}}Real", value=repr(value))  # in the unit that the FMU gives, SI
+        ElementTree.SubElement(parameter, f"{{{_SSV}}}Real", value=repr(value))  # in the FMU's unit, SI
     return written(root)
 
 
 class SystemPart(NamedTuple):
-    """An FMU of a system: its name, path in the archive, connectors (name, input or output), and the parameter set that is bound to it."""
+    """An FMU of a system: name, path in the archive, connectors (name, input or output), and its bound parameter set."""
 
     name: str
     source: str
@@ -263,7 +263,7 @@ class SystemLink(NamedTuple):
 
 
 def system_structure(name: str, ports: Sequence[tuple[str, str]], parts: Sequence[SystemPart], links: Sequence[SystemLink]) -> bytes:
-    """Writes SystemStructure.ssd: components, the system's own connectors `ports`, and connections. All values are SI: no conversion."""
+    """Writes SystemStructure.ssd: components, the system's connectors `ports`, and connections without unit conversion, as all are SI."""
     for prefix, name in (("ssc", _SSC), ("ssd", _SSD), ("ssv", _SSV)):
         ElementTree.register_namespace(prefix, name)
 
@@ -293,28 +293,28 @@ def system_structure(name: str, ports: Sequence[tuple[str, str]], parts: Sequenc
 
 
 def ports_of(export: Exported) -> list[tuple[str, str]]:
-    """Returns the inputs and outputs of an export, with their kind."""
+    """Returns the inputs and outputs of an export with their kind."""
     return [(v.name, v.kind) for v in export.variables if v.kind in (INPUT, OUTPUT)]
 
 
 def outward(part: str, ports: Iterable[tuple[str, str]]) -> list[SystemLink]:
-    """Returns the connections of a component with connectors of the system that have the same names."""
+    """Returns the connections of a component with the system's connectors of the same names."""
     return [SystemLink("", name, part, name) if kind == INPUT else SystemLink(part, name, "", name) for name, kind in ports]
 
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # the same file whenever it is written
+_DATE = (1980, 1, 1, 0, 0, 0)  # constant, for reproducible files
 
 
 def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str], draws: Sequence[Draw] = (), summary: Path | None = None,
               progress: Callable[[str], None] = lambda _line: None) -> None:
-    """Writes an FMU, or where `out` ends in .ssp an SSP with the FMU and a parameter set for each draw.
+    """Writes an FMU or, if `out` ends in .ssp, an SSP with the FMU and a parameter set for each draw.
 
     Args:
         version: of FMI, 2 or 3.
         platforms: names of `PLATFORMS`.
         draws: parameter sets of the posterior.
-        summary: summary.json of the calibration that the vehicle comes from.
-        progress: takes a line on each step of the work.
+        summary: summary.json of the vehicle's calibration.
+        progress: callback with a line for each step.
 
     Raises:
         InputError: the model cannot be exported, a platform has no linker, or the file cannot be written.
@@ -323,7 +323,7 @@ def write_fmu(export: Exported, out: Path, version: int, platforms: Sequence[str
     data = fmu_bytes(export, version, platforms, {**sets, **({"summary.json": summary.read_bytes()} if summary else {})}, progress)
     if out.suffix == ".ssp":
         fmu, ports = f"resources/{c_name(export.vehicle, export.model)}.fmu", ports_of(export)
-        bound = {f"resources/{name}": found for name, found in sets.items()}
+        bound = {f"resources/{name}": content for name, content in sets.items()}
         part = SystemPart("vehicle", fmu, ports, next(iter(bound), ""))
         structure = system_structure(export.vehicle.name, ports, [part], outward(part.name, ports))
         data = archive_bytes({"SystemStructure.ssd": structure, fmu: data, **bound})
@@ -334,7 +334,7 @@ def fmu_bytes(export: Exported, version: int, platforms: Sequence[str], resource
               progress: Callable[[str], None] = lambda _line: None) -> bytes:
     """Makes an FMU, as `write_fmu`; `resources`: further files by name."""
     for platform in platforms:
-        linker(platform)  # what is missing is said before the work
+        linker(platform)  # reports a missing linker before the work
     identifier, token = c_name(export.vehicle, export.model), token_of(export, version)
     content = {"modelDescription.xml": model_description(export, version, identifier, token)}
     content |= {f"resources/{name}": data for name, data in {"vehicle.yaml": _vehicle_file(export), **resources}.items()}
@@ -355,7 +355,7 @@ def write_bytes(out: Path, data: bytes) -> None:
 
 
 def token_of(export: Exported, version: int) -> str:
-    """Returns a token that changes with all that the library depends on."""
+    """Returns a token from a hash of all that the library depends on."""
     digest = hashlib.sha256(repr([casadi_model(export.model).digest, export.variables, tuple(export.rest), version]).encode()).hexdigest()
     return f"{{{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}}}"
 

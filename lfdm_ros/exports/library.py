@@ -1,4 +1,4 @@
-"""Shared libraries of a vehicle for several platforms: LLVM's objects, our C around them, the linker of this machine or of an extra."""
+"""Shared libraries of a vehicle for several platforms from LLVM objects and C sources, with this machine's linker or zig."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ _ARM = {"base": ("generic", "")}
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform: LLVM's triple, zig's target, ending of a library, folders of an FMU of version 2 and 3, and code by level."""
+    """A platform: LLVM triple, zig target, library suffix, FMU folders of FMI 2 and 3, and (processor, features) by level."""
 
     triple: str
     zig: str
@@ -49,18 +49,18 @@ PLATFORMS = {
 
 
 def platforms_named(text: str) -> list[str]:
-    """Returns the platforms of a list such as "linux64,win64"; "macos" are both of its processors. Raises InputError: an unknown one."""
-    found: list[str] = []
+    """Returns the platforms of a list such as "linux64,win64"; "macos" are both processors. Raises InputError: an unknown one."""
+    platforms: list[str] = []
     for name in text.split(","):
         matching = [name] if name in PLATFORMS else [p for p in PLATFORMS if p.startswith(f"{name}-")] if name == "macos" else []
         if not matching:
             raise InputError(f"--platform {quote(name)}: no such platform{suggest(name, [*PLATFORMS, 'macos'], 'choose of: ')}")
-        found += [p for p in matching if p not in found]
-    return found
+        platforms += [p for p in matching if p not in platforms]
+    return platforms
 
 
 def own_platform() -> str:
-    """Returns the platform of this machine. Raises InputError: it is none of them."""
+    """Returns the platform of this machine. Raises InputError: an unsupported one."""
     machine, system = TRIPLE.split("-")[0], TRIPLE.split("-", 1)[1]
     for name, platform in PLATFORMS.items():
         if platform.triple.split("-")[0] in (machine, machine.replace("aarch64", "arm64")) and any(
@@ -73,8 +73,8 @@ def library(export: Exported, platform: str, source: str, token: str) -> bytes:
     """Builds a shared library.
 
     Args:
-        source: C file of `exports/c` that gives the interface.
-        token: what the interface must be asked with.
+        source: C file of `exports/c` with the interface.
+        token: instantiation token that the interface checks.
 
     Raises:
         InputError: the model reads arrays; no linker for the platform; the linker fails.
@@ -96,16 +96,16 @@ def library(export: Exported, platform: str, source: str, token: str) -> bytes:
 
 def _objects(export: Exported, texts: Mapping[str, Callable[[str, str], str]], target: CodeTarget, level: str, folder: Path) -> list[Path]:
     """Writes the objects of all functions."""
-    found = []
+    objects = []
     key = f"portable {casadi_model(export.model).digest} {level} {sorted(export.vehicle.parameters.items())}"
     for name, text in texts.items():
-        found.append(folder / f"{level}_{name}.o")
-        found[-1].write_bytes(object_code(f"{key} {name}", partial(text, target.triple, f"{level}_"), target, linked=True))
-    return found
+        objects.append(folder / f"{level}_{name}.o")
+        objects[-1].write_bytes(object_code(f"{key} {name}", partial(text, target.triple, f"{level}_"), target, linked=True))
+    return objects
 
 
 def linker(platform: str) -> list[str]:
-    """Returns the command that links for a platform. Raises InputError: there is none."""
+    """Returns the link command for a platform. Raises InputError: none available."""
     compiler = platform == own_platform() and (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"))
     if compiler:
         return [compiler]
@@ -188,7 +188,7 @@ _FUNCTIONS = {
     "advance": ("int64_t", f"{_OUT}, {_IN}, {_IN}, {_IN}, int64_t, double, double"),
     "evaluate": ("void", ", ".join([_IN] * 4 + [_OUT] * 2)), "forward": ("void", ", ".join([_IN] * 7 + [_OUT] * 2)),
     "start": ("void", ", ".join([_IN] * 3 + [_OUT]))}
-# Checks that processor and system have the vectors of x86-64-v3: AVX2, FMA, BMI2, and YMM registers that the system saves.
+# Checks that processor and system support x86-64-v3: AVX2, FMA, BMI2, and saved YMM registers.
 _PROCESSOR = """
 #include <cpuid.h>
 static int here(void) {
@@ -209,14 +209,14 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def zig(purpose: str) -> list[str]:
-    """Returns the command of zig. Raises InputError, which begins with the purpose: the extra is missing."""
+    """Returns the command of zig. Raises InputError, which begins with the purpose: zig is missing."""
     if importlib.util.find_spec("ziglang") is None:
         raise InputError(f"{purpose} needs the package ziglang, a compiler (the extra 'export'): pip install ziglang")
     return [sys.executable, "-m", "ziglang"]
 
 
 def build(command: Sequence[object], purpose: str) -> None:
-    """Runs a compiler or linker. Raises InputError: it fails; with its first line about an error."""
+    """Runs a compiler or linker. Raises InputError: it fails; with its first error line."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode:
         message = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip() or f"status {done.returncode}")
@@ -225,14 +225,14 @@ def build(command: Sequence[object], purpose: str) -> None:
 
 NAME = "vehicle"
 _CALLED = ("start", "prepare", "advance", "batch", "evaluate", "parameters")
-# Linked without a library: what of libm is no instruction is called in JavaScript's Math.
+# Linked without libm: the loader supplies its functions from JavaScript's Math.
 _COMPILE = ("cc", "-target", "wasm32-wasi", "-std=c99", "-O2", "-ffp-contract=off", "-c")
 _LINK = ("--no-entry", "--allow-undefined", "--gc-sections", "--strip-all", "--export=__heap_base")
 
 
 @dataclass(frozen=True)
 class WasmFiles:
-    """Paths of the WebAssembly, of its loader and of the page."""
+    """Paths of the WebAssembly module, its loader and the page."""
 
     module: Path
     loader: Path
@@ -269,7 +269,7 @@ def _web(name: str) -> str:
 
 
 def _about(vehicle: Vehicle, model: Model, header: str) -> str:
-    """Returns what the loader knows of the vehicle, as JSON: names in their order, with units, and the body from above [m]."""
+    """Returns the loader's description of the vehicle as JSON: names in order, with units, and the body's outline [m]."""
     constants = vehicle.constants
     body = {"front": constants.outline.front, "rear": constants.outline.rear, "half_width": constants.outline.half_width,
             "front_axle": constants.front_axle, "rear_axle": constants.rear_axle, "track_front": constants.track_front,

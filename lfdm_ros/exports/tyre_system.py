@@ -1,7 +1,7 @@
-"""Four tyres as FMUs that carry the vehicle FMU of another program: a system (SSP) with the wheels' names of Project Chrono.
+"""Export of four tyre FMUs connected to an external vehicle FMU: a system (SSP) with Project Chrono's names of the wheels.
 
-A vehicle FMU without tyres (chrono_vehicle, FMU_WheeledVehicle, FMU_WheeledVehiclePtrain) shows pose and motion of its wheels FL, FR, RL
-and RR, and takes the loads on them.
+A vehicle FMU without tyres (chrono_vehicle, FMU_WheeledVehicle, FMU_WheeledVehiclePtrain) outputs pose and motion of its wheels FL, FR, RL
+and RR, with their loads as inputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _OF_WHEEL, _OF_TYRE = {INPUT: "wheel_state.", OUTPUT: "wheel_load."}, "tyre_"
 
 
 def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[SystemLink]:
-    """Returns the connections between a vehicle FMU and its tyres, by wheel (fl, fr, rl, rr). Raises InputError: it lacks a variable."""
+    """Returns the connections between a vehicle FMU and its tyres by wheel (fl, fr, rl, rr). Raises InputError: it lacks a variable."""
     links = []
     for wheel, export in tyres.items():
         for name, kind in ports_of(export):
@@ -46,28 +46,28 @@ def connections(fmu: Fmu, tyres: Mapping[str, Exported]) -> list[SystemLink]:
 
 def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, version: int, platforms: Sequence[str],
                       draws: Mapping[str, Sequence[Draw]]) -> None:
-    """Writes an SSP of a vehicle FMU on four tyres; the system's own connectors are those of the vehicle FMU that no tyre has.
+    """Writes an SSP of a vehicle FMU and four tyres; the system's connectors are the unconnected ones of the vehicle FMU.
 
     Args:
         tyres: by wheel, fl, fr, rl and rr.
         version: of FMI, of the tyres, 2 or 3.
         platforms: of the tyres, names of `PLATFORMS`.
-        draws: parameter sets of the posterior by wheel, of which the first is bound.
+        draws: parameter sets of the posterior by wheel; the first is bound.
 
     Raises:
         InputError: as `connections` and `fmu_bytes`; the file cannot be written.
     """
     fmu = read_fmu(chassis)
     links = connections(fmu, tyres)
-    taken = {name for link in links for name in (link.source, link.target)}
+    connected = {name for link in links for name in (link.source, link.target)}
     ports = [(v.name, v.causality) for v in fmu.variables.values()
-             if v.causality in (INPUT, OUTPUT) and v.type == "Float64" and not v.array and v.name not in taken]
-    of_chassis = [(v.name, v.causality) for v in fmu.variables.values() if v.name in taken]
+             if v.causality in (INPUT, OUTPUT) and v.type == "Float64" and not v.array and v.name not in connected]
+    inner_ports = [(v.name, v.causality) for v in fmu.variables.values() if v.name in connected]
     content = {f"resources/{CHASSIS}.fmu": chassis.read_bytes()}
-    parts = [SystemPart(CHASSIS, f"resources/{CHASSIS}.fmu", [*ports, *of_chassis])]
+    parts = [SystemPart(CHASSIS, f"resources/{CHASSIS}.fmu", [*ports, *inner_ports])]
     sources: dict[str, str] = {}
     for wheel, export in tyres.items():
-        # Tyres that are the same, as left and right mostly are, lie in the archive once.
+        # Equal tyres, usually left and right, share one FMU.
         token = token_of(export, version)
         if token not in sources:
             sources[token] = f"resources/{_OF_TYRE}{wheel}.fmu"

@@ -1,4 +1,4 @@
-"""The variables of an exported vehicle, each once: number, name, unit, bounds, start value."""
+"""The variables of an exported vehicle: reference, name, unit, bounds, start value."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,17 @@ from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.vehicle import choose
 
 INPUT, OUTPUT, LOCAL, PARAMETER, TUNABLE = "input", "output", "local", "parameter", "tunable"
-_PLACES = (Field("start.x", "m", "place at the start, x"), Field("start.y", "m", "place at the start, y"),
+_PLACES = (Field("start.x", "m", "position at the start, x"), Field("start.y", "m", "position at the start, y"),
            Field("start.yaw", "rad", "heading at the start, + left"), Field("start.vx", "m/s", "speed at the start"))
 _STEP = Field("step", "s", "longest step of the equations", lower=1e-6)
 
 
 @dataclass(frozen=True)
 class ExportedVariable:
-    """One number of an exported vehicle.
+    """One scalar of an exported vehicle.
 
-    reference: its value reference; field: unit, description and bounds, under the name that it has outside; kind: input, output, local,
-    parameter (for the start) or tunable (a parameter that may change at any time); of_state: reference of the state that this is the
-    derivative of.
+    reference: value reference; field: exported name, unit, description and bounds; kind: input, output, local, parameter (for the start) or
+    tunable (a parameter that may change at any time); of_state: of a derivative, the reference of its state.
     """
 
     reference: int
@@ -38,20 +37,20 @@ class ExportedVariable:
 
     @property
     def name(self) -> str:
-        """The name outside."""
+        """Exported name."""
         return self.field.name
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Least and largest value."""
+        """Minimum and maximum."""
         f = self.field
         return (math.nextafter(f.lower, math.inf), math.nextafter(f.upper, -math.inf)) if f.strict else (f.lower, f.upper)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A vehicle as a model, with what an export says of it. `variables` by reference, those left out that the model does not compute;
-    `rest` (nx,) is its state at rest."""
+    """A vehicle's model and its exported variables. `variables`: by reference, without those that the model does not compute; `rest` (nx,):
+    its state at rest."""
 
     vehicle: Vehicle
     model: Model
@@ -60,7 +59,7 @@ class Exported:
     rest: Sequence[float]
 
     def places(self, role: str) -> list[int]:
-        """Returns the places of the states of a role."""
+        """Returns the indices of the states of a role."""
         return [i for i, field in enumerate(self.model.states) if field.role == role]
 
     @property
@@ -70,12 +69,12 @@ class Exported:
 
     @property
     def exchange(self) -> bool:
-        """True if the equations are continuous: no discrete states."""
+        """True if model exchange is supported: no discrete states."""
         return not self.places("discrete")
 
     @property
     def first(self) -> Mapping[str, int]:
-        """The first reference of u, y, x, dx, p, place, and that of step; then those of linear_inputs and time."""
+        """First references of u, y, x, dx, p and place, and those of step, linear_inputs and time."""
         m = self.model
         counts = {"u": len(m.inputs), "y": len(m.outputs), "x": len(m.states), "dx": len(m.states), "p": len(m.parameters),
                   "place": len(PLACE), "step": 1, "linear": 1, "time": 1}
@@ -84,21 +83,21 @@ class Exported:
 
 
 def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
-    """Declares what an export of a vehicle has.
+    """Declares the variables of an exported vehicle.
 
     Args:
-        model, tyre: as `Simulator` takes them.
+        model, tyre: as for `Simulator`.
         step: longest step of the equations [s].
 
     Raises:
-        InputError: no such model, the vehicle lacks parameters or finds no rest, or the step is not one of the model.
+        InputError: no such model, missing parameters, no equilibrium at rest, or a step out of the model's range.
     """
     chosen = vehicle.model(model, tyre)
     return _declared(vehicle, chosen, step, initial_state(chosen, vehicle), vehicle.vector(chosen), _PLACES)
 
 
 def exported_tyre(vehicle: Vehicle, wheel: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
-    """Declares what an export of the tyre of a wheel has (`lfdm_ros.models.tyre_alone`).
+    """Declares the variables of an exported tyre of a wheel (`lfdm_ros.models.tyre_alone`).
 
     Args:
         wheel: fl, fr, rl or rr.
@@ -106,7 +105,7 @@ def exported_tyre(vehicle: Vehicle, wheel: str, tyre: str | None = None, step: f
         step: longest step of the equations [s].
 
     Raises:
-        InputError: the vehicle has no such tyre, or it cannot be alone; the step is not one of it.
+        InputError: the vehicle has no such tyre, or it cannot be exported alone; a step out of its range.
     """
     has = vehicle.parts("tyre")
     name = choose("--tyre", tyre or vehicle.default_tyre or next(iter(has), ""), has, f"vehicle '{vehicle.name}'")
@@ -119,32 +118,32 @@ def exported_tyre(vehicle: Vehicle, wheel: str, tyre: str | None = None, step: f
 
 def _declared(vehicle: Vehicle, chosen: Model, step: float, rest: np.ndarray, p: np.ndarray, places: Sequence[Field]) -> Exported:
     if not _STEP.lower <= step <= chosen.largest_step:
-        raise InputError(f"step {step:g} s: {chosen.name} takes steps from {_STEP.lower:g} to {chosen.largest_step:g} s")
+        raise InputError(f"step {step:g} s: {chosen.name} allows steps from {_STEP.lower:g} to {chosen.largest_step:g} s")
     empty = Exported(vehicle, chosen, step, (), tuple(rest))
     first = empty.first
-    found = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
-    found += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
+    variables = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
+    variables += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
     for i, (f, value) in enumerate(zip(chosen.states, empty.rest)):
-        found.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(value)))
+        variables.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(value)))
     for i, f in enumerate(chosen.states):
         if f.role == "continuous":
             rate = replace(f, name=f"der(state.{f.name})", unit=_rate(f.unit), description=f"derivative of {f.description}")
-            found.append(ExportedVariable(first["dx"] + i, rate, LOCAL, of_state=first["x"] + i))
+            variables.append(ExportedVariable(first["dx"] + i, rate, LOCAL, of_state=first["x"] + i))
     for i, (f, value) in enumerate(zip(chosen.parameters, p)):
         source = vehicle.sources.get(f.name)
         described = replace(f, description=f"{f.description} ({source})") if source else f
-        found.append(ExportedVariable(first["p"] + i, described, TUNABLE, float(value)))
-    found += [ExportedVariable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(places)]
-    found.append(ExportedVariable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
-    return replace(empty, variables=tuple(found))
+        variables.append(ExportedVariable(first["p"] + i, described, TUNABLE, float(value)))
+    variables += [ExportedVariable(first["place"] + i, f, PARAMETER, 0.0) for i, f in enumerate(places)]
+    variables.append(ExportedVariable(first["step"], replace(_STEP, upper=chosen.largest_step), PARAMETER, step))
+    return replace(empty, variables=tuple(variables))
 
 
 def _rate(unit: str) -> str:
-    """Returns a unit over a second."""
+    """Returns the unit of a time derivative."""
     return {"1": "1/s", "m/s": "m/s^2", "rad/s": "rad/s^2", "m/s^2": "m/s^3", "rad/s^2": "rad/s^3"}.get(unit, f"{unit}/s")
 
 
 def _nominal(rest: float) -> float:
-    """Returns the size of a state by its value at rest, where that says something: a tyre's deflection is no metre."""
+    """Returns the nominal value of a state: its magnitude at rest, such as a tyre's deflection, or 1."""
     size = abs(float(rest))
     return float(f"{size:.1g}") if size > 1e-3 else 1.0

@@ -1,4 +1,4 @@
-"""The ground: friction as a random field (paper 004), soft soil (paper 001 section 3), heights. It knows nothing of ROS."""
+"""The ground: friction as a random field (paper 004), soft soil (paper 001 section 3), heights; independent of ROS."""
 
 from lfdm_ros.ground.fitting import Fit, fit, log_likelihood
 from lfdm_ros.ground.friction_field import FrictionField, FrictionLink

@@ -1,4 +1,4 @@
-"""Friction of a place and the latent value that is Gaussian (paper 004, eqs 1-2), and a field of it on a grid: a sample, or a mean."""
+"""Friction as a function of a latent Gaussian value (paper 004, eqs 1-2), and fields of it on a grid."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.grid import Grid, coefficients, look_up, require_number
 
-MAX_FRICTION = 3.0  # of a friction coefficient, as for the wheels
-MARGIN = 0.02  # of coefficients that are given, to either end
+MAX_FRICTION = 3.0  # friction coefficient, as for the wheels
+MARGIN = 0.02  # of given coefficients to ice and dry, relative
 
 
 @dataclass(frozen=True)
 class FrictionLink:
-    """mu = ice + (dry - ice) / (1 + exp(-f)): every latent value f is a friction between ice and dry, and every such friction one f. Raises
-    InputError: ice is not above 0, dry not above ice, or beyond what tyres have."""
+    """Bijection mu = ice + (dry - ice) / (1 + exp(-f)) of latent values f and frictions between ice and dry. Raises InputError: ice is not
+    above 0, dry not above ice, or above MAX_FRICTION."""
 
     ice: float = 0.1
     dry: float = 0.8
@@ -35,13 +35,13 @@ class FrictionLink:
 
     @classmethod
     def around(cls, friction: ArrayLike) -> FrictionLink:
-        """Returns a link for coefficients, all of them between its ends, with some room: a latent value is finite, and a spline through it
-        stays inside."""
+        """Returns a link whose range contains the coefficients with a margin: latent values are finite, and a spline through them stays
+        inside."""
         values = np.asarray(friction, float)
         return cls((1.0 - MARGIN) * float(values.min()), (1.0 + MARGIN) * float(values.max()))
 
     def friction(self, latent: ArrayLike) -> np.ndarray:
-        """Computes mu [1] of latent values of any shape (eq 1)."""
+        """Computes mu [1] from latent values of any shape (eq 1)."""
         f = np.asarray(latent, float)
         return np.asarray(self.ice + (self.dry - self.ice) * (0.5 + 0.5 * np.tanh(0.5 * f)))
 
@@ -57,10 +57,10 @@ class FrictionLink:
 
 @dataclass(frozen=True, eq=False)
 class FrictionField:
-    """Latent values (ny, nx) at the nodes of a grid, a cubic spline between them, and the link from there to friction.
+    """Latent values (ny, nx) at the nodes of a grid, interpolated by a cubic spline, and the link to friction.
 
-    The spline runs through the latent value: through the friction itself it would overshoot beyond ice and dry. Beyond the map's edges the
-    friction of the nearest point on them holds; `outside` counts such places.
+    The spline interpolates the latent value: that of the friction would overshoot beyond ice and dry. Beyond the map's edges the friction
+    is that of the nearest point; `outside` finds such points.
 
     Raises:
         InputError: values of another shape, or one that is not finite.
@@ -75,23 +75,23 @@ class FrictionField:
 
     @classmethod
     def uniform(cls, friction: float, link: FrictionLink | None = None) -> FrictionField:
-        """Returns the same friction everywhere. Raises InputError where it is not between ice and dry."""
+        """Returns a field of constant friction. Raises InputError: it is not between ice and dry."""
         link = link or FrictionLink()
         return cls(Grid(0.0, 0.0, 1.0, 4, 4), np.full((4, 4), float(link.latent(friction))), link)
 
     def latent_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Computes latent values at places of one shape [m]."""
+        """Computes latent values at points x, y [m] of equal shape."""
         return look_up(self.coefficients, self.grid, x, y)[0]
 
     def friction_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Computes friction [1] at places of one shape [m]."""
+        """Computes friction [1] at points x, y [m] of equal shape."""
         return self.link.friction(self.latent_at(x, y))
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Finds the places [m] beyond the map, where its edge is clamped."""
+        """Finds the points [m] beyond the map, where its edge is clamped."""
         return self.grid.outside(np.asarray(x, float), np.asarray(y, float))
 
     @cached_property
     def coefficients(self) -> np.ndarray:
-        """Coefficients of the spline, (ny + 2, nx + 2), see `spline.coefficients`."""
+        """Coefficients of the spline, (ny + 2, nx + 2), see `grid.coefficients`."""
         return coefficients(self.latent)

@@ -1,7 +1,6 @@
-"""Nodes of a map, and the cubic spline between them, with zero slope across the map's edges.
+"""Nodes of a map, and the cubic B-spline between them (16 coefficients per point), with zero slope across the map's edges.
 
-In B-splines, so that a place takes 16 coefficients. Beyond an edge the value of its nearest point holds: the field stays once
-differentiable there.
+Beyond an edge the value is that of the nearest point, so the field is continuously differentiable there.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from scipy import ndimage
 
 from lfdm_ros.errors import InputError, quote
 
-MIN_NODES, MAX_NODES = 4, 8192  # nodes of a side: those of one cell of a cubic spline, and of a map that fits into a message
+MIN_NODES, MAX_NODES = 4, 8192  # nodes of a side: one cell of a cubic spline; a map that fits into a message
 
 
 @dataclass(frozen=True)
 class Grid:
-    """nx by ny nodes; node (j, i), row j along y, column i along x, is at (x + i spacing, y + j spacing) [m]. Raises InputError: the
-    spacing is not above 0, or a side has fewer than 4 or more than 8192 nodes."""
+    """Grid of nx by ny nodes; node (j, i), row j along y, column i along x, is at (x + i spacing, y + j spacing) [m]. Raises InputError:
+    the spacing is not above 0, or a side has fewer than 4 or more than 8192 nodes."""
 
     x: float
     y: float
@@ -41,7 +40,7 @@ class Grid:
 
     @classmethod
     def covering(cls, lower: tuple[float, float], upper: tuple[float, float], spacing: float) -> Grid:
-        """Returns the smallest grid that begins at `lower` and reaches `upper` [m]. Raises InputError: as the grid itself."""
+        """Returns the smallest grid that begins at `lower` and reaches `upper` [m]. Raises InputError: as `Grid`."""
         require_number("spacing", spacing)
         if spacing <= 0.0:
             raise InputError(f"spacing: {spacing:g} m is not above 0")
@@ -50,28 +49,27 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(ny, nx), of an array of values at the nodes."""
+        """Shape (ny, nx) of an array of values at the nodes."""
         return self.ny, self.nx
 
     @property
     def xs(self) -> np.ndarray:
-        """(nx,) [m]."""
+        """Coordinates of the columns (nx,) [m]."""
         return self.x + self.spacing * np.arange(self.nx)
 
     @property
     def ys(self) -> np.ndarray:
-        """(ny,) [m]."""
+        """Coordinates of the rows (ny,) [m]."""
         return self.y + self.spacing * np.arange(self.ny)
 
     @property
     def places(self) -> np.ndarray:
-        """(ny nx, 2) [m], row by row."""
+        """Coordinates of the nodes (ny nx, 2) [m], row by row."""
         return np.stack([part.ravel() for part in np.meshgrid(self.xs, self.ys)], axis=-1)
 
-    def values(self, name: str, given: ArrayLike) -> np.ndarray:
-        """Returns values at the nodes (ny, nx) as an array of its own that stays as it is. Raises InputError: of another shape, or one that
-        is not finite."""
-        values = np.array(given, float)
+    def values(self, name: str, source: ArrayLike) -> np.ndarray:
+        """Returns a read-only copy of values at the nodes (ny, nx). Raises InputError: another shape, or a value that is not finite."""
+        values = np.array(source, float)
         if values.shape != self.shape:
             raise InputError(f"{name}: values of shape {values.shape} for a grid of (ny, nx) = {self.shape}")
         if not np.isfinite(values).all():
@@ -81,13 +79,13 @@ class Grid:
         return values
 
     def outside(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Finds the places, of any shape, that are not on the map; NaN is not."""
+        """Finds the points, of any shape, that are not on the map; NaN is outside."""
         inside = (x >= self.x) & (x <= self.xs[-1]) & (y >= self.y) & (y <= self.ys[-1])
         return np.asarray(~inside)
 
 
 def coefficients(latent: np.ndarray) -> np.ndarray:
-    """Computes the coefficients (..., ny + 2, nx + 2) of the spline through values (..., ny, nx): those of the nodes, and one more on each
+    """Computes the coefficients (..., ny + 2, nx + 2) of the spline through values (..., ny, nx): those of the nodes, and one more per
     side."""
     values = np.asarray(latent, float)
     for axis in (-2, -1):
@@ -97,23 +95,23 @@ def coefficients(latent: np.ndarray) -> np.ndarray:
 
 
 def refined(coefficients: np.ndarray, finer: int) -> np.ndarray:
-    """Computes values of the spline at the nodes and at finer - 1 places between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
+    """Computes values of the spline at the nodes and at finer - 1 points between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
     values = coefficients
     for _ in range(2):  # along x, then along y
         cells = values.shape[1] - 3
-        found = np.empty((len(values), cells * finer + 1))
+        fine = np.empty((len(values), cells * finer + 1))
         for k in range(finer + 1):
             _, (first, second, third, last), _ = weights(np.array([k / finer]), 2)
             along = first * values[:, :-3] + second * values[:, 1:-2] + third * values[:, 2:-1] + last * values[:, 3:]
-            found[:, k::finer] = along if k else np.column_stack([along, along[:, -1]])
-        values = found.T
+            fine[:, k::finer] = along if k else np.column_stack([along, along[:, -1]])
+        values = fine.T
     return values
 
 
 def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes for places (n,) in spacings from the first node the first of the four coefficients (n,), their weights (4, n), and these's
-    slopes."""
-    inside = np.fmin(np.fmax(place, 0.0), nodes - 1.0)  # what is no number is at the first node
+    """Computes, for coordinates (n,) in spacings from the first node, the index (n,) of the first of four coefficients, their weights
+    (4, n), and the slopes of the weights."""
+    inside = np.fmin(np.fmax(place, 0.0), nodes - 1.0)  # NaN becomes the first node
     first = np.minimum(np.floor(inside), nodes - 2.0)
     t = inside - first
     s = 1.0 - t
@@ -124,7 +122,7 @@ def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def look_up(coefficients: np.ndarray, grid: Grid, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the spline and its slopes along x and y [1/m] at places of one shape [m]: three arrays of that."""
+    """Computes the spline and its slopes along x and y [1/m] at points x, y [m] of equal shape: three arrays of that shape."""
     x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
     column, across, across_slope = weights((x.ravel() - grid.x) / grid.spacing, grid.nx)
     row, along, along_slope = weights((y.ravel() - grid.y) / grid.spacing, grid.ny)
@@ -138,6 +136,6 @@ def look_up(coefficients: np.ndarray, grid: Grid, x: ArrayLike, y: ArrayLike) ->
 
 
 def require_number(name: str, value: Any) -> None:
-    """Raises InputError, which names the key, for what is no finite number."""
+    """Raises InputError, which names the key, unless the value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
         raise InputError(f"{name}: {quote(value)} is no finite number")

@@ -1,14 +1,14 @@
-"""Maps of the ground from grid_map_msgs/GridMap messages, those of rclpy and those of a bag, which have the same fields; without ROS.
+"""Maps of the ground from grid_map_msgs/GridMap messages of rclpy or of a bag, without ROS.
 
-A map of ours has rows along y and columns along x, both rising; a GridMap's rows go against x, its columns against y, column after column.
+Arrays here have rows along +y and columns along +x; a GridMap's rows go along -x and its columns along -y, in column-major order.
 
 Layers of the friction of the ground:
 
     friction_mean          median of the friction
     friction_latent_mean   mean of its latent value
     friction_latent_sd     standard deviation of that
-    friction_ice, friction_dry   limits of the friction, everywhere the same: friction = ice + (dry - ice) / (1 + exp(-latent))
-    friction_latent_draw_00 ...  samples of the latent field, all equally likely, jointly over neighbouring places
+    friction_ice, friction_dry   limits of the friction, constant over the map: friction = ice + (dry - ice) / (1 + exp(-latent))
+    friction_latent_draw_00 ...  equally likely joint samples of the latent field
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from lfdm_ros.ground.grid import MAX_NODES, Grid
 
 COLUMNS, ROWS = "column_index", "row_index"
 _MAX_LAYERS = 64
-_TURNED = 1e-6  # [rad] more is another grid
+_MAX_TURN = 1e-6  # norm of the quaternion's vector part; above, the grid is rotated
 MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
     "friction_mean", "friction_latent_mean", "friction_latent_sd", "friction_ice", "friction_dry", "friction_latent_draw_")
 HEIGHT = "elevation"
 
 
 def read_grid_map(message: Any) -> tuple[Grid, dict[str, np.ndarray]]:
-    """Returns the grid of a message's cells, and its layers (ny, nx) by name; a shifted map is turned back.
+    """Reads the grid of a message's cells, and its layers (ny, nx) by name, with the circular buffer unrolled.
 
     Raises:
-        Refused: parts that do not fit together, a turned grid, one that is too large, or numbers that are not finite where they must be.
+        Refused: inconsistent sizes, a rotated or too large grid, or a geometry that is not finite.
     """
     info = message.info
     for name, value in (("resolution", info.resolution), ("length_x", info.length_x), ("length_y", info.length_y)):
@@ -43,7 +43,7 @@ def read_grid_map(message: Any) -> tuple[Grid, dict[str, np.ndarray]]:
     middle, q = info.pose.position, info.pose.orientation
     require_all({"x": middle.x, "y": middle.y}, ("x", "y"), "map: middle: ")
     turn = math.hypot(q.x, q.y, q.z)
-    if not turn <= _TURNED:
+    if not turn <= _MAX_TURN:
         raise Refused(f"map: turned by {2.0 * math.asin(min(turn, 1.0)):.3g} rad; give it along the axes of its frame", FRAME)
     nx, ny = (round(length / info.resolution) for length in (info.length_x, info.length_y))
     if max(nx, ny) > MAX_NODES or len(message.layers) > _MAX_LAYERS:

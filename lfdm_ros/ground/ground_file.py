@@ -1,4 +1,4 @@
-"""Grounds that people write down (config/grounds/*.yaml): friction as a number, a random field, patches; soils; heights."""
+"""Ground files (config/grounds/*.yaml): friction as a number, a random field, patches; soils; heights."""
 
 import os
 from collections.abc import Mapping
@@ -23,19 +23,19 @@ _PRIOR = tuple(f.name for f in fields(FieldPrior))
 
 @dataclass(frozen=True, eq=False)
 class GroundDescription:
-    """GroundDescription of a file: its truth, and the knowledge that a vehicle with the file has.
+    """Ground of a file: the true field, and the knowledge of a vehicle that has the file.
 
-    Friction is that of the road over the one that the vehicle's file is of: 1 is its own road.
+    Friction is relative to the road of the vehicle's file: 1 is that road.
 
     Attributes:
         name: of its file.
-        field: what is there.
-        known: the median of what is known, which is `field` but for a random field.
-        sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
-        belief: of a random field, without the patches.
-        soils: by place; on them friction means nothing.
-        heights: by place.
-        document: what `load_ground` makes the same of wherever it is read: with its seed and the values of its soils.
+        field: true friction.
+        known: posterior median of the friction; equal to `field` except for a random field.
+        sd: standard deviation (ny, nx) of the latent friction with mean `known`.
+        belief: posterior of a random field, without the patches.
+        soils: map of soils; models of soft soil ignore the friction there.
+        heights: map of heights.
+        document: self-contained source for `load_ground`, with the seed and the values of its soils.
     """
 
     name: str
@@ -49,28 +49,28 @@ class GroundDescription:
 
     @property
     def even(self) -> bool:
-        """True where friction is known to be that of the vehicle's nominal road everywhere."""
+        """True if the friction is known and that of the vehicle's nominal road everywhere."""
         return self.belief is None and bool(np.all(np.abs(self.field.link.friction(self.field.latent) - 1.0) < 1e-9))
 
     def require_start(self, x: float, y: float) -> None:
-        """Raises InputError, which names file and key, for a vehicle that begins off the map [m]."""
+        """Raises InputError, which names file and key, for a start off the map [m]."""
         grid = self.field.grid
         if bool(grid.outside(np.array(x), np.array(y))):
             raise InputError(f"ground {self.name}: area: the vehicle begins at ({x:g}, {y:g}), off the map of x {_span(grid.xs)} and "
                              f"y {_span(grid.ys)}; widen it, or begin elsewhere")
 
     def left_at(self, path: np.ndarray | None) -> str:
-        """Describes in one line where a path (n, 2) [m] leaves the map; empty: nowhere."""
+        """Describes in one line where a path (n, 2) [m] leaves the map; empty if it does not."""
         grid = self.field.grid
         outside = np.zeros(0, bool) if path is None else grid.outside(path[:, 0], path[:, 1])
         if path is None or not outside.any():
             return ""
         x, y = path[int(outside.argmax())]
-        return (f"ground {self.name}: area: the way leaves the map of x {_span(grid.xs)} and y {_span(grid.ys)} at ({x:g}, {y:g}); beyond "
-                "its edges the nearest point holds")
+        return (f"ground {self.name}: area: the path leaves the map of x {_span(grid.xs)} and y {_span(grid.ys)} at ({x:g}, {y:g}); beyond "
+                "its edges values are those of the nearest point")
 
     def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
-        """Draws fields that may be there, given the file's observations; where all is known, that one."""
+        """Draws samples of the field, given the file's observations; the field itself if it is known."""
         if self.belief is None:
             return [self.field]
         latent = self.belief.draw(count, np.random.default_rng(seed))
@@ -120,11 +120,11 @@ def _seed_of(data: Mapping[str, Any], seed: int | None, where: str) -> int:
 
 def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> GroundDescription:
     here = f"{where}: friction"
-    given = documents.numbers(data["friction"], here, optional=(*_LINK, *_PRIOR))
+    values = documents.numbers(data["friction"], here, optional=(*_LINK, *_PRIOR))
     seed = _seed_of(data, seed, where)
     with prefixing(here):
-        link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
-        prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
+        link = FrictionLink(**{key: value for key, value in values.items() if key in _LINK})
+        prior = FieldPrior(**{key: value for key, value in values.items() if key in _PRIOR})
     observations = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
     with prefixing(where):
         posterior = FieldPosterior(prior, grid, observations)
@@ -135,7 +135,7 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
 
 def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]],
              where: str) -> GroundDescription:
-    """Returns the field with patches, whose friction is known; later ones lie on earlier ones."""
+    """Returns the ground with patches of known friction; later ones cover earlier ones."""
     if not patches:
         return ground
     grid, link = ground.field.grid, ground.field.link
@@ -154,7 +154,7 @@ def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | 
 
 
 def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:
-    """Reads the soils; returns also their entry for a document that has all their values."""
+    """Reads the soils; returns also their entry of a self-contained document."""
     if "soil" not in data:
         if "soils" in data:
             raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
@@ -177,7 +177,7 @@ def _soil(node: Any, where: str) -> SoilProperties:
 
 
 def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
-    """Returns a plane through the origin, heights at the nodes, and bumps on them, each half a wave of a cosine."""
+    """Returns the sum of a plane through the origin, heights at the nodes, and bumps of the shape (1 + cos) / 2."""
     values = documents.mapping(node, where, optional=("rise_x", "rise_y", "values", "bumps"))
     rise_x, rise_y = (documents.number(values.get(key, 0.0), f"{where}: {key}") for key in ("rise_x", "rise_y"))
     x, y = np.meshgrid(grid.xs, grid.ys)
@@ -233,8 +233,8 @@ def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) 
 
 
 def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:
-    """Reads friction and shape of each patch: corners (n, 2), or the middle and radius of a circle."""
-    found: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
+    """Reads friction and shape of each patch: corners (n, 2), or the centre and radius of a circle."""
+    patches: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
     for here, entry in documents.entries(node, where, "{friction, polygon: [[x, y], ...]} or {friction, circle: {x, y, radius}}"):
         values = documents.mapping(entry, here, ("friction",), ("polygon", "circle"))
         if ("circle" in values) == ("polygon" in values):
@@ -244,10 +244,10 @@ def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[floa
             circle = documents.numbers(values["circle"], f"{here}: circle", ("x", "y", "radius"))
             if circle["radius"] <= 0.0:
                 raise InputError(f"{here}: circle: radius is {circle['radius']:g} m; give more than 0")
-            found.append((friction, (circle["x"], circle["y"], circle["radius"])))
+            patches.append((friction, (circle["x"], circle["y"], circle["radius"])))
             continue
-        found.append((friction, _corners(values["polygon"], f"{here}: polygon")))
-    return found
+        patches.append((friction, _corners(values["polygon"], f"{here}: polygon")))
+    return patches
 
 
 def _corners(node: Any, where: str) -> np.ndarray:

@@ -1,8 +1,7 @@
-"""Friction of the ground, learned while a vehicle drives: estimates by place, and the field that follows.
+"""Friction field learned while driving, from local friction estimates.
 
-An hour's drive has 18,000 windows. In each place, a quarter of a patch long, the few most informative windows are kept, and on the map
-only as many places as the limit of observations: the cost does not grow with the distance driven, and repeated passes do not reduce the
-variance below the model's error.
+An hour's drive has 18,000 windows. Each cell, a quarter of a patch long, keeps its few most informative windows, and the number of windows
+of a map is limited: the cost does not grow with the distance driven, and repeated passes do not reduce the variance below the model error.
 """
 
 from __future__ import annotations
@@ -24,41 +23,41 @@ from lfdm_ros.ground.prior import FieldPrior, Observations
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.vehicles import Vehicle
 
-QUARTER = 0.25  # of a patch: as far as two windows speak of the same place, and as the map's nodes are apart
-MAX_WINDOWS = 2000  # windows in all, on the map and off it
-_MIN_INFORMATION = 0.01  # [nat] gained on the latent friction by a window that is stored
-_TOLERANCE = 1e-3  # of the latent friction: the map is made anew again and again
-_BEYOND = 0.5  # of `reach`, which the map is larger by than it needs to be: so it need not move with every metre
+QUARTER = 0.25  # of a patch: size of a cell of windows, and default spacing of the map's nodes
+MAX_WINDOWS = 2000  # stored windows, on the map and off it
+_MIN_INFORMATION = 0.01  # [nat] on the latent friction of a stored window
+_TOLERANCE = 1e-3  # of the latent friction; coarse, as the map is updated often
+_BEYOND = 0.5  # extra size of the map as a fraction of `reach`, so it need not move every metre
 
 
 @dataclass(frozen=True)
 class LearnerSettings(Declared):
-    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements. Raises InputError: a value
-    is out of its range; the message names it."""
+    """Prior of a ground before the first drive, resolution of its map, and noise of the measurements. Raises InputError: a value out of
+    its range; the message names it."""
 
     ABOUT: ClassVar[str] = "ground: "
 
-    ice: float = setting(0.1, "1", "least friction that there may be, over that of the vehicle's own road; this and what follows up to "
-                                   "patch_deviation: where the ground's file has no random field", 0.01, 3.0)
-    dry: float = setting(1.1, "1", "largest friction that there may be", 0.01, 3.0)
-    usual_friction: float = setting(1.0, "1", "median of what is expected where nothing is known, between ice and dry", 0.01, 3.0)
-    patch_length: float = setting(8.0, "m", "of patches of one friction", 0.05, 1000.0)
-    patch_deviation: float = setting(2.5, "1", "standard deviation of the latent friction; where nobody drove 90 % lie between 0.23 "
+    ice: float = setting(0.1, "1", "minimum friction, relative to the vehicle's nominal road; this and the next settings up to "
+                                   "patch_deviation apply if the ground's file has no random field", 0.01, 3.0)
+    dry: float = setting(1.1, "1", "maximum friction", 0.01, 3.0)
+    usual_friction: float = setting(1.0, "1", "prior median of the friction, between ice and dry", 0.01, 3.0)
+    patch_length: float = setting(8.0, "m", "correlation length of the friction", 0.05, 1000.0)
+    patch_deviation: float = setting(2.5, "1", "standard deviation of the latent friction; without measurements 90 % lie between 0.23 "
                                              "and 1.10 with 2.5, between 0.53 and 1.09 with 1.5", 0.1, 5.0)
     spacing: float = setting(0.0, "m", "between the map's nodes; 0: a quarter of a patch", 0.0, 100.0)
-    reach: float = setting(80.0, "m", "the map goes at least so far around the vehicle, and with it; of a ground's file it has the area",
+    reach: float = setting(80.0, "m", "minimum extent of the map around the vehicle, with which it moves; with a ground's file its area",
                            1.0, 2000.0)
-    most_windows: int = setting(400, "", "windows of the drive that one map is made of, at most", 10, 2000)
-    windows_per_place: int = setting(2, "", "of one place, a quarter of a patch long: those that say most", 1, 100)
-    draws: int = setting(16, "", "samples of the field that are told with its mean and deviation", 0, 32)
-    noise_vx: float = setting(0.03, "m/s", "standard deviation of the measured forward speed", 1e-4, 10.0)
-    noise_vy: float = setting(0.03, "m/s", "of the speed to the left", 1e-4, 10.0)
+    most_windows: int = setting(400, "", "maximum number of windows of the drive for one map", 10, 2000)
+    windows_per_place: int = setting(2, "", "most informative windows kept in each cell, a quarter of a patch long", 1, 100)
+    draws: int = setting(16, "", "samples of the field, published with its mean and deviation", 0, 32)
+    noise_vx: float = setting(0.03, "m/s", "standard deviation of the measured longitudinal velocity", 1e-4, 10.0)
+    noise_vy: float = setting(0.03, "m/s", "of the lateral velocity", 1e-4, 10.0)
     noise_yaw_rate: float = setting(0.005, "rad/s", "of the yaw rate", 1e-5, 10.0)
-    noise_wheel_speeds: float = setting(0.1, "rad/s", "of each wheel's", 1e-4, 100.0)
+    noise_wheel_speeds: float = setting(0.1, "rad/s", "of each wheel speed", 1e-4, 100.0)
 
     @property
     def noise(self) -> dict[str, float]:
-        """Noise by channel, as EstimatorSettings takes it."""
+        """Noise by channel, for EstimatorSettings."""
         return {"vx": self.noise_vx, "vy": self.noise_vy, "yaw_rate": self.noise_yaw_rate, "omega": self.noise_wheel_speeds}
 
 
@@ -67,7 +66,7 @@ LEARNER = Exposed(LearnerSettings)
 
 @dataclass(frozen=True, eq=False)
 class GroundPrior:
-    """Prior knowledge of a ground before the drive. seen: observations; grid: of its map; None: one that goes with the vehicle."""
+    """Prior of a ground before the drive. seen: observations; grid: of its map, None: moving with the vehicle."""
 
     link: FrictionLink
     prior: FieldPrior
@@ -76,8 +75,8 @@ class GroundPrior:
 
     @classmethod
     def of(cls, settings: LearnerSettings, ground: GroundDescription | None = None) -> GroundPrior:
-        """Takes random field, observations and area of a ground's file; the rest of the file is to be learned. Raises InputError: the
-        settings do not fit together."""
+        """Combines the settings with random field, observations and area of a ground's file; the rest of the file is to be learned. Raises
+        InputError: inconsistent settings."""
         if ground is not None and ground.belief is not None:
             link, prior, observations = ground.field.link, ground.belief.prior, ground.belief.observations
         else:
@@ -91,7 +90,7 @@ class GroundPrior:
         return cls(link, prior, observations, grid)
 
     def around(self, settings: LearnerSettings, place: tuple[float, float], last: Grid | None = None) -> Grid:
-        """Returns the grid of a map with the vehicle at a place [m]; last: of the map before, which is kept while it reaches far enough."""
+        """Returns the grid of a map around the vehicle at a position [m]; last: previous grid, returned while it reaches far enough."""
         if self.grid is not None:
             return self.grid
         if last is not None and all(first + settings.reach <= at <= end - settings.reach for at, first, end in zip(
@@ -118,7 +117,7 @@ def _on(grid: Grid, observations: Observations) -> Observations:
 
 @dataclass(frozen=True, eq=False)
 class DriveSegment:
-    """Part of a drive; its rows before `since` [s] were in the part before, too."""
+    """Part of a drive; rows before `since` [s] belong to the previous part, too."""
 
     drive: MeasuredDrive
     since: float
@@ -126,7 +125,7 @@ class DriveSegment:
 
 @dataclass(eq=False)
 class _Window:
-    """place (2,) [m]; log_likelihood (M,); information [nat]; the segment that it lies in; its observation as it was found last."""
+    """Stored window: place (2,) [m]; log_likelihood (M,); information [nat]; segment of the drive; site of the last map (2,)."""
 
     place: np.ndarray
     log_likelihood: np.ndarray
@@ -139,7 +138,7 @@ class LearnedGround:
     """Friction field of the most informative windows of a drive.
 
     Attributes:
-        estimated: windows in all; uninformative: those of them without information.
+        estimated: number of windows; uninformative: number of those without information.
     """
 
     def __init__(self, vehicle: Vehicle, belief: GroundPrior, settings: LearnerSettings, model: str = "eight_dof",
@@ -147,7 +146,7 @@ class LearnedGround:
         """Starts without estimates.
 
         Args:
-            model, posterior: as `EstimatorSettings` and `FrictionEstimator` have them.
+            model, posterior: see `EstimatorSettings` and `FrictionEstimator`.
 
         Raises:
             InputError: as `FrictionEstimator`.
@@ -164,12 +163,12 @@ class LearnedGround:
 
     @property
     def stored(self) -> int:
-        """Number of windows in store."""
+        """Number of stored windows."""
         return sum(map(len, self._windows.values()))
 
     def set_vehicle(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> None:
-        """Changes to another calibration: the remembered windows are estimated again. Raises InputError: as `FrictionEstimator`; then
-        nothing has changed."""
+        """Changes the calibration and estimates the segments of stored windows again. Raises InputError: as `FrictionEstimator`, without
+        any change."""
         self._estimator = self._make_estimator(vehicle, posterior)
         segments = dict.fromkeys(window.segment for windows in self._windows.values() for window in windows)
         self._windows.clear()
@@ -178,43 +177,43 @@ class LearnedGround:
             self.estimate(segment)
 
     def estimate(self, segment: DriveSegment) -> int:
-        """Estimates the friction of a segment; returns the number of its informative windows. Raises InputError: as
+        """Estimates the friction of a segment; returns its number of informative windows. Raises InputError: as
         `FrictionEstimator.estimate`."""
         likelihoods, prior = self._estimator.estimate(segment.drive, segment.since), self._prior_ground.prior
         if not len(likelihoods):
             return 0
         _, variance = tilted(likelihoods, prior.mean(*likelihoods.places.T), np.full(len(likelihoods), prior.sigma_f))
         informative = 0
-        for place, logs, left in zip(likelihoods.places, likelihoods.log_likelihood, variance):
-            window = _Window(place, logs, math.log(prior.sigma_f) - 0.5 * math.log(left), segment, np.zeros(2))
+        for place, logs, remaining in zip(likelihoods.places, likelihoods.log_likelihood, variance):
+            window = _Window(place, logs, math.log(prior.sigma_f) - 0.5 * math.log(remaining), segment, np.zeros(2))
             if window.information >= _MIN_INFORMATION:
-                self._keep(window)
+                self._store(window)
                 informative += 1
         self.estimated, self.uninformative = self.estimated + len(likelihoods), self.uninformative + len(likelihoods) - informative
         return informative
 
-    def _keep(self, window: _Window) -> None:
+    def _store(self, window: _Window) -> None:
         prior, (x, y) = self._prior_ground.prior, window.place
         cell = math.floor(x / (QUARTER * prior.alpha_x)), math.floor(y / (QUARTER * prior.alpha_y))
-        # The newest last, and of those that say the same the newer one first.
-        there = [*self._windows.pop(cell, ()), window]
-        if len(there) > self._settings.windows_per_place:
-            there.remove(min(there, key=lambda one: one.information))
-        self._windows[cell] = there
-        while self.stored > MAX_WINDOWS:  # the place where nobody was for longest
+        # The newest last; among equally informative windows the oldest is removed.
+        windows = [*self._windows.pop(cell, ()), window]
+        if len(windows) > self._settings.windows_per_place:
+            windows.remove(min(windows, key=lambda one: one.information))
+        self._windows[cell] = windows
+        while self.stored > MAX_WINDOWS:  # removes the cell visited least recently
             del self._windows[next(iter(self._windows))]
 
     def posterior_map(self, place: tuple[float, float]) -> FrictionPosteriorMap:
-        """Computes the posterior map around the vehicle at a place [m]."""
+        """Computes the posterior map around the vehicle at a position [m]."""
         belief, s = self._prior_ground, self._settings
         self._grid = grid = belief.around(s, place, self._grid)
-        here = [window for windows in self._windows.values() for window in windows if not grid.outside(*window.place)]
-        here = sorted(here, key=lambda window: -window.information)[:s.most_windows]
+        on_map = [window for windows in self._windows.values() for window in windows if not grid.outside(*window.place)]
+        on_map = sorted(on_map, key=lambda window: -window.information)[:s.most_windows]
         observations = _on(grid, belief.seen)
-        if here:
-            likelihoods = FrictionLikelihood(np.array([w.place for w in here]), LATENT, np.array([w.log_likelihood for w in here]))
-            found = sites(belief.prior, likelihoods, observations, np.array([w.site for w in here]).T, tolerance=_TOLERANCE)
-            for window, site in zip(here, found.T):
+        if on_map:
+            likelihoods = FrictionLikelihood(np.array([w.place for w in on_map]), LATENT, np.array([w.log_likelihood for w in on_map]))
+            new_sites = sites(belief.prior, likelihoods, observations, np.array([w.site for w in on_map]).T, tolerance=_TOLERANCE)
+            for window, site in zip(on_map, new_sites.T):
                 window.site = site
-            observations = observations.and_also(observations_of(likelihoods, found))
+            observations = observations.and_also(observations_of(likelihoods, new_sites))
         return FrictionPosteriorMap.of(FieldPosterior(belief.prior, grid, observations), belief.link, s.draws)

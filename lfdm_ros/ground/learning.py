@@ -1,8 +1,8 @@
 """Friction field learned from likelihoods: friction estimates become observations of the latent field.
 
-Gentle driving differs little on ice and on asphalt: its likelihood is flat, or only a lower bound. That is no observation with a noise of
-fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of any form) finds for each
-the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
+Gentle driving differs little on ice and on asphalt: its likelihood is flat, or a lower bound only, unlike an observation with fixed noise.
+Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of any form) approximates each by a
+Gaussian given all others: wide with little information, none without.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,18 @@ from lfdm_ros.ground.posterior import DensePosterior
 from lfdm_ros.ground.prior import FieldPrior, Observations
 
 _NODES = np.linspace(-6.0, 6.0, 241)  # of the quadrature, in standard deviations of the cavity
-_BETWEEN = 5  # of its nodes between two values of the likelihood
+_BETWEEN = 5  # nodes of the quadrature between two values of the likelihood
 _MIN_PRECISION = 1e-6  # of a site that counts as information
 
 
 @dataclass(frozen=True, eq=False)
 class FrictionLikelihood:
-    """Likelihood of the latent friction at some places.
+    """Likelihood of the latent friction at some points.
 
-    places (N, 2) [m]; latent (M,): rising; log_likelihood (N, M): at each place of each of those, up to a constant; beyond the last of them
-    it stays.
+    places (N, 2) [m]; latent (M,): increasing; log_likelihood (N, M): up to a constant per point; constant beyond the values of `latent`.
 
     Raises:
-        InputError: shapes that do not fit, or what is not finite.
+        InputError: wrong shapes, or values that are not finite.
     """
 
     places: np.ndarray
@@ -47,16 +46,16 @@ class FrictionLikelihood:
 
 
 def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
-    """Converts likelihoods into observations of the latent field, without those of no information.
+    """Converts likelihoods to observations of the latent field, without uninformative ones.
 
     Args:
-        known: what was observed besides, which is not among those that are returned; settings: as `sites`.
+        known: further observations, not returned; settings: as `sites`.
     """
     return observations_of(likelihoods, sites(prior, likelihoods, known, **settings))  # type: ignore[arg-type]
 
 
 def observations_of(likelihoods: FrictionLikelihood, sites: np.ndarray) -> Observations:
-    """Returns the observations that sites (2, N) are, without those that say nothing."""
+    """Converts sites (2, N) to observations, without uninformative ones."""
     precision, shift = sites
     informative = precision > _MIN_PRECISION
     return Observations(likelihoods.places[informative], shift[informative] / precision[informative], 1.0 / np.sqrt(precision[informative]))
@@ -64,12 +63,12 @@ def observations_of(likelihoods: FrictionLikelihood, sites: np.ndarray) -> Obser
 
 def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, start: np.ndarray | None = None,
           sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
-    """Returns the Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
+    """Computes the Gaussian approximation of each likelihood, given all others: precision, and precision times mean, (2, N).
 
     Args:
-        known: what was observed besides.
-        start: sites (2, N) to go on from, as found with fewer likelihoods; None: flat ones.
-        sweeps: at most; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+        known: further observations.
+        start: initial sites (2, N), as from fewer likelihoods; None: flat ones.
+        sweeps: maximum number; damping: step size, 1 undamped; tolerance: of the latent friction's means and deviations.
     """
     before = DensePosterior(prior, likelihoods.places, known)
     cov, mean0 = before.covariance, before.mean
@@ -80,7 +79,7 @@ def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observation
         cavity_mean = (mean / variance - shift) / cavity
         tilted_mean, tilted_variance = tilted(likelihoods, cavity_mean, 1.0 / np.sqrt(cavity))
         target = 1.0 / tilted_variance - cavity
-        informative = target > _MIN_PRECISION  # a likelihood that makes the latent friction less certain says nothing
+        informative = target > _MIN_PRECISION  # a likelihood that increases the variance counts as uninformative
         precision += damping * (np.where(informative, target, 0.0) - precision)
         shift += damping * (np.where(informative, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
         last, spread = mean, np.sqrt(variance)
@@ -91,17 +90,17 @@ def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observation
 
 
 def _marginals(cov: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances (N,) of the field at the places, given the sites; cov (N, N), mean0 (N,): without them."""
+    """Computes means and variances (N,) of the field, given the sites; cov (N, N), mean0 (N,): without them."""
     root = np.sqrt(precision)
     factor = linalg.cholesky(np.eye(len(cov)) + root[:, None] * cov * root, lower=True)
     half = linalg.solve_triangular(factor, root[:, None] * cov, lower=True)
-    missing = shift - precision * mean0
-    return mean0 + cov @ missing - half.T @ (half @ missing), np.maximum(cov.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
+    residual = shift - precision * mean0
+    return mean0 + cov @ residual - half.T @ (half @ residual), np.maximum(cov.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
 
 
 def tilted(likelihoods: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
-    # They may lie far from each other: nodes where either of them has its mass.
+    # Nodes where either of them has its mass: they may lie far apart.
     fine = np.linspace(likelihoods.latent[0], likelihoods.latent[-1], _BETWEEN * (len(likelihoods.latent) - 1) + 1)
     nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(likelihoods), axis=0)], axis=1), axis=1)
     place = np.interp(nodes, likelihoods.latent, np.arange(len(likelihoods.latent)))
@@ -113,5 +112,5 @@ def tilted(likelihoods: FrictionLikelihood, mean: np.ndarray, sd: np.ndarray) ->
     width = np.diff(nodes, axis=1, prepend=nodes[:, :1], append=nodes[:, -1:])
     weights *= width[:, :-1] + width[:, 1:]
     weights /= weights.sum(axis=1, keepdims=True)
-    found = (weights * nodes).sum(axis=1)
-    return found, np.maximum((weights * (nodes - found[:, None]) ** 2).sum(axis=1), 1e-9)
+    expected = (weights * nodes).sum(axis=1)
+    return expected, np.maximum((weights * (nodes - expected[:, None]) ** 2).sum(axis=1), 1e-9)

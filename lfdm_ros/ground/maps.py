@@ -1,4 +1,4 @@
-"""Friction, heights and resistance by place where kernels find them: tables of the grounds of any chassis."""
+"""Maps of friction, heights and resistance as tables that kernels read, for the grounds of any chassis."""
 
 from functools import cached_property
 
@@ -12,18 +12,18 @@ from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
 from lfdm_ros.models import ground_maps
 from lfdm_ros.models.ground import attitude
 
-MAX_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
+MAX_CELLS = (1 << 22) - 2  # of a map: indices are exact in float32
 
 
 class FieldTable:
-    """A field that kernels read as they step, for as long as this object lives.
+    """A friction field that kernels read during the lifetime of this object.
 
-    A vehicle is on it by its parameter `friction_field`, with a model whose ground is of that name:
+    The parameter `friction_field` of a vehicle selects it, with a model of that ground:
     `Simulator(vehicle.replace(friction_field=table.number), "eight_dof/friction_field")`; in a batch the parameter may differ by vehicle.
-    Numbers mean something in this process only. The number of a field that is gone reads as NaN, and the run diverges.
+    Numbers are valid in this process only; that of a deleted field reads as NaN, and the run diverges.
 
     Attributes:
-        field: what was put there.
+        field: the tabulated field.
         number: value of `friction_field`.
     """
 
@@ -31,8 +31,8 @@ class FieldTable:
         """Tabulates the field.
 
         Args:
-            tyre_friction: friction coefficient of the road that the tyre was measured on, over which wheels are given the field's; 1 for
-                models with coefficients of their own, which are then to be 1 themselves.
+            tyre_friction: friction coefficient of the road on which the tyre was measured, divisor of the field's; 1 for models with
+                friction coefficients among their parameters, which must then be 1.
 
         Raises:
             InputError: tyre_friction is out of range.
@@ -47,11 +47,11 @@ class FieldTable:
 
 
 class FrictionMap:
-    """A field looked up beforehand in cells as fine as asked, bilinear in each: for many rollouts, where a look-up takes a quarter of that
-    of a `FieldTable`. Vehicles are on it by the parameter `friction_map`, with a model whose ground is of that name; the rest is as there.
+    """A friction field precomputed in cells, bilinear in each: for many rollouts, at a quarter of the look-up time of a `FieldTable`. The
+    parameter `friction_map` of a vehicle selects it, with a model of that ground; otherwise as `FieldTable`.
 
     Attributes:
-        field: what was put there.
+        field: the tabulated field.
         number: value of `friction_map`.
         spacing: of a cell [m].
     """
@@ -61,8 +61,8 @@ class FrictionMap:
 
         Args:
             tyre_friction: as of `FieldTable`.
-            finer: cells between two nodes of the field, along x and along y; twice as many leave a quarter of the error, and take four
-                times the memory, 48 bytes a cell.
+            finer: cells between two nodes of the field, along x and along y; doubling quarters the error and takes four times the memory,
+                48 bytes a cell.
 
         Raises:
             InputError: tyre_friction or finer is out of range, or the map would have more than four million cells.
@@ -84,11 +84,11 @@ class FrictionMap:
 
     @cached_property
     def error(self) -> float:
-        """The largest difference of the friction from that of the field in the middle of a cell, where it is about largest."""
+        """Largest difference of the friction from that of the field at the centres of the cells, where it is about largest."""
         near = self.field.link.friction(refined(self.field.coefficients, 2 * self._finer))
         corners = near[::2, ::2]
-        middles = 0.25 * (corners[:-1, :-1] + corners[1:, :-1] + corners[:-1, 1:] + corners[1:, 1:])
-        return float(np.abs(near[1::2, 1::2] - middles).max())
+        centres = 0.25 * (corners[:-1, :-1] + corners[1:, :-1] + corners[:-1, 1:] + corners[1:, 1:])
+        return float(np.abs(near[1::2, 1::2] - centres).max())
 
 
 def _check(tyre_friction: float) -> None:
@@ -102,15 +102,14 @@ def _spline_table(grid: Grid, coefficients: np.ndarray) -> LookupTable:
 
 
 class HeightMap:
-    """Heights [m] over the ground that the vehicle rests on, which kernels read as long as this object lives; a cubic spline between nodes.
+    """Map of heights [m] over z = 0, a cubic spline between nodes, read by kernels during its lifetime.
 
-    A vehicle is on it by its parameter: `Simulator(vehicle.replace(height_map=heights.number), "twenty_four_dof/height_map")`; in a batch
-    it may differ by vehicle. Numbers mean something in this process only; that of a map that is gone reads as NaN, and the run diverges.
-    At the edges the spline is level across them, and beyond them the height of the nearest point holds: let the map reach some cells
-    farther than the way.
+    A vehicle's parameter selects it: `Simulator(vehicle.replace(height_map=heights.number), "twenty_four_dof/height_map")`; in a batch it
+    may differ by vehicle. Numbers are valid in this process only; that of a deleted map reads as NaN, and the run diverges. The slope
+    across an edge is 0, and beyond it the height is that of the nearest point: extend the map some cells beyond the path.
 
     Attributes:
-        grid, heights: what was put there.
+        grid, heights: values at the nodes.
         number: value of `height_map`.
     """
 
@@ -129,26 +128,26 @@ class HeightMap:
         self.number = float(self._table.number)
 
     def at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Computes the height [m] and its slopes along x and y at places of one shape [m]."""
+        """Computes the height [m] and its slopes along x and y at points [m] of equal shape."""
         return look_up(self._coefficients, self.grid, x, y)
 
     def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
-        """Computes roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
+        """Computes roll, + right side down, and pitch, + nose down, of the ground at a pose [m, rad]."""
         _, slope_x, slope_y = (float(value) for value in self.at(x, y))
         return attitude(slope_x, slope_y, yaw)
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Finds the places [m] beyond the map."""
+        """Finds the points [m] beyond the map."""
         return self.grid.outside(np.asarray(x, float), np.asarray(y, float))
 
 
 class ResistanceMap:
-    """Resistance to travel over the load [1], which kernels read as long as this object lives; a cubic spline between nodes.
+    """Map of the resistance to travel over the load [1], a cubic spline between nodes, read by kernels during its lifetime.
 
-    A vehicle is on it by its parameter `resistance_map`; numbers mean something in this process only, as those of `HeightMap`.
+    The parameter `resistance_map` of a vehicle selects it; its numbers are valid in this process only, as those of `HeightMap`.
 
     Attributes:
-        grid, resistance: what was put there.
+        grid, resistance: values at the nodes.
         number: value of `resistance_map`.
     """
 
@@ -159,7 +158,7 @@ class ResistanceMap:
             resistance: at the nodes, (ny, nx).
 
         Raises:
-            InputError: values of another shape, or one that is below 0 or not finite.
+            InputError: values of another shape, or one below 0 or not finite.
         """
         self.grid, self.resistance = grid, grid.values("resistance", resistance)
         if (self.resistance < 0.0).any():

@@ -1,13 +1,13 @@
-"""Posterior of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9), or at any places by a dense matrix.
+"""Posterior of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9), or at arbitrary points by a dense matrix.
 
-Samples of the prior are exact, by circulant embedding (Dietrich & Newsam 1997; Wood & Chan 1994): the grid is continued to a torus of at
-least twice its size, on which the covariance is diagonal in Fourier's basis. The kernel being a product, so are the eigenvalues: two short
-transforms give them all.
+Samples of the prior are exact, by circulant embedding (Dietrich & Newsam 1997; Wood & Chan 1994): the grid is extended to a torus of at
+least twice its size, on which the covariance is diagonal in the Fourier basis. The kernel is a product, and so are the eigenvalues: two
+short transforms give them all.
 
 Samples of the posterior follow by Matheron's rule (Journel & Huijbregts 1978; Wilson et al. 2021, "Pathwise conditioning of Gaussian
-processes"): a sample of the prior, moved by what it misses of the observations. Between nodes the sample is continued exactly: by its
-conditional mean given all nodes plus a draw of what the nodes leave open. The covariances of all nodes with the observations are kept as
-two thin matrices, the conditional mean is a product of weights along both sides, and nothing of the size of the grid squared is ever made.
+processes"): a sample of the prior, corrected by its residuals at the observations. Between nodes the sample is extended exactly: its
+conditional mean given all nodes plus a draw of the remaining variance. The covariances of nodes and observations are two thin matrices,
+the conditional mean is a product of weights along both sides, and no matrix has the size of the grid squared.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from lfdm_ros.ground.friction_field import FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.prior import FieldPrior, Observations, factor
 
-# Negative eigenvalues that are set to 0, as a share of the largest: rounding, or a torus that is too short. A longer one is tried until it
-# is LONGEST times the side.
-NEGATIVE, LONGEST = 1e-9, 32.0
-# Shares of the variance that are added: observations without noise may lie on each other, nodes of a smooth field nearly decide each other.
+# Negative eigenvalues set to 0, relative to the largest: rounding. Beyond it the torus is too short, and extended up to MAX_TORUS times the
+# side.
+NEGATIVE, MAX_TORUS = 1e-9, 32.0
+# Added to the diagonal, relative to the variance: observations without noise may coincide, nodes of a smooth field be nearly collinear.
 JITTER, DENSE_JITTER = 1e-10, 1e-8
 
 
 class Embedding:
-    """Draws fields of zero mean with a prior's covariance at the nodes of a grid."""
+    """Sampler of zero-mean fields with a prior's covariance at the nodes of a grid."""
 
     def __init__(self, prior: FieldPrior, grid: Grid):
-        """Raises InputError: no torus that fits into memory has a covariance; the patches are far longer than the map."""
+        """Raises InputError: no torus within the limit is positive definite; the patches are far longer than the map."""
         self._shape = grid.shape
         self._roots = tuple(_roots(size, grid.spacing / alpha, prior.gamma, name)
                             for size, alpha, name in ((grid.ny, prior.alpha_y, "alpha_y"), (grid.nx, prior.alpha_x, "alpha_x")))
@@ -52,7 +52,7 @@ class Embedding:
         ny, nx = self._shape
         noise = rng.standard_normal((len(rows), len(columns), 2)).view(complex)[..., 0]
         noise *= columns
-        # What lies beyond the grid is dropped before the second transform.
+        # Drops columns beyond the grid before the second transform.
         within = fft.fft(noise, axis=1, overwrite_x=True)[:, :nx] * (self._scale * rows)[:, None]
         field = fft.fft(within, axis=0, overwrite_x=True)[:ny]
         return np.stack([field.real, field.imag])
@@ -67,9 +67,9 @@ class Embedding:
 
 @lru_cache(maxsize=64)
 def _roots(size: int, spacing: float, gamma: float, name: str) -> np.ndarray:
-    """Computes the square roots of the eigenvalues along one side, over its number of nodes; `spacing` in lengths of a patch."""
+    """Computes the square roots of the eigenvalues along one side, divided by its number of nodes; `spacing` in patch lengths."""
     length = fft.next_fast_len(2 * (size - 1))
-    while length <= LONGEST * size:
+    while length <= MAX_TORUS * size:
         steps = np.arange(length)
         values = fft.fft(factor(spacing * np.minimum(steps, length - steps), 1.0, gamma)).real
         if values.min() >= -NEGATIVE * values.max():
@@ -81,7 +81,7 @@ def _roots(size: int, spacing: float, gamma: float, name: str) -> np.ndarray:
 
 
 class FieldPosterior:
-    """The latent field on a grid, given a prior and observations."""
+    """Latent field on a grid, given a prior and observations."""
 
     def __init__(self, prior: FieldPrior, grid: Grid, observations: Observations | None = None):
         """Raises InputError: an observation is not on the grid, or patches are far longer than it."""
@@ -121,32 +121,32 @@ class FieldPosterior:
         return fields
 
     def condition(self, fields: np.ndarray, rng: np.random.Generator) -> None:
-        """Moves samples (count, ny, nx) of the prior without its mean, in place, to samples given the observations, without the mean."""
+        """Conditions zero-mean samples (count, ny, nx) of the prior on the observations, in place; the prior's mean is not added."""
         data, (by_row, by_column, remainder) = self.observations, self._continuation
-        missing = data.latent - self.prior.mean(*data.places.T) - data.noise * rng.standard_normal((len(fields), len(data)))
-        missing -= rng.standard_normal((len(fields), len(remainder))) @ remainder
-        for field, missed in zip(fields, missing):
-            missed -= np.einsum("ni,ni->n", by_row @ field, by_column)
-            field += self._spread(self._weigh(missed))
+        residuals = data.latent - self.prior.mean(*data.places.T) - data.noise * rng.standard_normal((len(fields), len(data)))
+        residuals -= rng.standard_normal((len(fields), len(remainder))) @ remainder
+        for field, residual in zip(fields, residuals):
+            residual -= np.einsum("ni,ni->n", by_row @ field, by_column)
+            field += self._spread(self._weigh(residual))
 
     @cached_property
     def _continuation(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Computes from the nodes to the observations' places the weights (n, ny) and (n, nx) of the conditional mean, whose product weighs
-        a node, and the root (r, n) of the covariance of what the nodes leave open there; r is 0 where all observations are at nodes.
+        """Computes the conditional mean's weights (n, ny) and (n, nx) of the nodes for the observations, as a product, and the root (r, n)
+        of the conditional covariance; r is 0 if all observations are at nodes.
         """
         prior, grid, (x, y) = self.prior, self.grid, self.observations.places.T
         by_row, by_column = (linalg.cho_solve((_root_of_side(size, grid.spacing / alpha, prior.gamma), True), along).T
                              for size, alpha, along in ((grid.ny, prior.alpha_y, self._by_row), (grid.nx, prior.alpha_x, self._by_column)))
         explained = (by_row @ self._by_row) * (by_column @ self._by_column)
-        open_ = prior.along_x(x[:, None] - x) * prior.along_y(y[:, None] - y) - 0.5 * (explained + explained.T)
-        factored, order, rank, _ = dpstrf(open_, tol=JITTER, lower=1)
+        conditional = prior.along_x(x[:, None] - x) * prior.along_y(y[:, None] - y) - 0.5 * (explained + explained.T)
+        factored, order, rank, _ = dpstrf(conditional, tol=JITTER, lower=1)
         remainder = np.zeros((rank, len(x)))
         remainder[:, order - 1] = prior.sigma_f * np.tril(factored)[:, :rank].T
         return by_row, by_column, remainder
 
-    def _weigh(self, missing: np.ndarray) -> np.ndarray:
-        """Weights of the observations for what is missing at them, both (n,) or (n, samples)."""
-        return np.asarray(linalg.cho_solve((self._root, True), missing)) if len(missing) else missing
+    def _weigh(self, residuals: np.ndarray) -> np.ndarray:
+        """Computes the weights of the observations from their residuals, both (n,) or (n, samples)."""
+        return np.asarray(linalg.cho_solve((self._root, True), residuals)) if len(residuals) else residuals
 
     def _spread(self, weights: np.ndarray) -> np.ndarray:
         """Maps weights (n,) of the observations to the grid (ny, nx)."""
@@ -155,7 +155,7 @@ class FieldPosterior:
 
 @lru_cache(maxsize=16)
 def _root_of_side(size: int, spacing: float, gamma: float) -> np.ndarray:
-    """Returns the lower Cholesky root of the kernel's factor along one side of a grid; `spacing` in lengths of a patch."""
+    """Returns the lower Cholesky root of the kernel's factor along one side of a grid; `spacing` in patch lengths."""
     along = linalg.toeplitz(factor(spacing * np.arange(size), 1.0, gamma))
     along[np.diag_indices(size)] += JITTER
     return np.asarray(linalg.cholesky(along, lower=True, overwrite_a=True))
@@ -169,20 +169,20 @@ def root(prior: FieldPrior, observations: Observations) -> np.ndarray:
 
 
 class DensePosterior:
-    """The latent field at places (n, 2) [m], given a prior and observations: `mean` (n,) and `covariance` (n, n); eqs 6-9 as printed.
+    """Latent field at points (n, 2) [m], given a prior and observations: `mean` (n,) and `covariance` (n, n); eqs 6-9 as printed.
 
-    For some hundred places that lie on no grid. Its time grows with their cube, and for smooth fields the matrix is nearly singular.
+    For some hundred points off a grid: its time grows with their cube, and for smooth fields the matrix is nearly singular.
     """
 
     def __init__(self, prior: FieldPrior, places: np.ndarray, observations: Observations | None = None):
-        """Raises InputError as `FieldPosterior`, but for the map."""
-        seen = Observations.none() if observations is None else observations
+        """Raises InputError as `FieldPosterior`, without the checks of the map."""
+        data = Observations.none() if observations is None else observations
         self.mean, self.covariance = prior.mean(*places.T), prior.covariance(places, places)
         self._variance = prior.sigma_f**2
-        if len(seen):
-            gain = linalg.solve_triangular(root(prior, seen), prior.covariance(seen.places, places), lower=True)
-            missing = linalg.solve_triangular(root(prior, seen), seen.latent - prior.mean(*seen.places.T), lower=True)
-            self.mean, self.covariance = self.mean + gain.T @ missing, self.covariance - gain.T @ gain
+        if len(data):
+            gain = linalg.solve_triangular(root(prior, data), prior.covariance(data.places, places), lower=True)
+            residuals = linalg.solve_triangular(root(prior, data), data.latent - prior.mean(*data.places.T), lower=True)
+            self.mean, self.covariance = self.mean + gain.T @ residuals, self.covariance - gain.T @ gain
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws `count` samples (count, n)."""
@@ -194,7 +194,7 @@ class DensePosterior:
 @dataclass(frozen=True, eq=False)
 class FrictionPosteriorMap:
     """Latent friction at the nodes of a grid: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0. Raises InputError:
-    shapes that do not fit, what is not finite, or a deviation below 0."""
+    wrong shapes, values that are not finite, or a deviation below 0."""
 
     grid: Grid
     link: FrictionLink
@@ -214,16 +214,16 @@ class FrictionPosteriorMap:
 
     @classmethod
     def of(cls, posterior: FieldPosterior, link: FrictionLink, draws: int, seed: int = 1) -> FrictionPosteriorMap:
-        """Makes the map of a posterior with `draws` samples; one seed, so that they change no more than the posterior does."""
+        """Makes the map of a posterior with `draws` samples; a fixed seed makes them vary with the posterior only."""
         drawn = posterior.draw(draws, np.random.default_rng(seed)) if draws else np.empty((0, *posterior.grid.shape))
         return cls(posterior.grid, link, posterior.mean(), posterior.sd(), drawn)
 
     @property
     def median(self) -> FrictionField:
-        """The median of the friction, which is that of the latent friction's mean."""
+        """Median of the friction: the link of the latent mean."""
         return FrictionField(self.grid, self.mean, self.link)
 
     @property
     def drawn(self) -> list[FrictionField]:
-        """The samples."""
+        """Samples as fields."""
         return [FrictionField(self.grid, one, self.link) for one in self.draws]

@@ -1,7 +1,7 @@
-"""Prior of the latent field, a Gaussian process (paper 004, eqs 3-4), and observations of it, each with its own noise.
+"""Prior of the latent field, a Gaussian process (paper 004, eqs 3-4), and observations of it with individual noise.
 
-The kernel is a product of one along x and one along y. All that is fast here lives on that: covariances between places and a whole grid
-are two thin matrices, and the eigenvalues of a grid's covariance the products of those of its sides.
+The kernel is a product of one along x and one along y, hence fast: the covariance of points and a grid is two thin matrices, and the
+eigenvalues of a grid's covariance are products of those of its sides.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ POSITIVE = ("alpha_x", "alpha_y", "sigma_f")
 
 @dataclass(frozen=True)
 class FieldPrior:
-    """f(x) ~ GP(a0 + a1 x + a2 y, sigma_f^2 exp(-|dx / alpha_x|^(2 / gamma) - |dy / alpha_y|^(2 / gamma))), places in metres.
+    """f(x) ~ GP(a0 + a1 x + a2 y, sigma_f^2 exp(-|dx / alpha_x|^(2 / gamma) - |dy / alpha_y|^(2 / gamma))), x and y in metres.
 
-    alpha_x, alpha_y: mean lengths of patches [m]; gamma 1 is the squared exponential, smooth, 2 the exponential, rough: below 1 it is no
-    covariance; sigma_f: standard deviation of the field, 1 in the paper, with patches of plain ice and plain dry road above 1.5;
-    sigma_n: standard deviation of an observation's noise, where observations say nothing else.
+    alpha_x, alpha_y: mean lengths of patches [m]; gamma 1: squared exponential, smooth, 2: exponential, rough, below 1 not positive
+    definite; sigma_f: standard deviation of the field, 1 in the paper, above 1.5 with patches of pure ice and pure dry road; sigma_n:
+    default standard deviation of an observation's noise.
 
     Raises:
         InputError: a value is not finite or out of range; the message names it.
@@ -53,7 +53,7 @@ class FieldPrior:
             raise InputError(f"gamma: {self.gamma:g} is below 1, where the kernel is not positive definite; give 1 or more")
 
     def having(self, **changes: float) -> FieldPrior:
-        """Returns the same with some values changed. Raises InputError: no such value, or one out of range."""
+        """Returns a copy with some values changed. Raises InputError: no such value, or one out of range."""
         names = [field.name for field in fields(self)]
         for name in changes:
             if name not in names:
@@ -66,7 +66,7 @@ class FieldPrior:
         return dict(zip((field.name for field in fields(self)), astuple(self)))
 
     def mean(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Returns the mean (eq 3) at places of any shape [m]."""
+        """Returns the mean (eq 3) at points x, y [m] of any shape."""
         return np.asarray(self.a0 + self.a1 * x + self.a2 * y)
 
     def along_x(self, distance: np.ndarray) -> np.ndarray:
@@ -78,20 +78,20 @@ class FieldPrior:
         return factor(distance, self.alpha_y, self.gamma)
 
     def covariance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Returns the kernel (eq 4) between places (n, 2) and (m, 2) [m]: (n, m)."""
+        """Returns the kernel (eq 4) between points (n, 2) and (m, 2) [m]: (n, m)."""
         away = first[:, None, :] - second[None, :, :]
         return np.asarray(self.sigma_f**2 * self.along_x(away[..., 0]) * self.along_y(away[..., 1]))
 
 
 def possible(values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns where values (K,) by name are those of some `FieldPrior`."""
+    """Checks which values (K,) by name are in the ranges of `FieldPrior`: (K,)."""
     minimum = {**dict.fromkeys((*POSITIVE, "sigma_n"), 0.0), "gamma": 1.0}
     return np.all([np.isfinite(value) & (value > 0.0 if name in POSITIVE else value >= minimum.get(name, -np.inf))
                    for name, value in values.items()], axis=0)
 
 
 def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
-    """Computes exp(-|distance / alpha|^(2 / gamma)), and 0 below 1e-30: products with denormal numbers take ten times as long."""
+    """Computes exp(-|distance / alpha|^(2 / gamma)), and 0 below 1e-30: denormal products take ten times as long."""
     scaled = np.asarray(distance, float) / alpha
     power = scaled * scaled
     if gamma != 1.0:
@@ -101,8 +101,8 @@ def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise. Raises InputError: shapes
-    that do not fit, a value that is not finite, or noise below 0."""
+    """Latent values (n,) observed at points (n, 2) [m], with the standard deviations (n,) of their noise. Raises InputError: wrong shapes,
+    a value that is not finite, or noise below 0."""
 
     places: np.ndarray
     latent: np.ndarray
@@ -124,23 +124,23 @@ class Observations:
 
     @classmethod
     def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
-        """Makes observations of friction coefficients (n,); `noise` is that of their latent values. Raises InputError: as the record, or
-        one is not between ice and dry."""
+        """Converts observed friction coefficients (n,), with `noise` of their latent values. Raises InputError: as the class, or one is not
+        between ice and dry."""
         return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
 
     def __len__(self) -> int:
         return len(self.latent)
 
     def where(self, which: np.ndarray) -> Observations:
-        """Returns the observations for which a mask (n,) is true."""
+        """Returns the observations selected by a mask (n,)."""
         return Observations(self.places[which], self.latent[which], self.noise[which])
 
     def and_also(self, others: Observations) -> Observations:
-        """Returns these, then others."""
+        """Returns the concatenation with others."""
         return Observations(*(np.concatenate(pair) for pair in (
             (self.places, others.places), (self.latent, others.latent), (self.noise, others.noise))))
 
     @classmethod
     def none(cls) -> Observations:
-        """Makes an empty set of observations."""
+        """Returns an empty set of observations."""
         return cls(np.empty((0, 2)), np.empty(0), np.empty(0))

@@ -1,7 +1,7 @@
-"""A wheel on soft soil, to many digits: paper 001 eqs 1-9 and 22 by Gauss-Legendre quadrature and a bracketed root, in plain NumPy.
+"""Accurate solution of a wheel on soft soil: paper 001 eqs 1-9 and 22 by Gauss-Legendre quadrature and a bracketed root, in plain NumPy.
 
-Reference for `lfdm_ros.models.bekker_wong`, source of curves, and check that a load is within the model. The equations are listed there,
-with the differences from the paper.
+Reference for `lfdm_ros.models.bekker_wong`, source of curves, and check of the model's validity for a load. The equations are listed
+there, with the differences from the paper.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.soils import SoilProperties
 
 POINTS = 64  # of each of the two parts of the contact
-# A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) took his own closed form
-# of a rigid towed wheel for acceptable, as Wong says of him (Theory of Ground Vehicles, ch. 2); better for larger wheels and less sinkage,
-# worse below half a metre of diameter and where slip digs. That form also makes a parabola of the arc, which is exact here: the limit is a
-# convention.
+# A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) accepted his closed form
+# of a rigid towed wheel, cited by Wong (Theory of Ground Vehicles, ch. 2); better for larger wheels and less sinkage, worse below a
+# diameter of 0.5 m and with slip sinkage. That form approximates the arc by a parabola, which is exact here: the limit is a convention.
 VALID_SINKAGE = 1.0 / 3.0  # over the radius
-# Depths over the deepest between which a root is looked for.
-_SCANNING = 8  # points with which it is looked for
-_DEPTHS = np.concatenate([np.geomspace(1e-60, 0.02, 90), np.linspace(0.03, 1.0, 98)])
+_SCANNING = 8  # quadrature points of the search for a bracket
+_DEPTHS = np.concatenate([np.geomspace(1e-60, 0.02, 90), np.linspace(0.03, 1.0, 98)])  # of that search, over the largest
 
 
 class WheelOutcome(Enum):
     """Static state of a wheel."""
 
     SUPPORTED = "supported"
-    DEEP = "beyond validity"  # deeper than VALID_SINKAGE: there are forces, by a law that is not known to hold
-    SUNK = "no equilibrium"  # the soil does not carry the load down to the axle
+    DEEP = "beyond validity"  # deeper than VALID_SINKAGE: forces of a law without validation
+    SUNK = "no equilibrium"  # the soil does not carry the load at any depth down to the axle
     AIRBORNE = "airborne"
 
 
 @dataclass(frozen=True)
 class SoilWheel:
-    """A wheel: unloaded radius and width [m], vertical stiffness [N/m], infinite for a rigid one."""
+    """A wheel: unloaded radius and width [m], vertical stiffness [N/m], infinite if rigid."""
 
     radius: float
     width: float
@@ -53,7 +51,7 @@ class SoilWheel:
 
 @dataclass(frozen=True)
 class WheelMotion:
-    """Velocities over ground of the wheel, in its plane and across it, + left, and of its rim [m/s]; all 0: it stands."""
+    """Velocities over ground of the wheel, longitudinal and lateral, + left, and of its rim [m/s]; all 0: standstill."""
 
     vx: float
     vy: float
@@ -61,8 +59,8 @@ class WheelMotion:
 
     @classmethod
     def of(cls, slip: float, slip_angle: float = 0.0, speed: float = 1.0) -> WheelMotion:
-        """Makes the motion of the slip (001 eq 11: 1 spins on the spot, -1 is locked) and the slip angle [rad] (eq 12: atan(-vy / vx)), at
-        a speed of the faster of rim and wheel."""
+        """Converts slip (001 eq 11: 1 spins on the spot, -1 is locked) and slip angle [rad] (eq 12: atan(-vy / vx)); `speed`: of the faster
+        of rim and wheel."""
         if not -1.0 <= slip <= 1.0:
             raise InputError(f"slip {slip:g} is outside [-1, 1]")
         vx, rim = (speed * (1.0 - slip), speed) if slip > 0.0 else (speed, speed * (1.0 + slip))
@@ -70,20 +68,20 @@ class WheelMotion:
 
     @property
     def slip(self) -> float:
-        """The slip in the sense of travel, -1 to 1."""
+        """Slip in the direction of travel, -1 to 1."""
         fastest = max(abs(self.rim), abs(self.vx))
         return min(max(self.sense * (self.rim - self.vx) / fastest, -1.0), 1.0) if fastest else 0.0
 
     @property
     def sense(self) -> float:
-        """-1 for a wheel that goes backwards."""
+        """Direction of travel: -1 backwards, otherwise 1."""
         return -1.0 if self.rim + self.vx < 0.0 else 1.0
 
 
 @dataclass(frozen=True)
 class SoilForces:
-    """Forces of the soil on the wheel [N]: fx forward (the drawbar pull), fy to the left, fz up; fx is traction less resistance, the part
-    of the shear stress and that of the soil pressed down. moment: against the drive [N m]."""
+    """Forces of the soil on the wheel [N]: fx forward (drawbar pull), fy to the left, fz up; fx = traction (shear stress) - resistance
+    (pressure). moment: against the drive [N m]."""
 
     fx: float
     fy: float
@@ -95,18 +93,18 @@ class SoilForces:
 
 @dataclass(frozen=True)
 class Settled:
-    """A wheel in balance with its load: sinkage and deflection of the tyre [m], radius of the arc in the soil [m]."""
+    """Static equilibrium of a wheel: sinkage, deflection of the tyre, radius of the arc in the soil [m], and forces."""
 
     outcome: WheelOutcome
     sinkage: float
     deflection: float
     arc_radius: float
-    forces: SoilForces | None  # None where it has sunk
+    forces: SoilForces | None  # None if SUNK
 
 
 @dataclass(frozen=True)
 class Stresses:
-    """Along the contact: angle [rad], pressure, shear stress along and across [Pa], and the weight of each point in an integral over it."""
+    """Stresses along the contact: angle [rad], pressure, longitudinal and lateral shear stress [Pa], and quadrature weights."""
 
     angle: np.ndarray
     weight: np.ndarray
@@ -116,7 +114,7 @@ class Stresses:
 
 
 def arc_radius(wheel: SoilWheel, deflection: float, sinkage: np.ndarray) -> np.ndarray:
-    """Radius of the surrogate circle [m] (001 eq 22)."""
+    """Computes the radius of the surrogate circle [m] (001 eq 22)."""
     r = wheel.radius
     chord = np.sqrt(deflection * (2.0 * r - deflection)) + np.sqrt((deflection + sinkage) * (2.0 * r - deflection - sinkage))
     return 0.5 * (chord * chord / sinkage + sinkage)
@@ -124,8 +122,8 @@ def arc_radius(wheel: SoilWheel, deflection: float, sinkage: np.ndarray) -> np.n
 
 def stresses(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage: np.ndarray, motion: WheelMotion,
              points: int = POINTS) -> Stresses:
-    """Returns the stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), first the front
-    part."""
+    """Computes the stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), front part
+    first."""
     x, w = _gauss(points)
     front = _angle(sinkage / radius)
     rear = -_angle(soil.rebound * sinkage / radius)
@@ -137,7 +135,7 @@ def stresses(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage
     depth = 2.0 * radius * np.sin(0.5 * (front + at)) * np.sin(0.5 * (front - at))  # R (cos at - cos front)
     pressure = soil.modulus(wheel.width) * np.maximum(depth, 0.0) ** soil.sinkage_exponent
 
-    # Shear displacements over the shear moduli. A rim that stands shears without end, in the direction of the sliding.
+    # Shear displacements over the shear moduli. A locked rim shears without limit, in the direction of sliding.
     slip_angle = math.atan2(abs(motion.vy), abs(motion.vx))
     rim, vx = motion.sense * motion.rim, motion.sense * motion.vx
     transport = max(abs(rim), 1e-9 * math.hypot(vx, motion.vy), 1e-300)
@@ -154,19 +152,19 @@ def stresses(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage
 
 @cache
 def _gauss(points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns places and weights of Gauss-Legendre between 0 and 1."""
+    """Returns nodes and weights of Gauss-Legendre between 0 and 1."""
     x, w = np.polynomial.legendre.leggauss(points)
     return 0.5 * (x + 1.0), 0.5 * w
 
 
 def _angle(share: np.ndarray) -> np.ndarray:
-    """Computes acos(1 - share), with all digits of a small share (001 eq 2)."""
+    """Computes acos(1 - share), accurate for a small share (001 eq 2)."""
     return 2.0 * np.arcsin(np.sqrt(0.5 * share))
 
 
 def carried_load(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sinkage: np.ndarray, motion: WheelMotion,
                  points: int = POINTS) -> np.ndarray:
-    """Returns the vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
+    """Computes the vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
     radius, sinkage = np.asarray(radius, float)[..., None], np.asarray(sinkage, float)[..., None]
     s = stresses(wheel, soil, radius, sinkage, motion, points)
     return wheel.width * radius[..., 0] * np.sum(s.weight * (s.shear_x * np.sin(s.angle) + s.pressure * np.cos(s.angle)), axis=-1)
@@ -174,13 +172,13 @@ def carried_load(wheel: SoilWheel, soil: SoilProperties, radius: np.ndarray, sin
 
 def forces_at(wheel: SoilWheel, soil: SoilProperties, deflection: float, sinkage: float, motion: WheelMotion,
               points: int = POINTS) -> SoilForces:
-    """Returns the forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
+    """Computes the forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
     s = stresses(wheel, soil, np.array([radius]), np.array([sinkage]), motion, points)
     unit = wheel.width * radius * s.weight
     sine, cosine = np.sin(s.angle), np.cos(s.angle)
     traction = motion.sense * float(np.sum(unit * s.shear_x * cosine))
-    # Against the travel; a wheel that spins on the spot has the sense of its rim.
+    # Against the travel; for a wheel that spins on the spot, against the motion of its rim.
     direction = float(np.sign(motion.vx or motion.rim))
     resistance = direction * float(np.sum(unit * s.pressure * sine))
     return SoilForces(
@@ -189,8 +187,8 @@ def forces_at(wheel: SoilWheel, soil: SoilProperties, deflection: float, sinkage
 
 
 def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMotion, points: int = POINTS) -> Settled:
-    """Returns the wheel at the least sinkage at which the soil carries the load [N]. Raises InputError: the load is not finite, or presses
-    the tyre in by more than its radius."""
+    """Solves for the smallest sinkage at which the soil carries the load [N]. Raises InputError: the load is not finite, or deflects the
+    tyre by more than its radius."""
     if not math.isfinite(load):
         raise InputError(f"load {load} N is not a finite number")
     if load <= 0.0:
@@ -199,30 +197,30 @@ def settle(wheel: SoilWheel, soil: SoilProperties, load: float, motion: WheelMot
     if deflection >= wheel.radius:
         raise InputError(f"load {load:g} N presses a tyre of {wheel.stiffness:g} N/m in by more than its radius {wheel.radius:g} m")
 
-    def lacking(sinkage: float) -> float:
+    def excess(sinkage: float) -> float:
         at = np.array([sinkage])
         return float(carried_load(wheel, soil, arc_radius(wheel, deflection, at), at, motion, points)[0]) - load
 
     deepest = wheel.radius - deflection
     depths = deepest * _DEPTHS
-    # A few points show between which depths the root lies.
+    # Brackets the root with few quadrature points.
     loads = carried_load(wheel, soil, arc_radius(wheel, deflection, depths), depths, motion, min(points, _SCANNING))
     enough = np.flatnonzero(loads >= load)
-    if not len(enough) or lacking(float(depths[enough[0]])) < 0.0 > lacking(float(depths[min(enough[0] + 1, len(depths) - 1)])):
+    if not len(enough) or excess(float(depths[enough[0]])) < 0.0 > excess(float(depths[min(enough[0] + 1, len(depths) - 1)])):
         return Settled(WheelOutcome.SUNK, deepest, deflection, math.nan, None)
     first = int(enough[0])
     ends = float(depths[max(first - 2, 0)]), float(depths[first])
-    if lacking(ends[1]) < 0.0:
+    if excess(ends[1]) < 0.0:
         ends = ends[1], float(depths[first + 1])
-    # On what no load presses in there is no root either: it is hard.
-    sinkage = ends[0] if lacking(ends[0]) >= 0.0 else float(brentq(lacking, *ends, xtol=1e-300, rtol=1e-12))
+    # On hard ground the smallest depth carries the load already.
+    sinkage = ends[0] if excess(ends[0]) >= 0.0 else float(brentq(excess, *ends, xtol=1e-300, rtol=1e-12))
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
     outcome = WheelOutcome.DEEP if sinkage > VALID_SINKAGE * wheel.radius else WheelOutcome.SUPPORTED
     return Settled(outcome, sinkage, deflection, radius, forces_at(wheel, soil, deflection, sinkage, motion, points))
 
 
 def outcome_of(sinkage: float, load: float, radius: float) -> WheelOutcome:
-    """Returns the outcome of a wheel of a simulated vehicle, from the state `sinkage` and its load: one that lies on its axle has sunk."""
+    """Classifies a wheel of a simulated vehicle from its state `sinkage` [m], load [N] and radius [m]; SUNK at 99 % of the radius."""
     if load <= 0.0:
         return WheelOutcome.AIRBORNE
     if sinkage >= 0.99 * radius:

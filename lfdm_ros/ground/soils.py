@@ -1,4 +1,4 @@
-"""Soils by name, config/soils/NAME.yaml or a file, and by place: polygons drawn into cells that kernels read as they step."""
+"""Soils by name (config/soils/NAME.yaml) or file, and maps of soils: polygons rasterised into cells that kernels read."""
 
 import math
 import os
@@ -19,14 +19,14 @@ from lfdm_ros.resources import config_names
 MAX_CELLS = 4_000_000  # of a map
 _DECLARED = {declared.name.removeprefix("soil_"): declared for declared in SOIL}
 _REQUIRED = ("frictional_modulus", "cohesive_modulus", "sinkage_exponent", "cohesion", "friction_angle", "shear_modulus_x")
-# The units of the moduli have the exponent of the sinkage in them.
+# The units of the moduli depend on the sinkage exponent n.
 _UNITS = {"frictional_modulus": ("N/m^(n+2)", "^(n+2)", "^2"), "cohesive_modulus": ("N/m^(n+1)", "^(n+1)", "")}
 
 
 @dataclass(frozen=True)
 class SoilProperties:
-    """A soil in SI units; see `lfdm_ros.models.soil.SOIL` for what each value is. kphi is `frictional_modulus`, kc `cohesive_modulus`.
-    Raises InputError: a value out of its range, or a soil that carries nothing."""
+    """Properties of a soil in SI units, see `lfdm_ros.models.soil.SOIL`; kphi is `frictional_modulus`, kc `cohesive_modulus`. Raises
+    InputError: a value out of its range, or both moduli 0."""
 
     name: str
     frictional_modulus: float
@@ -53,28 +53,28 @@ class SoilProperties:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Its values as parameters of the ground `soil`: `vehicle.replace(**soil.parameters)`."""
+        """Parameters of the ground `soil`: `vehicle.replace(**soil.parameters)`."""
         return {declared.name: getattr(self, key) for key, declared in _DECLARED.items()}
 
     @property
     def document(self) -> dict[str, Any]:
-        """Document from which `load_soil` reads it."""
+        """Document that `load_soil` reads."""
         units = {key: _UNITS[key][0] if key in _UNITS else declared.unit for key, declared in _DECLARED.items()}
         return {"name": self.name, **{key: {"value": getattr(self, key), "unit": unit} for key, unit in units.items()}}
 
     def modulus(self, width: float) -> float:
-        """Computes the pressure at a sinkage of 1 m under a wheel of a width [m] (001 eq 1), kc / b + kphi [Pa]."""
+        """Computes the pressure at a sinkage of 1 m under a wheel of width b [m] (001 eq 1), kc / b + kphi [Pa]."""
         return self.cohesive_modulus / width + self.frictional_modulus
 
 
 def soil_names() -> tuple[str, ...]:
-    """Returns the soils that ship with the package."""
+    """Returns the names of the package's soils."""
     return tuple(config_names("soils"))
 
 
 def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> SoilProperties:
-    """Returns a soil by its name, from a file, or from a document, which messages call `where`. Raises InputError: no such soil, an unknown
-    or missing key, a unit that does not fit, or a value out of range; names file and key."""
+    """Reads a soil by its name, from a file, or from a document, called `where` in messages. Raises InputError: no such soil, an unknown or
+    missing key, a wrong unit, or a value out of range; names file and key."""
     document, where = of_config("soils", source, where)
     optional = [key for key in _DECLARED if key not in _REQUIRED]
     node = mapping(document, where, ("name", *_REQUIRED), ("description", *optional))
@@ -94,10 +94,10 @@ def _value(node: Any, key: str, where: str) -> tuple[float, str]:
     unit = _DECLARED[key].unit
     if key in _UNITS and isinstance(node, dict):
         written, exponent, plain = _UNITS[key]
-        given = str(node.get("unit", ""))
-        if exponent not in given:
-            raise InputError(f"{where}: unit {quote(given)} does not fit, write one as k{written}")
-        node = {**node, "unit": given.replace(exponent, plain)}
+        unit_text = str(node.get("unit", ""))
+        if exponent not in unit_text:
+            raise InputError(f"{where}: unit {quote(unit_text)} does not fit, write one as k{written}")
+        node = {**node, "unit": unit_text.replace(exponent, plain)}
     return quantity(node, unit, where)
 
 
@@ -109,8 +109,8 @@ def _check(key: str, value: float, where: str) -> None:
 
 @dataclass(frozen=True)
 class SoilRegion:
-    """A soil inside a polygon, whose corners (n, 2) are places of the map [m]. Raises InputError: fewer than three corners, or one that is
-    not finite."""
+    """A soil inside a polygon with corners (n, 2) in the map frame [m]. Raises InputError: fewer than three corners, or one that is not
+    finite."""
 
     corners: np.ndarray
     soil: SoilProperties
@@ -123,7 +123,7 @@ class SoilRegion:
 
 
 def within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
+    """Finds the points within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
     inside = np.zeros(np.broadcast(x, y).shape, bool)
     for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0)):
         if ay != by:
@@ -132,27 +132,26 @@ def within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 class SoilMap:
-    """Soils by place, which kernels read as long as this object lives.
+    """Map of soils that kernels read during the lifetime of this object.
 
-    A vehicle is on it by its parameter: `Simulator(vehicle.replace(soil_map=soils.number), "eighteen_dof/bekker_wong/soil_map")`; in a
-    batch it may differ by vehicle. Numbers mean something in this process only; that of a map that is gone reads as NaN, and the run
-    diverges.
+    A vehicle's parameter selects it: `Simulator(vehicle.replace(soil_map=soils.number), "eighteen_dof/bekker_wong/soil_map")`; in a batch
+    it may differ by vehicle. Numbers are valid in this process only; that of a deleted map reads as NaN, and the run diverges.
 
     Attributes:
         number: value of `soil_map`.
-        soils: the elsewhere and those of the regions.
-        cells: number of the soil of each cell (ny, nx), the first line at the lowest y.
+        soils: that of `elsewhere`, then those of the regions.
+        cells: index of the soil of each cell (ny, nx), the first row at the lowest y.
     """
 
     def __init__(self, elsewhere: SoilProperties, regions: Sequence[SoilRegion] = (), spacing: float = 0.25, margin: float = 1.0):
-        """Rasters the regions. The last of those that overlap counts; outside all of them, and beyond the map's edges, lies `elsewhere`.
+        """Rasters the regions, later ones over earlier ones; outside of them, and beyond the map's edges, the soil is `elsewhere`.
 
         Args:
-            spacing: side of a cell [m]; a cell has the soil of its middle.
-            margin: what the map reaches beyond the regions [m].
+            spacing: side of a cell [m]; a cell has the soil at its centre.
+            margin: of the map around the regions [m].
 
         Raises:
-            InputError: a spacing or margin that is no length, or more than MAX_CELLS cells.
+            InputError: an invalid spacing or margin, or more than MAX_CELLS cells.
         """
         if not (0.0 < spacing < math.inf and spacing <= margin < math.inf):
             raise InputError(f"soil map: spacing {spacing:g} m must be above 0 and margin {margin:g} m no less than it")
@@ -172,14 +171,14 @@ class SoilMap:
         self.number = float(self._table.number)
 
     def number_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Returns the number of the soil at places of one shape [m]."""
+        """Returns the index of the soil at points x, y [m] of equal shape."""
         ny, nx = self.cells.shape
         column, line = (np.clip(np.floor_divide(np.asarray(v, float) - first, self.spacing), 0, n - 1).astype(int)
                         for v, first, n in ((x, self.x, nx), (y, self.y, ny)))
         return self.cells[line, column]
 
     def at(self, x: float, y: float) -> SoilProperties:
-        """Returns the soil of a place [m]."""
+        """Returns the soil at a point [m]."""
         return self.soils[int(self.number_at(x, y))]
 
 

@@ -1,4 +1,4 @@
-"""A vehicle on a ground of a file: what each of its models meets there."""
+"""A vehicle on the ground of a file: parameters with which each of its models reads friction, soil and heights."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from lfdm_ros.vehicles import Vehicle
 
 NEEDED = ("wheel_radius", "tyre_width", "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear", "cg_height", "unsprung_load_share",
           "friction_scale", *(field.name for field in fiala.PARAMETERS))
-MIN_FRICTION = 0.02  # of a soil that holds nothing: 0 has no latent value
+MIN_FRICTION = 0.02  # of a soil without traction: 0 has no latent value
 _MAX_EQUIVALENT_FRICTION = 0.9 * MAX_FRICTION
-_TOWED, _PULLING = -0.4, 0.2  # slips between which a wheel rolls without a moment
+_TOWED, _PULLING = -0.4, 0.2  # slips that bracket the free-rolling wheel
 _SLIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-_POINTS = 16  # of each part of the contact: 1e-5 of what they are
+_POINTS = 16  # of each part of the contact: relative error of the forces 1e-5
 
 
 @dataclass(frozen=True)
 class EquivalentFriction:
-    """Equivalent of a soil under a wheel, over its load: friction, and resistance to its travel [1].
+    """Firm ground equivalent to a soil under a wheel: friction and resistance to travel, over the load [1].
 
-    The largest pull of a driven wheel of Bekker and Wong, and the resistance of a free one, are those of a wheel on firm ground of
+    It reproduces the maximum pull of a driven wheel and the resistance of a free one of the Bekker-Wong model:
 
         (1) resistance = -pull of the wheel without a moment, over the load
-        (2) friction = largest pull over the load + resistance
+        (2) friction = maximum pull over the load + resistance
 
-    on which a force against the travel is added to what the tyre does. The vehicle's own friction is scaled so that the peak of its Fiala
-    tyres is (2), and what they lose by rolling is taken off both. The slip that a pull takes, what a locked wheel adds by the soil before
-    it, and how all that changes with the load are not in it; docs/concepts/ground.md says by how much that is off.
+    with the resistance as a force against the travel besides the tyre's. The vehicle's friction is scaled so that the peak of its Fiala
+    tyres is (2), and their rolling resistance is subtracted from both. Not included: the slip at a pull, the soil pushed by a locked wheel,
+    and the dependence on the load; docs/concepts/ground.md gives the errors.
     """
 
     friction: float
     resistance: float
 
 
-# A wheel that lies on its axle: it cannot pull, and ploughs. That half of its load holds it back is no more than a guess.
+# A wheel sunk to its axle cannot pull, and ploughs. A resistance of half its load is a guess.
 SUNK = EquivalentFriction(MIN_FRICTION, 0.5)
 
 
 def firm_of(soil: SoilProperties, wheel: SoilWheel, load: float) -> EquivalentFriction:
-    """Computes the equivalent for a wheel at a load [N] (1, 2); SUNK where the soil does not carry it."""
+    """Computes the equivalent for a wheel at a load [N] (1, 2); SUNK if the soil does not carry it."""
     return _firm(tuple(soil.parameters.items()), wheel, load)
 
 
@@ -65,8 +65,8 @@ def _forces(soil: SoilProperties, wheel: SoilWheel, load: float, slip: float) ->
 
 @lru_cache(maxsize=256)
 def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) -> EquivalentFriction:
-    given: dict[str, Any] = {name.removeprefix("soil_"): value for name, value in values}
-    soil = SoilProperties("", **given)
+    properties: dict[str, Any] = {name.removeprefix("soil_"): value for name, value in values}
+    soil = SoilProperties("", **properties)
     ends = [_forces(soil, wheel, load, slip) for slip in (_TOWED, _PULLING)]
     if any(end is None for end in ends):
         return SUNK
@@ -89,16 +89,16 @@ def has_equivalent(vehicle: Vehicle) -> bool:
 
 
 def equivalent_friction(vehicle: Vehicle, soils: Sequence[SoilProperties]) -> list[EquivalentFriction]:
-    """Computes equivalents of soils for a vehicle that `has_equivalent`: the mean of its axles, by their loads at rest."""
+    """Computes equivalents of soils for a vehicle that `has_equivalent`: the mean of its axles, weighted by their loads at rest."""
     p = Record(**vehicle.parameters)
-    found = []
+    equivalents = []
     for soil in soils:
         friction = resistance = weight = 0.0
         for axle, load in zip(("front", "rear"), static_loads(p)):
             one = firm_of(soil, SoilWheel(p.wheel_radius, p.tyre_width, getattr(p, f"tyre_vertical_stiffness_{axle}")), load)
             friction, resistance, weight = friction + load * one.friction, resistance + load * one.resistance, weight + load
-        found.append(EquivalentFriction(friction / weight, resistance / weight))
-    return found
+        equivalents.append(EquivalentFriction(friction / weight, resistance / weight))
+    return equivalents
 
 
 def fiala_scale(vehicle: Vehicle, friction: float) -> float:
@@ -108,62 +108,61 @@ def fiala_scale(vehicle: Vehicle, friction: float) -> float:
     stiffness = 0.5 * (p.longitudinal_stiffness_front + p.longitudinal_stiffness_rear)
     k, drop = 0.5 * sum(static_loads(p)) / (4.0 * stiffness), max(p.friction_max - p.friction_min, 0.0)
 
-    def lacking(scale: float) -> float:
+    def excess(scale: float) -> float:
         peak, x = scale * p.friction_max, k * scale * drop
         return peak * (1.0 + 2.0 * x - 2.0 * math.sqrt(x * (1.0 + x))) - friction
 
     low, high = 1e-3, 2.0 * _MAX_EQUIVALENT_FRICTION
-    return float(brentq(lacking, low, high)) if lacking(low) < 0.0 < lacking(high) else high
+    return float(brentq(excess, low, high)) if excess(low) < 0.0 < excess(high) else high
 
 
 def equivalent_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionField, ResistanceMap]:
-    """Returns a map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
+    """Returns a map of soils as friction, relative to the road of the vehicle's file, and resistance in excess of its tyres'."""
     firm, which = equivalent_friction(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
-    # The loss of the tyres by rolling is a torque, and takes nothing of the largest pull.
+    # The tyres' rolling resistance is a torque, and does not reduce the maximum pull.
     rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
-    scales = [fiala_scale(vehicle, max(one.friction - own_resistance, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
-              for one, own_resistance in zip(firm, rolling)]
+    scales = [fiala_scale(vehicle, max(one.friction - of_tyre, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
+              for one, of_tyre in zip(firm, rolling)]
     friction = np.clip(scales, MIN_FRICTION, _MAX_EQUIVALENT_FRICTION)[which]
     link = FrictionLink.around(friction)
-    return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, np.array(
-        [one.resistance - own_resistance for one, own_resistance in zip(firm, rolling)])[which])
+    resistance = np.array([one.resistance - of_tyre for one, of_tyre in zip(firm, rolling)])
+    return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, resistance[which])
 
 
 SOFT_TYRE = "bekker_wong"
 
 
 class VehicleOnGround:
-    """A vehicle on a ground, which every model of the vehicle steps on as long as this lives.
+    """A vehicle with the parameters of a ground, valid for all of its models during the lifetime of this object.
 
-    A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
-    which `equivalent_friction` makes of it, with its resistance. Missing layers cost nothing. Maps of
-    the previous `set_friction` live until the next one.
+    All models read heights; Bekker-Wong tyres read soils, all others friction, on soil that of `equivalent_friction` with its resistance.
+    Missing layers cost no time. Maps of the previous `set_friction` live until the next one.
 
     Attributes:
         vehicle: on that ground.
-        numbers: the parameters that put it there.
-        others: values of its parameter `friction_field` for each of some other fields that may be there.
+        numbers: its parameters of the ground.
+        others: values of its parameter `friction_field` for samples of the field.
     """
 
     def __init__(self, vehicle: Vehicle, ground: GroundDescription | None, known: bool = False, draws: int = 0):
-        """Puts the vehicle on the ground.
+        """Sets the vehicle's parameters of the ground.
 
         Args:
-            ground: None leaves the vehicle as it is.
-            known: friction is what is known of it, not what is there.
-            draws: how many others there are of a random field.
+            ground: None leaves the vehicle unchanged.
+            known: takes the posterior median of the friction in place of the true field.
+            draws: number of samples of a random field.
         """
         self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
         self._constructor_arguments = vehicle, known, draws
         if ground is not None:
-            self._stand(vehicle, ground, known, draws)
+            self._set_ground(vehicle, ground, known, draws)
         self.others = [table.number for table in self._tables[1:]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Numbers mean something in one process: in another one the ground is made again.
+        # Table numbers are valid in one process only: unpickling loads the ground again.
         vehicle, known, draws = self._constructor_arguments
-        return _rebuilt, (vehicle, None if self._ground is None else self._ground.document, known, draws)
+        return _rebuild, (vehicle, None if self._ground is None else self._ground.document, known, draws)
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: GroundDescription | None) -> VehicleOnGround:
@@ -172,21 +171,21 @@ class VehicleOnGround:
         unknown._ground = ground
         if ground is not None and ground.heights is not None:
             unknown.numbers["height_map"] = ground.heights.number
-        unknown._put_on([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
+        unknown._set_fields([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
         return unknown
 
     def set_friction(self, known: FrictionPosteriorMap, others: bool = True) -> None:
-        """Moves `vehicle` to the median of the present posterior, and `others` to its samples, where there are any."""
-        self._put_on([known.median, *(known.drawn if others else ())])
+        """Sets `vehicle` to the median of the posterior, and `others` to its samples."""
+        self._set_fields([known.median, *(known.drawn if others else ())])
 
-    def _put_on(self, fields: list[FrictionField]) -> None:
-        # Simulators step on the last ones until they have the new vehicle.
+    def _set_fields(self, fields: list[FrictionField]) -> None:
+        # Simulators read the previous tables until they get the new vehicle.
         self._before, self._tables = self._tables, [FieldTable(field) for field in fields]
         self.numbers["friction_field"] = self._tables[0].number
-        self.vehicle = self.vehicle.replace(source="the ground as it is known", **self.numbers)
+        self.vehicle = self.vehicle.replace(source="the posterior of the ground", **self.numbers)
         self.others = [table.number for table in self._tables[1:]]
 
-    def _stand(self, vehicle: Vehicle, ground: GroundDescription, known: bool, draws: int) -> None:
+    def _set_ground(self, vehicle: Vehicle, ground: GroundDescription, known: bool, draws: int) -> None:
         numbers = self.numbers
         field, drawn = ground.known if known else ground.field, []
         if ground.soils is not None:
@@ -205,26 +204,26 @@ class VehicleOnGround:
 
     @property
     def heights(self) -> HeightMap | None:
-        """Heights of the ground; None: level."""
+        """Heights of the ground, None if level."""
         return None if self._ground is None else self._ground.heights
 
     def tyre(self, model: str, tyre: str | None = None) -> str | None:
-        """Returns the tyre that a model is driven on: the one that is asked for; on soil one that knows it; None: the vehicle's."""
+        """Returns the tyre for a model: the given one; on soil one that models it; None: the vehicle's default."""
         base, *named = model.split("/")
         free = tyre is None and "tyre" in chassis_slots(base) and not any(part in SLOTS["tyre"] for part in named)
         soft = free and self._ground is not None and self._ground.soils is not None
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
 
 
-def _rebuilt(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
+def _rebuild(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
     return VehicleOnGround(vehicle, None if document is None else load_ground(document), known, draws)
 
 
 class Edges:
-    """Count of a vehicle's wheels beyond the edges of a map, where the nearest point holds. Knows the vehicle's wheelbase and track.
+    """Counter of a vehicle's wheels beyond the edges of a map, where values are those of the nearest point.
 
     Attributes:
-        states: looks at which a wheel or more was off the map; wheels: those wheels, all looks together.
+        states: number of poses with wheels off the map; wheels: total number of those wheels.
     """
 
     def __init__(self, vehicle: Vehicle, ground: GroundDescription):

@@ -1,1 +1,1 @@
-"""Hardware in the loop: a vehicle of ours against a device, or our controller against a vehicle, over a link."""
+"""Hardware in the loop: the simulated vehicle with a device, or the controller with a vehicle, over a link."""

@@ -1,8 +1,8 @@
-"""The CAN link: messages of a DBC file, each at its cycle time, with alive counter and checksum, on any bus that python-can knows.
+"""The CAN link: messages of a DBC file, each at its cycle time, with alive counter and checksum, on any bus of python-can.
 
-A packet is what is due at one time. The message with the number of its cycle goes last, and the other end's command tells by its signal
-`answers` which one it has seen: CAN has no stamps, but the vehicle's end knows when it sent that cycle, hence how old a command is. The
-controller's end tells time by the number of cycles.
+A packet is the set of messages due at one time. The message with the cycle number goes last, and the signal `answers` of the command
+returns the last number received: without stamps on CAN, it gives the vehicle's end the age of a command. The controller's end measures
+time in cycles.
 """
 
 import ctypes
@@ -19,44 +19,44 @@ from lfdm_ros.hil.can_messages import ANSWERS, CYCLE, Message, messages_of, requ
 from lfdm_ros.hil.e2e import CHECKSUM, COUNTERS, SECOND_SENDER, STALE, E2EStateMachine, read_counter
 from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MAX_FOREIGN, RECEIVED, LinkSettings, Packet, Wire
 
-_ATTACH = 26  # SO_ATTACH_FILTER of Linux, which Python does not name
+_ATTACH = 26  # SO_ATTACH_FILTER of Linux, not in Python's socket module
 # Instructions of the filter: BPF_LD | BPF_ABS of a word, half a word and a byte, BPF_JMP | BPF_JEQ, BPF_RET.
 _WORD, _HALF, _BYTE, _EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x15, 0x06
 _TYPE, _DEVICE = 0xFFFFF004, 0xFFFFF008  # SKF_AD_OFF + SKF_AD_PKTTYPE, SKF_AD_IFINDEX
-_LOOPED = 5  # PACKET_LOOPBACK: the sender's machine's own copy of a multicast packet
+_LOOPED = 5  # PACKET_LOOPBACK: the sending machine's copy of a multicast packet
 _ALL = 0xFFFF  # bytes of a packet
-# Where python-can's datagram has the frame's identifier, behind the header of UDP: a map of eleven in msgpack, whose first entry is the
-# timestamp, a double, and whose second is the identifier, as it writes those from 256 to 65535.
+# Offset of the frame's identifier in python-can's datagram, after the UDP header: a msgpack map of eleven entries, first the timestamp, a
+# double, second the identifier, in the encoding of values from 256 to 65535.
 _HEADER, _MAP, _UINT16 = 8, 0x8B, 0xCD
 _VALUE = _HEADER + 1 + len(b"_timestamp") + 9 + len(b"_arbitration_id")
-_LARGEST, _MAX_IDENTIFIERS = (256, 65535), 100  # identifiers that are looked for, and how many: jumps reach 255 instructions
+_IDENTIFIERS, _MAX_IDENTIFIERS = (256, 65535), 100  # range and number of filtered identifiers: jumps reach 255 instructions
 
 
 class CanLink:
-    """One end of a bus."""
+    """One end of a CAN bus."""
 
     def __init__(self, end: str, settings: LinkSettings, bus: Any = None) -> None:
         """Makes one end of a bus.
 
         Args:
-            bus: used as it is, whatever the settings say: with `send`, `recv` and `shutdown` as python-can's.
+            bus: used in place of that of the settings: an object with python-can's `send`, `recv` and `shutdown`.
 
         Raises:
-            InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or its cycles
-                begin anew too soon for the time-out.
+            InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or the cycle
+                number wraps too soon for the time-out.
         """
         self._can, _ = require_can()
         self._e2e = E2EStateMachine(settings.timeout)
         self.wire = Wire(e2e=self._e2e)
-        self._settings, self._given = settings, bus
+        self._settings, self._injected_bus = settings, bus
         self._bus: Any = None
         self._at_vehicle = end != CONTROLLER
         self._sends = messages_of(settings.dbc, not self._at_vehicle)
         self._due = [self._ticks(message, settings) for message in self._sends]
         self._receives = {m.frame_id: m for m in messages_of(settings.dbc, self._at_vehicle)}
         self._missing = dict.fromkeys(RECEIVED[end], float("nan"))
-        ours, theirs = self._sends, [*self._receives.values()]
-        signals, commands = (ours, theirs) if self._at_vehicle else (theirs, ours)
+        sent, received = self._sends, [*self._receives.values()]
+        signals, commands = (sent, received) if self._at_vehicle else (received, sent)
         self._marked = self._single([m for m in signals if m.answered], "Vehicle", CYCLE)
         answer = self._single([m for m in commands if m.answers], "Controller", ANSWERS)
         numbers, cycle = self._marked.numbers, self._marked.cycle or settings.period
@@ -67,11 +67,11 @@ class CanLink:
                              f"{ANSWERS} of {answer.name} more bits, or a time-out below half of that: it is {settings.timeout:g} s")
         self._reset()
 
-    def _single(self, found: list[Message], sender: str, signal: str) -> Message:
-        if len(found) != 1:
-            raise InputError(f"{self._settings.dbc}: {len(found)} messages of the node {sender} have the signal {signal}; let one have it: "
-                             "by it a command says what it answers, see docs/howto/hil.md")
-        return found[0]
+    def _single(self, messages: list[Message], sender: str, signal: str) -> Message:
+        if len(messages) != 1:
+            raise InputError(f"{self._settings.dbc}: {len(messages)} messages of the node {sender} have the signal {signal}; let one have "
+                             "it: it matches commands with signals, see docs/howto/hil.md")
+        return messages[0]
 
     def _reset(self) -> None:
         self._e2e.reset()
@@ -83,7 +83,7 @@ class CanLink:
         self._cycles = 0  # last cycle received, unwrapped
 
     def _ticks(self, message: Message, settings: LinkSettings) -> int:
-        """Ticks of the loop in a message's cycle; 0: it goes with every packet."""
+        """Returns the ticks of the loop in a message's cycle; 0: sent with every packet."""
         if not message.cycle or not (message.names or message.answered) or message.answers:
             return 0
         ticks = message.cycle / settings.period
@@ -94,23 +94,23 @@ class CanLink:
 
     def open(self) -> None:
         self._reset()
-        if self._given is not None:
-            self._bus = self._given
+        if self._injected_bus is not None:
+            self._bus = self._injected_bus
             return
         s = self._settings
-        # Datagrams of the multicast bus stay on this machine, and those of others stay out: python-can binds to all of its addresses. Nor
-        # does it leave out what we have sent ourselves: to read that takes as long as all else that a tick is made of.
+        # The multicast bus is restricted to this machine: python-can binds to all of its addresses. Frames sent by this end are filtered:
+        # python-can would return them, and reading them takes as long as the rest of a tick.
         local = s.can_interface == "udp_multicast"
         more = {"port": s.can_port, "hop_limit": 0} if local else {}
         try:
             self._bus = self._can.Bus(interface=s.can_interface, channel=s.can_channel, receive_own_messages=False, **more)
             if local:
                 take_local_only(self._bus.fileno(), own=sorted({m.frame_id for m in self._sends} - self._receives.keys()))
-            # Filters of the driver only: python-can's own make recv return None for a filtered frame, as if the queue were empty.
+            # Filters of the driver only: with python-can's software filters recv returns None for a filtered frame, as for an empty queue.
             if type(self._bus)._apply_filters is not self._can.BusABC._apply_filters:
                 self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended}
                                        for m in self._receives.values()])
-        except Exception as error:  # each interface has its own
+        except Exception as error:  # the type depends on the interface
             if self._bus is not None:
                 self._bus.shutdown()
                 self._bus = None
@@ -124,7 +124,7 @@ class CanLink:
 
     def send(self, packet: Packet) -> bool:
         requested = False
-        # Repeating a state, as lockstep does until its first answer, does not advance the schedule.
+        # A repeated state, as in lockstep before the first answer, does not advance the schedule.
         self._tick += not self._at_vehicle or packet.stamp_ns != self._stamp_ns
         self._stamp_ns = packet.stamp_ns
         if self._at_vehicle:
@@ -148,8 +148,7 @@ class CanLink:
         return requested
 
     def _now(self) -> float:
-        """Returns the time [s] by which silence is measured: the loop's, unaffected by clock faults; at the controller's end the steady
-        clock."""
+        """Returns the time [s] for detecting silence: the loop's, unaffected by clock faults; at the controller's end the steady clock."""
         return self._tick * self._settings.period if self._at_vehicle else time.monotonic()
 
     def _cycle_stamp(self, cycles: int) -> int:
@@ -163,7 +162,7 @@ class CanLink:
     def _put(self, message: Message, data: bytearray) -> None:
         try:
             self._bus.send(self._can.Message(arbitration_id=message.frame_id, data=data, is_extended_id=message.extended))
-        except self._can.CanError:  # a full buffer, or a bus that is off: on a wire that is a lost message
+        except self._can.CanError:  # a full buffer, or bus-off: counts as a lost message
             self.wire.refused[LOST] += 1
 
     def receive(self, timeout: float) -> Packet | None:
@@ -173,18 +172,18 @@ class CanLink:
                 break
             try:
                 frame = self._bus.recv(max(end - time.monotonic(), 0.0) if timeout else 0.0)
-            except self._can.CanError:  # a datagram that is no frame, or a bus that is off
+            except self._can.CanError:  # a datagram that is no frame, or bus-off
                 self.wire.refused[MALFORMED] += 1
             else:
-                packet = None if frame is None else self._taken(frame)
+                packet = None if frame is None else self._parse(frame)
                 if frame is None or packet is not None:
                     return packet
             if time.monotonic() >= end if timeout else read >= MAX_FOREIGN:
                 break
         return None
 
-    def _taken(self, frame: Any) -> Packet | None:
-        """Returns the packet that a frame completes."""
+    def _parse(self, frame: Any) -> Packet | None:
+        """Returns the packet completed by a frame, if any."""
         message = self._receives.get(frame.arbitration_id)
         if message is None or frame.is_remote_frame or frame.is_error_frame:
             return None
@@ -221,12 +220,12 @@ class CanLink:
         return Packet(stamp_ns, values)
 
     def _is_second_sender(self, number: int | None, data: bytearray) -> bool:
-        """Checks that the counter advanced further since the last command than one sender, answering each cycle once, can advance it."""
+        """Checks that the counter advanced further since the last command than by one answer to each cycle."""
         before, newest = self._last_command
         if number is None or before is None or data == newest:
             return False
         cycles = (number - before) % self._marked.numbers
-        # After a full round the counter is ambiguous. Answering a cycle twice is permitted.
+        # After a full round the counter is ambiguous. A second answer to a cycle is permitted.
         return cycles < COUNTERS and (read_counter(data) - read_counter(newest) - 1) % COUNTERS > cycles
 
     def _signals(self, values: dict[str, float], number: int | None, error: str) -> Packet | None:
@@ -237,22 +236,22 @@ class CanLink:
         self.wire.received += 1
         assert number is not None
         self._latest.update(values)
-        # Unwrapped: fewer cycles than one round are lost between two messages.
+        # Unwraps the cycle number: fewer cycles than one round are lost between two messages.
         self._cycles += (number - self._cycles) % self._marked.numbers
         return Packet(self._cycle_stamp(self._cycles), dict(self._latest))
 
 
 def take_local_only(fileno: int, loopback: str = "lo", own: Sequence[int] = ()) -> None:
-    """Lets the kernel drop what comes over a wire: all but copies of our own multicasts and what the loopback device carries.
+    """Attaches a kernel filter that passes only packets of the loopback device and local copies of multicasts.
 
     Args:
-        own: identifiers of frames that only this end sends: the copies that the multicast bus gives back are dropped too. Where they are
-            not found, because python-can writes them otherwise, nothing more is dropped, and they cost time only.
+        own: identifiers of frames that only this end sends: their copies from the multicast bus are dropped too. With another encoding of
+            python-can they pass, and cost time only.
 
     Raises:
-        OSError: the kernel cannot, or there is no such device.
+        OSError: not supported by the kernel, or no such device.
     """
-    identifiers = [identifier for identifier in own if _LARGEST[0] <= identifier <= _LARGEST[1]][:_MAX_IDENTIFIERS]
+    identifiers = [identifier for identifier in own if _IDENTIFIERS[0] <= identifier <= _IDENTIFIERS[1]][:_MAX_IDENTIFIERS]
     n = len(identifiers)
     program = [(_WORD, 0, 0, _TYPE), (_EQUAL, 2, 0, _LOOPED), (_WORD, 0, 0, _DEVICE), (_EQUAL, 0, n + 6, socket.if_nametoindex(loopback)),
                (_BYTE, 0, 0, _HEADER), (_EQUAL, 0, n + 3, _MAP), (_BYTE, 0, 0, _VALUE), (_EQUAL, 0, n + 1, _UINT16),

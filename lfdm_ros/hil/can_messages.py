@@ -1,6 +1,6 @@
-"""Messages of a DBC file: values to bits and back, with their end-to-end protection. cantools reads the file; the bits are moved here.
+"""Encoding and decoding of the messages of a DBC file (read by cantools), with end-to-end protection.
 
-Twenty times as fast as a general encoder, for messages as a bench has them: integers up to 64 bits, in either byte order, none multiplexed.
+Twenty times as fast as a general encoder, for the usual messages of a bench: integers up to 64 bits in either byte order, not multiplexed.
 """
 
 import math
@@ -23,7 +23,7 @@ _PROTECTED = {CHECK: (0, 8), COUNTER: (8, 4)}  # first bit and length
 
 @dataclass(frozen=True)
 class Bits:
-    """A signal's place in a message: shift and mask of the integer that its bytes are, in its byte order; scale, offset, and range."""
+    """Layout of a signal in a message: shift and mask in the integer of the message's bytes, in its byte order; scale, offset, range."""
 
     name: str
     little: bool
@@ -37,29 +37,29 @@ class Bits:
 
     @property
     def missing(self) -> int:
-        """The raw value of a signal that is not available: its most negative one, or its largest where it has no sign."""
+        """Raw value of a signal that is not available: the most negative one, or the largest if unsigned."""
         return -(1 << (self.length - 1)) if self.signed else self.mask
 
     @property
     def mask(self) -> int:
-        """Mask with a one for each bit."""
+        """Mask of its bits, not shifted."""
         return (1 << self.length) - 1
 
     @property
     def sign(self) -> int:
-        """The bit that makes it negative; 0: none."""
+        """Sign bit; 0 if unsigned."""
         return 1 << (self.length - 1) if self.signed else 0
 
 
 class Message:
-    """One message: `name`, `frame_id`, `names` of the signals that are ours, `cycle` [s], 0: it goes with every packet.
+    """One message: `name`, `frame_id`, `names` of its signals in SIGNALS and COMMANDS, `cycle` [s], 0: sent with every packet.
 
-    `answered`: it has the number of its cycle, and the other end answers it; `answers`: it is such an answer, with that number. `numbers`:
-    how many there are, then 0 again; the next one, all ones, says that there is none.
+    `answered`: it carries its cycle number, and the other end answers it; `answers`: it is such an answer, with that number. `numbers`:
+    modulus of the cycle number, whose value with all bits set means none.
     """
 
     def __init__(self, message: Any, where: str) -> None:
-        """Raises InputError: a message that this cannot pack."""
+        """Raises InputError: an unsupported message."""
         where = f"{where}: message {message.name}"
         if message.is_multiplexed():
             raise InputError(f"{where} is multiplexed; give its signals a message each")
@@ -81,7 +81,7 @@ class Message:
             raise InputError(f"{where}: signal {self._number.name}: give it no sign, scale 1 and offset 0: it is a number of cycles")
         carried = [b for b in placed if b is not self._number]
         self.names = tuple(b.name for b in carried if b.name in carried_names)
-        # What `pack` and `unpack` need of each, looked up once.
+        # Fields of each signal for `pack` and `unpack`, as tuples for speed.
         self._to_pack = [(b.name, b.little, b.shift, b.mask, b.lower, b.upper, b.scale, b.offset, b.missing & b.mask) for b in carried]
         self._to_unpack = [(b.name, b.little, b.shift, b.mask, b.sign, b.scale, b.offset, b.missing & b.mask)
                            for b in carried if b.name in carried_names]
@@ -91,20 +91,20 @@ class Message:
         if signal.is_float or signal.length > 64:
             raise InputError(f"{where} is a float; make it an integer with a scale")
         half = 1 << (signal.length - 1)
-        raw = (-half + 1, half - 1) if signal.is_signed else (0, 2 * half - 2)  # all but the one that says that there is none
+        raw = (-half + 1, half - 1) if signal.is_signed else (0, 2 * half - 2)  # without the value for "not available"
         ends = sorted(r * signal.scale + signal.offset for r in raw)
         lower = ends[0] if signal.minimum is None else max(float(signal.minimum), ends[0])
         upper = ends[1] if signal.maximum is None else min(float(signal.maximum), ends[1])
         little = signal.byte_order == "little_endian"
-        # Big-endian: `start` is the most significant bit, counted in its byte from the right.
+        # Big-endian: `start` is the most significant bit, counted from the right within its byte.
         shift = signal.start if little else 8 * self.size - (8 * (signal.start // 8) + 7 - signal.start % 8) - signal.length
         return Bits(signal.name, little, shift, signal.length, signal.is_signed, float(signal.scale), float(signal.offset), lower, upper)
 
     def pack(self, values: Mapping[str, float], number: int | None = None) -> bytearray:
-        """Returns the bytes, before protection; missing signals are coded as not available, values out of range as the range's end.
+        """Returns the bytes, before protection; missing signals are coded as not available, values are clipped to the range.
 
         Args:
-            number: of the cycle, or of the one that is answered; None: there is none.
+            number: of the cycle, or of the answered one; None: none.
         """
         little = big = 0
         for name, in_little, shift, mask, lower, upper, scale, offset, missing in self._to_pack:
@@ -122,11 +122,11 @@ class Message:
             little, big = (little | placed, big) if self._number.little else (little, big | placed)
         if not big:
             return bytearray(little.to_bytes(self.size, "little"))
-        # The bytes of one order, read in the other.
+        # Combines the bytes of both orders.
         return bytearray((little | int.from_bytes(big.to_bytes(self.size, "big"), "little")).to_bytes(self.size, "little"))
 
     def unpack(self, data: bytes | bytearray) -> tuple[dict[str, float], int | None]:
-        """Returns the values of `names`, and the number of its cycle or of the one that it answers; None: it has none."""
+        """Returns the values of `names`, and the number of its cycle or of the answered one; None: none."""
         little, big = int.from_bytes(data, "little"), int.from_bytes(data, "big")
         values = {}
         for name, in_little, shift, mask, sign, scale, offset, missing in self._to_unpack:
@@ -139,7 +139,7 @@ class Message:
 
 
 def require_can() -> tuple[Any, Any]:
-    """Imports can and cantools. Raises InputError: one is not installed; says how."""
+    """Imports can and cantools. Raises InputError: one is not installed; names the command."""
     try:
         import can
         import cantools
@@ -155,13 +155,12 @@ def _database(path: Path) -> Any:
         return cantools.database.load_file(path, database_format="dbc")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except Exception as error:  # cantools has several, and lets others through
+    except Exception as error:  # cantools raises several types, and those of other packages
         raise InputError(f"{path} is no DBC file: {error}") from None
 
 
 def find_dbc(name: str) -> Path:
-    """Returns the path of a DBC file, given by path or by the stem of one that ships with the package. Raises InputError: neither
-    exists."""
+    """Returns the path of a DBC file, given by path or by the stem of one of the package. Raises InputError: neither exists."""
     folder = share_directory() / "config" / "can"
     path = Path(name) if Path(name).is_file() else folder / f"{name}.dbc"
     if not path.is_file():
@@ -170,11 +169,11 @@ def find_dbc(name: str) -> Path:
 
 
 def messages_of(name: str, controller: bool) -> list[Message]:
-    """Returns the messages that the controller sends, or those that the vehicle does, as the file names the senders; those answered come
-    last. Raises InputError: no such file, or a message that cannot be used."""
+    """Returns the messages of the node Controller, or of Vehicle; answered ones come last. Raises InputError: no such file, or a message
+    that cannot be used."""
     path = find_dbc(name)
     sender = "Controller" if controller else "Vehicle"
-    found = [Message(m, str(path)) for m in _database(path).messages if sender in m.senders]
-    if not any(message.names for message in found):
+    messages = [Message(m, str(path)) for m in _database(path).messages if sender in m.senders]
+    if not any(message.names for message in messages):
         raise InputError(f"{path}: no message of the node {sender} carries one of: {', '.join(COMMANDS if controller else SIGNALS)}")
-    return sorted(found, key=lambda m: (m.answered, m.frame_id))
+    return sorted(messages, key=lambda m: (m.answered, m.frame_id))

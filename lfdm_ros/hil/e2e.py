@@ -1,10 +1,10 @@
-"""End-to-end protection as AUTOSAR has it: alive counter and checksum of a message, and the state machine of their receiver.
+"""End-to-end protection after AUTOSAR: alive counter and checksum of a message, and state machine of the receiver.
 
 AUTOSAR, Specification of SW-C End-to-End Communication Protection Library, profile 1, variant 1A: the checksum, byte 0, is CRC-8 with the
 polynomial of SAE J1850 (0x1D), but start value 0 and no final inversion, over the two bytes of the data ID (low byte first: mode BOTH) and
-then the message without its checksum. The counter, the low half of byte 1, goes from 0 to 14 and begins again. The state machine is that of
-AUTOSAR's E2E Protocol Specification, with these differences: silence is a time instead of a number of calls, senders may have addresses,
-and repeated, out-of-sequence and stale messages count as errors.
+then the message without its checksum. The counter, the low nibble of byte 1, runs from 0 to 14. The state machine is that of AUTOSAR's E2E
+Protocol Specification, except that silence is a time instead of a number of calls, senders may have addresses, and repeated,
+out-of-sequence and stale messages count as errors.
 """
 
 import math
@@ -12,18 +12,18 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 
 POLYNOMIAL = 0x1D
-COUNTERS = 15  # the counter's values
-MAX_LOST = 3  # messages in a row that may be missing before the next one is one out of sequence
+COUNTERS = 15  # number of counter values
+MAX_LOST = 3  # consecutive lost messages before the next is out of sequence
 
-# What is wrong with a message.
+# Errors of a message.
 CHECKSUM, REPEATED, WRONG_SEQUENCE, STALE, SECOND_SENDER = "checksum", "repeated", "wrong_sequence", "stale", "second_sender"
 
 # States of a receiver, and the parameters of its state machine.
 NO_DATA, INIT, VALID, INVALID = "no_data", "init", "valid", "invalid"
-WINDOW_SIZE = 10  # last messages that count
+WINDOW_SIZE = 10  # number of last messages considered
 MAX_ERRORS = 3  # in the window; more make the state INVALID
-MIN_OK = 3  # consecutive good messages that make it VALID
-SECOND_SENDER_HOLD = 1.0  # [s] for which it stays INVALID after the last message of a second sender
+MIN_OK = 3  # consecutive good messages for VALID
+SECOND_SENDER_HOLD = 1.0  # [s] in INVALID after the last message of a second sender
 
 
 def _shifted(byte: int) -> int:
@@ -44,7 +44,8 @@ def crc8(data: Iterable[int], start: int = 0) -> int:
 
 
 def sequence_error(number: int, before: int | None, numbers: int) -> str:
-    """Returns REPEATED or WRONG_SEQUENCE, for a sequence number after the one before (None: first); empty: in order. numbers: modulus."""
+    """Returns REPEATED, WRONG_SEQUENCE or, in order, an empty text for a sequence number; before: previous one, None: first; numbers:
+    modulus."""
     step = 1 if before is None else (number - before) % numbers
     return "" if 1 <= step <= 1 + MAX_LOST else WRONG_SEQUENCE if step else REPEATED
 
@@ -55,7 +56,7 @@ def read_counter(data: bytes | bytearray) -> int:
 
 
 class Protection:
-    """Protection of the messages with one data ID, as one end sends or receives them."""
+    """Protection of the messages with one data ID, for sending or receiving."""
 
     def __init__(self, data_id: int) -> None:
         self._start = crc8((data_id & 0xFF, data_id >> 8))
@@ -63,17 +64,13 @@ class Protection:
         self._last_counter: int | None = None
 
     def protect(self, data: bytearray, step: int = 1) -> None:
-        """Puts counter and checksum into a message to be sent.
-
-        Args:
-            step: by how much the counter goes on.
-        """
+        """Writes counter and checksum to a message to be sent; step: increment of the counter."""
         self._counter = (self._counter + step) % COUNTERS
         data[1] = (data[1] & 0xF0) | self._counter
         data[0] = crc8(data[1:], self._start)
 
     def check(self, data: bytes | bytearray) -> str:
-        """Returns the error of a received message; empty: none. After one out of sequence the next goes on from there."""
+        """Returns the error of a received message; empty: none. After one out of sequence the count continues from it."""
         if crc8(data[1:], self._start) != data[0]:
             return CHECKSUM
         counter = read_counter(data)
@@ -84,18 +81,18 @@ class Protection:
 
 
 class E2EStateMachine:
-    """Decides which checked messages of one sender are used.
+    """State machine of a receiver: decides which checked messages of one sender are used.
 
     Attributes:
         state: NO_DATA: no message yet, or none for `silence`. INIT: first messages. VALID: good messages are used. INVALID: none is used.
-        trouble: why the state is INVALID; empty in every other state.
+        trouble: reason for INVALID; empty in other states.
         sender: address of the accepted sender.
-        initialisations: how often a sender was accepted.
-        age: [s] of the last message used, where it is known; max_age: the largest so far.
+        initialisations: number of accepted senders.
+        age: [s] of the last message used, if available; max_age: the largest so far.
     """
 
     def __init__(self, silence: float) -> None:
-        """Starts without data; silence: time [s] without a message of the sender after which another sender is accepted."""
+        """Starts without data; silence: time [s] without a message after which another sender is accepted."""
         self.silence = silence
         self.reset()
 
@@ -119,8 +116,8 @@ class E2EStateMachine:
         Args:
             now: [s]
             error: result of its check; empty: none.
-            sender: its address, where the link has addresses.
-            age: [s] of the signals that it answers.
+            sender: its address, on links with addresses.
+            age: [s] of the answered signals.
 
         Returns:
             Reason for not using it: its error, else the state. Empty: use it.
@@ -149,9 +146,9 @@ class E2EStateMachine:
         self.max_age = max(self.max_age, age)
         return ""
 
-    def _initialise(self, sender: Hashable, goes_on: bool) -> None:
-        """Takes the first message after silence; goes_on: its number continues the sequence, so no message was lost."""
-        if goes_on:
+    def _initialise(self, sender: Hashable, continues: bool) -> None:
+        """Handles the first message after silence; continues: its number continues the sequence, so no message was lost."""
+        if continues:
             self.state = self._state_before
             return
         self.state, self.sender = INIT, sender

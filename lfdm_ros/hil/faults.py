@@ -1,4 +1,4 @@
-"""Faults on purpose: which there are, when they act, and on what. Simulated time and a seed decide, so a lockstep run repeats."""
+"""Fault injection: kinds, schedules and effects of faults. Simulated time and a seed make a lockstep run reproducible."""
 
 import math
 import os
@@ -19,9 +19,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {"wheel_speeds": WHEEL_SPEEDS, "signals"
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A way of failing. value: what it is the size of: "signal", "s" or nothing; usual: taken where none is given, NaN: must be given.
+    """A kind of fault. value: unit of its size, "signal", "s" or empty; usual: default size, NaN: required.
 
-    only: the signals that can fail so; none: every one.
+    only: affected signals; empty: every one.
     """
 
     name: str
@@ -33,22 +33,22 @@ class FaultKind:
 
 
 KINDS: Mapping[str, FaultKind] = {kind.name: kind for kind in (
-    FaultKind("freeze", "it keeps the value that it had when the fault began"),
-    FaultKind("drop", "the message that carries it is lost"),
-    FaultKind("delay", "it comes later by the value; first the last one before stays so long", "s", 0.1),
-    FaultKind("bias", "the value is added to it", "signal"),
-    FaultKind("spike", "the value is added to it now and then", "signal", share=0.05),
-    FaultKind("nan", "it is not available: no number"),
-    FaultKind("bit_error", "one bit of the message that carries it is flipped on the wire"),
-    FaultKind("stuck", "the actuator stays where it was when the fault began, whatever is commanded", only=COMMANDS),
-    FaultKind("clock_step", "our clock jumps by the value, and back: stamps, or alive counters where none are", "s", 0.2, only=(ALL,)),
-    FaultKind("link_loss", "nothing passes, in either direction", only=(ALL,)))}
+    FaultKind("freeze", "the signal keeps its value at the start of the fault"),
+    FaultKind("drop", "its message is lost"),
+    FaultKind("delay", "the signal is delayed by the value; until then it keeps its value at the start", "s", 0.1),
+    FaultKind("bias", "the value is added to the signal", "signal"),
+    FaultKind("spike", "the value is added to the signal at random ticks", "signal", share=0.05),
+    FaultKind("nan", "the signal is not available: NaN"),
+    FaultKind("bit_error", "one bit of its message is flipped on the wire"),
+    FaultKind("stuck", "the actuator stays at its position at the start of the fault", only=COMMANDS),
+    FaultKind("clock_step", "the local clock jumps by the value, and back: stamps, or alive counters without them", "s", 0.2, only=(ALL,)),
+    FaultKind("link_loss", "all messages are lost in both directions", only=(ALL,)))}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a signal, or of a group of them, between two simulated times [s]. value: its size; share: of the ticks or messages.
-    Raises InputError: no such kind or signal, or numbers that do not fit."""
+    """One fault of a signal or a group of them between two simulated times [s]. value: its size; share: of affected ticks or messages.
+    Raises InputError: no such kind or signal, or numbers out of range."""
 
     kind: str
     signal: str = ALL
@@ -84,7 +84,7 @@ class Fault:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Signals that the fault is of."""
+        """Affected signals."""
         return GROUPS.get(self.signal, (self.signal,))
 
     def __str__(self) -> str:
@@ -122,20 +122,20 @@ def _fault(row: Any, where: str) -> Fault:
 
 
 class _Running:
-    """State of one fault while it acts."""
+    """State of one active fault."""
 
     def __init__(self, fault: Fault, seed: int, number: int) -> None:
         self.fault = fault
         self.random = np.random.default_rng([seed, number])
         self.held: dict[str, float] = {}
-        self.late: dict[str, deque[tuple[float, float]]] = {}
+        self.delayed: dict[str, deque[tuple[float, float]]] = {}
 
     def hits(self) -> bool:
         return self.fault.share >= 1.0 or self.random.random() < self.fault.share
 
 
 class Injector:
-    """Applies the faults that are active at the time of the last `at`. `active`: these."""
+    """Injector of the faults that are `active` at the time of the last `at`."""
 
     def __init__(self, schedule: Iterable[Fault] = (), seed: int = 1) -> None:
         self._seed, self._fault_count = seed, 0
@@ -150,23 +150,23 @@ class Injector:
         self._planned.append(_Running(fault, self._seed, self._fault_count))
         self._fault_count += 1
 
-    # ---- asked for -----------------------------------------------------------------------------------------------------
+    # ---- Schedule ------------------------------------------------------------------------------------------------------
 
     def add(self, fault: Fault) -> None:
-        """Adds a fault to the schedule; from any thread, as lists are replaced whole."""
+        """Adds a fault to the schedule; thread-safe, as lists are replaced whole."""
         planned = list(self._planned)
         self._planned = planned
         self._plan(fault)
 
     def clear(self, signal: str = "") -> int:
-        """Ends the faults of a signal or group as they were given, or all; returns how many."""
+        """Ends the faults of this signal or group, or all without one; returns their number."""
         remaining = [running for running in self._planned if signal and running.fault.signal != signal]
         ended = len(self._planned) - len(remaining)
         self._planned = remaining
         return ended
 
     def at(self, time: float) -> bool:
-        """Goes on to a simulated time [s]; whether other faults act now than before."""
+        """Advances to a simulated time [s]; returns True if the active faults change."""
         self._time = time
         planned = self._planned
         if not planned and not self._acting:
@@ -177,10 +177,10 @@ class Injector:
         self.active = active
         return changed
 
-    # ---- what they do --------------------------------------------------------------------------------------------------
+    # ---- Effects -------------------------------------------------------------------------------------------------------
 
     def values(self, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Signals or commands as they are with the faults: the same mapping where nothing acts."""
+        """Applies the faults to signals or commands; returns the same mapping without active faults."""
         if not self._acting:
             return values
         changed: dict[str, float] | None = None
@@ -195,7 +195,7 @@ class Injector:
         return values if changed is None else changed
 
     def actuators(self, inputs: np.ndarray) -> np.ndarray:
-        """Returns the inputs that reach the vehicle (3,), given those of its actuators: that array where none is stuck."""
+        """Returns the vehicle's inputs (3,) from those of its actuators; the same array if none is stuck."""
         for running in self._acting:
             if running.fault.kind == "stuck":
                 inputs = inputs.copy()
@@ -205,7 +205,7 @@ class Injector:
         return inputs
 
     def tamper(self, names: tuple[str, ...], data: bytearray) -> bool:
-        """Applies faults to a message on the wire, with the signals that it carries: may change its bytes; False: it is lost."""
+        """Applies faults to a message on the wire, given its signals: may change its bytes; returns False for a lost message."""
         for running in self._acting:
             fault = running.fault
             if fault.kind == "link_loss":
@@ -219,12 +219,12 @@ class Injector:
 
     @property
     def clock(self) -> float:
-        """Returns the error of our clock, positive ahead [s]."""
+        """Error of the local clock, positive ahead [s]."""
         return sum(running.fault.value for running in self._acting if running.fault.kind == "clock_step")
 
 
 def _delayed(running: _Running, name: str, value: float, time: float) -> float:
-    line = running.late.setdefault(name, deque())
+    line = running.delayed.setdefault(name, deque())
     line.append((time + running.fault.value, value))
     delayed = running.held.setdefault(name, value)
     while line and line[0][0] <= time + 1e-9:
@@ -233,7 +233,7 @@ def _delayed(running: _Running, name: str, value: float, time: float) -> float:
     return delayed
 
 
-# What a fault makes of a value: of what runs, the name, the value, and the time [s].
+# Faulty value by kind, from the active fault, the signal's name, its value and the time [s].
 _EFFECTS = {
     "freeze": lambda running, name, value, time: running.held.setdefault(name, value),
     "delay": _delayed,

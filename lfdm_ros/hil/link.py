@@ -1,4 +1,4 @@
-"""The wire between a bridge and what is at its other end: one interface, whatever it is made of."""
+"""Common interface of the links between a bridge and the device at its other end."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
@@ -11,20 +11,20 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import INIT, E2EStateMachine
 from lfdm_ros.parameters import Declared, Exposed, setting
 
-# What a vehicle tells, by the names of the models' outputs, and what a controller asks of it. Units: SI.
+# Signals of a vehicle, by the names of the models' outputs, and commands of a controller. Units: SI.
 SIGNALS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 WHEEL_SPEEDS = SIGNALS[-4:]
 COMMANDS = ("steering", "throttle", "brake")
 
-# The two ends of a link: who is at ours.
+# Names of the local end of a link.
 VEHICLE, CONTROLLER = "vehicle", "controller"
 SENT = {VEHICLE: SIGNALS, CONTROLLER: COMMANDS}
 RECEIVED = {VEHICLE: COMMANDS, CONTROLLER: SIGNALS}
 
-# Why a packet was refused, besides what end-to-end protection finds.
+# Reasons for refusing a packet, besides those of end-to-end protection.
 MALFORMED, LOST = "malformed", "lost"
 
-MAX_FOREIGN = 100  # messages without a packet that `receive` reads without a timeout: a flood must not stop the loop
+MAX_FOREIGN = 100  # messages without a packet in one `receive` without timeout: a flood must not stop the loop
 
 
 def unit_of(signal: str) -> str:
@@ -36,33 +36,32 @@ def unit_of(signal: str) -> str:
 class Packet:
     """Signals or commands at a time.
 
-    stamp_ns: simulated time of the signals; of a command, that of the signals that it answers, below 0: of none. values: by name, NaN: not
-    available.
+    stamp_ns: simulated time of the signals; of a command, that of the answered signals, below 0: none. values: by name, NaN: not available.
     """
 
     stamp_ns: int
     values: Mapping[str, float]
 
 
-# What faults do to a message on the wire: the signals that it carries and its bytes, which may be changed; False: it is lost.
+# Effect of faults on a message on the wire: gets its signals and its bytes, which it may change; returns False for a lost message.
 Tamper = Callable[[tuple[str, ...], bytearray], bool]
 
 
 def untouched(names: tuple[str, ...], data: bytearray) -> bool:
-    """Lets a message pass as it is."""
+    """Passes a message unchanged."""
     return True
 
 
 @dataclass
 class Wire:
-    """State that all links share: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
+    """Common state of links: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
 
     `e2e`: state machine of the receiver, on links with end-to-end protection.
     """
 
     outwards: Tamper = untouched
     inwards: Tamper = untouched
-    step: int = 1  # by which alive counters and numbers of cycles go on: another where the sender's clock has jumped
+    step: int = 1  # increment of alive counters and cycle numbers, different after a jump of the sender's clock
     sent: int = 0
     received: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -70,7 +69,7 @@ class Wire:
 
     @property
     def trouble(self) -> str:
-        """Reason for which received messages are not used, in words; empty: no E2E error."""
+        """Reason for not using received messages; empty: no E2E error."""
         return self.e2e.trouble if self.e2e else ""
 
     def accept(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> bool:
@@ -83,26 +82,26 @@ class Wire:
 
 
 class Link(Protocol):
-    """One end. `send` and `receive` may be called from two threads, each from one.
+    """One end of a link. `send` and `receive` may be called from two threads, each from one.
 
-    A link that a test bench adds is a class made of (end, settings) and registered by its name: `register_link`.
+    `register_link` adds a link of a test bench: a class constructed from (end, settings).
     """
 
     wire: Wire
 
     def open(self) -> None:
-        """Raises InputError: the port, the bus or a package is not there; says what to do."""
+        """Opens the link. Raises InputError: the port, the bus or a package is missing; names the remedy."""
 
     def close(self) -> None:
         """Closes the link; safe to call twice."""
 
     def send(self, packet: Packet) -> bool:
-        """Sends what is due of a packet; whether the other end answers it."""
+        """Sends the due part of a packet; returns True if the other end answers it."""
 
     def receive(self, timeout: float) -> Packet | None:
-        """Returns the next complete packet, waiting so long [s] for it; None: none came, or, without a timeout, MAX_FOREIGN others.
+        """Returns the next complete packet within the timeout [s], or None; without a timeout it reads at most MAX_FOREIGN messages.
 
-        Unreadable messages are counted, and later ones are read all the same.
+        Unreadable messages are counted and skipped.
         """
 
 
@@ -112,13 +111,13 @@ class LinkSettings(Declared):
 
     ABOUT = "link: "
 
-    period: float = setting(0.01, "s", "of the loop that sends", 1e-4, 1.0)
-    timeout: float = setting(0.2, "s", "what answers older signals is stale; without a message for so long there is no sender", 0.001, 1e6)
+    period: float = setting(0.01, "s", "of the sending loop", 1e-4, 1.0)
+    timeout: float = setting(0.2, "s", "maximum age of answered signals, and of the last message of a sender", 0.001, 1e6)
     dbc: str = setting("lfdm", "", "CAN: DBC file, or the name of one in config/can")
     can_interface: str = setting("udp_multicast", "", "CAN: interface of python-can: socketcan, udp_multicast, pcan, vector and more")
     can_channel: str = setting("239.74.163.2", "", "CAN: channel of that interface: can0, or the group of udp_multicast")
     can_port: int = setting(43113, "", "CAN: port of udp_multicast", 1, 65535)
-    udp_host: str = setting("127.0.0.1", "", "UDP: address of this machine to be bound to")
+    udp_host: str = setting("127.0.0.1", "", "UDP: local address to bind to")
     udp_port: int = setting(47001, "", "UDP: port that this end listens on", 1, 65535)
     udp_peer_host: str = setting("127.0.0.1", "", "UDP: address of the other end")
     udp_peer_port: int = setting(47002, "", "UDP: port that the other end listens on", 1, 65535)
@@ -132,7 +131,7 @@ Maker = Callable[[str, LinkSettings], Link]
 
 @dataclass(frozen=True)
 class LinkKind:
-    """A kind of link: its name, and what makes one of (VEHICLE or CONTROLLER, settings)."""
+    """A kind of link: its name, and its constructor from (VEHICLE or CONTROLLER, settings)."""
 
     name: str
     make: Maker
@@ -154,12 +153,12 @@ LINKS: plugins.Door[LinkKind] = plugins.Door("link", "lfdm_ros.links", LinkKind,
 
 
 def register_link(kind: LinkKind) -> None:
-    """Makes a kind of link known. Raises InputError as `Door.register`, and for the name ros, which is no link."""
+    """Registers a kind of link. Raises InputError as `Door.register`, and for the reserved name ros."""
     if kind.name == "ros":
         raise InputError("link 'ros' is registered already; choose another name")
     LINKS.register(kind)
 
 
 def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
-    """Makes one end of a link, not yet open. Raises InputError: no such kind, or settings that do not fit."""
+    """Makes one end of a link, not yet open. Raises InputError: no such kind, or invalid settings."""
     return LINKS.find(kind).make(end, settings)

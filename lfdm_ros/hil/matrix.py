@@ -1,6 +1,6 @@
-"""The fault matrix: each fault on each signal, and what became of a lane change that examples/can_device.py drives over CAN.
+"""The fault matrix: effect of each fault on each signal in a lane change of examples/can_device.py over CAN.
 
-Frames go through the same packing, counters and checksums as on a bus, in lockstep, in one thread: the same each time.
+Frames have the packing, counters and checksums of a bus, in lockstep in one thread: reproducible.
 """
 
 import importlib.util
@@ -27,15 +27,15 @@ from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.vehicles import load_vehicle
 
 SPEED, SECONDS, RATE = 12.0, 15.0, 100.0  # [m/s], [s], [Hz]
-BEGIN, END = 4.0, 6.0  # [s] of a fault: while the lane is changed
-ROOM = 0.35  # [m] to either side of the vehicle in the narrowest lane of the course
-# Sizes of faults, in the signal's unit: a reading that is wrong, not one that no vehicle can have.
+BEGIN, END = 4.0, 6.0  # [s] of a fault: during the lane change
+ROOM = 0.35  # [m] on either side of the vehicle in the narrowest lane of the course
+# Sizes of faults, in the signal's unit: wrong, but physically plausible.
 SIZES = {"x": 1.0, "y": 1.0, "yaw": 0.1, "vx": 2.0, "vy": 0.5, "yaw_rate": 0.2, "ax": 2.0, "ay": 2.0, **dict.fromkeys(SIGNALS[-4:], 5.0),
          "steering": 0.1, "throttle": 0.3, "brake": 0.3}
 
 
 def reference_device() -> ModuleType:
-    """Imports the module examples/can_device.py, that of this installation. Raises InputError: it is not there, or lacks its packages."""
+    """Imports examples/can_device.py of this installation. Raises InputError: it or one of its packages is missing."""
     require_can()
     path = share_directory() / "examples" / "can_device.py"
     spec = importlib.util.spec_from_file_location("lfdm_can_device", path)
@@ -48,10 +48,10 @@ def reference_device() -> ModuleType:
 
 
 class DirectBus:
-    """A bus with one device on it, which answers at once: `hear` takes a frame and gives its answer, or None."""
+    """A bus with one device that answers at once: `receive` returns the answer to a frame, or None."""
 
-    def __init__(self, hear: Callable[[Any], Any]) -> None:
-        self._receive = hear
+    def __init__(self, receive: Callable[[Any], Any]) -> None:
+        self._receive = receive
         self._answers: deque[Any] = deque()
 
     def send(self, frame: Any) -> None:
@@ -61,16 +61,16 @@ class DirectBus:
             self._answers.append(answer)
 
     def recv(self, timeout: float | None = None) -> Any:
-        """Returns the frames of the device, in order; None: there is none, and none will come."""
+        """Returns the frames of the device, in order; None without any."""
         return self._answers.popleft() if self._answers else None
 
     def shutdown(self) -> None:
-        """Does nothing, as nothing is open."""
+        """Does nothing."""
 
 
 def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injector | None = None, realism: Realism | None = None,
                     speed: float = SPEED) -> Rig:
-    """Makes a rig with the vehicle at the begin of the lane change, at a speed [m/s]."""
+    """Makes a rig with the vehicle at the start of the lane change, at a speed [m/s]."""
     realism, faults = realism or Realism(), faults or Injector()
     vehicle = load_vehicle("hmmwv", [f"{name}={value!r}" for name, value in realism.vehicle.items()])
     simulator = Simulator(vehicle, model="eight_dof", dt=1e-3)
@@ -84,9 +84,9 @@ def lane_change_rig(link: Any, pace: Pace, listeners: Listeners, faults: Injecto
 class FaultOutcome:
     """Outcome of one fault.
 
-    deviation: largest distance across from the lane change [m]; slowest: least speed [m/s]; untrusted: messages that the device refused, or
-    found wanting; refused: messages that our link did; rejected: commands that our gate did; unanswered: ticks without an answer; braked:
-    whether our gate braked for want of commands.
+    deviation: maximum lateral distance from the lane change [m]; slowest: minimum speed [m/s]; untrusted: messages refused or found
+    implausible by the device; refused: messages refused by the link; rejected: commands rejected by the gate; unanswered: ticks without an
+    answer; braked: the gate braked without commands.
     """
 
     kind: str
@@ -102,10 +102,10 @@ class FaultOutcome:
 
     @property
     def noticed(self) -> str:
-        """Parties that detected the fault."""
-        found = [name for name, value in (("device", self.untrusted), ("link", self.refused), ("gate", self.rejected),
+        """Components that detected the fault."""
+        detectors = [name for name, value in (("device", self.untrusted), ("link", self.refused), ("gate", self.rejected),
                                           ("time-out", self.braked)) if value]
-        return ", ".join(found) or ("wait limit" if self.unanswered else "nobody")
+        return ", ".join(detectors) or ("wait limit" if self.unanswered else "nobody")
 
     @property
     def result(self) -> str:
@@ -140,7 +140,7 @@ def drive(faults: Sequence[Fault] = (), device: ModuleType | None = None, seed: 
 
 
 def faults_of_matrix() -> Iterable[Fault]:
-    """Yields each kind on each signal that it can be of, for two seconds of the lane change."""
+    """Yields each kind on each of its signals, for two seconds of the lane change."""
     for kind in KINDS.values():
         for signal in kind.only or (*SIGNALS, *COMMANDS):
             value = SIZES[signal] if kind.value == "signal" else 0.0
@@ -148,13 +148,13 @@ def faults_of_matrix() -> Iterable[Fault]:
 
 
 def matrix(faults: Iterable[Fault] | None = None) -> list[FaultOutcome]:
-    """Drives without a fault, then once for each."""
+    """Drives without a fault, then once with each."""
     device = reference_device()
     return [drive((), device), *(drive((fault,), device) for fault in (faults_of_matrix() if faults is None else faults))]
 
 
 def rows(outcomes: Sequence[FaultOutcome]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table: signals that fare alike share a row."""
+    """Returns headings and rows of a table: signals with the same outcome share a row."""
     heads = ["fault", "of", "noticed by", "what the vehicle did", "largest deviation [m]", "slowest [m/s]"]
     groups: dict[tuple[str, str, str], list[FaultOutcome]] = {}
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""The mirror of the rig: a vehicle's or a bench's signals come in over a link, and our controller is the device under test."""
+"""Counterpart of the rig: the controller is the device under test, with signals of a vehicle or bench over a link."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ from lfdm_ros.hil.link import COMMANDS, Link, Packet
 from lfdm_ros.hil.real_time import RealTimeRequest, Timing, granted
 from lfdm_ros.hil.rig import SILENT, UP, WAITING
 
-_LOOK = 0.05  # [s]
+_POLL_TIMEOUT = 0.05  # [s]
 _NO_STAMP = -1
 
 
 class Mirror:
-    """Hears signals in a thread of its own, and sends what it is given to send."""
+    """Receiver of signals in a separate thread, and sender of commands."""
 
     def __init__(self, link: Link, gate: CommandHold, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
@@ -24,8 +24,8 @@ class Mirror:
         """Makes the mirror.
 
         Args:
-            period: expected between two signals [s].
-            signals: called with time [ns] and signals of each packet; on_faults: of the faults that are active from a time [ns] on.
+            period: expected between two packets [s].
+            signals: called with time [ns] and signals of each packet; on_faults: called with a time [ns] and the faults active from then.
         """
         self.link, self.gate, self.faults = link, gate, faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
@@ -35,11 +35,11 @@ class Mirror:
         self.time_ns = 0
         self.link_state = WAITING
         self.trouble = ""
-        self._answered: tuple[int, Inputs] = (-1, (0.0, 0.0, 0.0))  # the newest command, and what it answers
-        self._received_at: dict[int, float] = {}  # when the newest packet came, by its time
+        self._answered: tuple[int, Inputs] = (-1, (0.0, 0.0, 0.0))  # stamp answered by the newest command, and the command
+        self._received_at: dict[int, float] = {}  # arrival of the newest packet, by its stamp
         self._running = False
         self._thread: threading.Thread | None = None
-        self._sending = threading.Lock()  # `command` and the loop's own braking
+        self._sending = threading.Lock()  # `command` and braking by the loop
 
     @property
     def time(self) -> float:
@@ -48,18 +48,18 @@ class Mirror:
 
     @property
     def timed_out(self) -> bool:
-        """True while the link brakes for want of commands."""
+        """True while the link brakes without commands."""
         return self.link_state != WAITING and self.gate.timed_out(self.time)
 
     def start(self) -> None:
-        """Opens the link and hears it from now on. Raises InputError: it cannot be opened."""
+        """Opens the link and starts receiving. Raises InputError: it cannot be opened."""
         self.link.open()
         self._running = True
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Hears no more, and closes the link."""
+        """Stops receiving and closes the link."""
         self._running = False
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -67,11 +67,11 @@ class Mirror:
         self.link.close()
 
     def command(self, inputs: Inputs, stamp_ns: int) -> bool:
-        """Sends a command that answers the signals of a time [ns], 0: of none; False: the gate refused it."""
+        """Sends a command in answer to the signals of a time [ns], 0: none; returns False if the gate refuses it."""
         if not self.gate.offer(inputs, stamp_ns, self.time_ns):
             return False
-        if (came := self._received_at.pop(stamp_ns, None)) is not None:
-            self.timing.responses.add(time.monotonic() - came)
+        if (arrival := self._received_at.pop(stamp_ns, None)) is not None:
+            self.timing.responses.add(time.monotonic() - arrival)
         self._answered = stamp_ns, inputs
         self._send(inputs, stamp_ns)
         return True
@@ -85,7 +85,7 @@ class Mirror:
         try:
             with granted(self._request) as self.granted:
                 self._listen()
-        except Exception as error:  # a bug, or a bus that went away
+        except Exception as error:  # a bug, or a lost bus
             self.trouble = f"the link ended at {self.time:.3f} s: {error!r}"
             self._failed(self.trouble)
             raise
@@ -93,19 +93,19 @@ class Mirror:
     def _listen(self) -> None:
         received_at = time.monotonic()
         while self._running:
-            packet = self.link.receive(_LOOK)
+            packet = self.link.receive(_POLL_TIMEOUT)
             now = time.monotonic()
             if packet is None:
                 if self.link_state == UP and now - received_at > self.gate.timeout:
                     self.link_state = SILENT
-                if self.link_state == SILENT:  # whoever is there still is told to stop
+                if self.link_state == SILENT:  # brakes a vehicle that still receives
                     self._send((0.0, 0.0, self.gate.timeout_brake), _NO_STAMP)
                 continue
             received_at = now
             if self.link_state == WAITING:
                 self.gate.restart(1e-9 * packet.stamp_ns)
             answered, inputs = self._answered
-            if self.link_state == UP and packet.stamp_ns == self.time_ns == answered:  # repeated until answered: send the same answer
+            if self.link_state == UP and packet.stamp_ns == self.time_ns == answered:  # repeated packet: sends the same answer
                 self._send(inputs, answered)
                 continue
             self.link_state = UP

@@ -1,7 +1,7 @@
-"""Deadlines of a loop's ticks on the steady clock and their accuracy; and what it asks of the operating system.
+"""Deadlines of a loop on the steady clock, their accuracy, and real-time requests to the operating system.
 
-Priority, locked memory, cores of its own, short timers, and no garbage collector inside it: each is used where it is permitted, and said
-where it is not: `Granted.text`. Histograms are allocated before the first tick.
+Priority, locked memory, core affinity, timer slack and a paused garbage collector are applied where permitted; `granted` reports each.
+Histograms are allocated before the first tick.
 """
 
 import ctypes
@@ -22,18 +22,18 @@ from lfdm_ros.errors import InputError
 
 SKIP, CATCH_UP, STOP = "skip", "catch_up", "stop"
 POLICIES = {
-    SKIP: "the deadlines that have passed are left out: simulated time falls behind by them",
-    CATCH_UP: "ticks follow each other at once until the deadlines are met again",
+    SKIP: "missed deadlines are skipped: simulated time falls behind by them",
+    CATCH_UP: "ticks follow without pause until deadlines are met again",
     STOP: "the run ends as failed",
 }
-# Bins of the histograms: eight a decade from 1 us to 10 s.
+# Bins of the histograms: eight per decade from 1 us to 10 s.
 _PER_DECADE, _FIRST, _BINS = 8, 1e-6, 57
 EDGES = np.concatenate([[0.0], _FIRST * 10.0 ** (np.arange(_BINS - 1) / _PER_DECADE)])
 _SCALE = _PER_DECADE / math.log(10.0)
 
 
 class Histogram:
-    """Counts of durations in the bins between EDGES, and the newest of them as they are."""
+    """Counts of durations in the bins between EDGES, and the newest durations."""
 
     def __init__(self, capacity: int = 1 << 17) -> None:
         """Allocates the histogram; capacity: number of individually stored durations; a power of two."""
@@ -54,17 +54,17 @@ class Histogram:
 
     @property
     def values(self) -> np.ndarray:
-        """Returns the stored durations, in no order."""
+        """Returns the stored durations, unordered."""
         return self._durations[:min(self.number, len(self._durations))].copy()
 
     def quantile(self, share: float) -> float:
-        """Returns a quantile of the stored durations; NaN: there are none."""
+        """Returns a quantile of the stored durations; NaN without any."""
         values = self.values
         return float(np.quantile(values, share)) if len(values) else math.nan
 
 
 def quantile_of(counts: np.ndarray, share: float) -> float:
-    """Returns a quantile of a histogram's counts: the upper end [s] of the bin that it lies in; NaN: there are none."""
+    """Returns a quantile of a histogram's counts: the upper edge [s] of its bin; NaN without counts."""
     if not counts.sum():
         return math.nan
     place = int(np.searchsorted(np.cumsum(counts), share * counts.sum() - 1e-9))
@@ -72,14 +72,14 @@ def quantile_of(counts: np.ndarray, share: float) -> float:
 
 
 class Timing:
-    """Deadlines, a period apart, and what became of them."""
+    """Periodic deadlines and statistics of their ticks."""
 
     def __init__(self, period: float, policy: str = SKIP) -> None:
         """Makes the schedule.
 
         Args:
             period: [s]
-            policy: one of POLICIES; a deadline is missed where its tick begins later than the deadline after it.
+            policy: one of POLICIES; a deadline is missed if its tick begins after the next deadline.
         """
         self.period, self.policy = period, policy
         self.periods, self.lateness, self.work, self.responses = (Histogram() for _ in range(4))
@@ -93,7 +93,7 @@ class Timing:
         self._began = math.nan
 
     def begin(self) -> bool:
-        """Begins a tick; False: it must not, because of a miss and the policy stop. Sets the deadline of the tick after it."""
+        """Begins a tick and sets the next deadline; returns False after a miss with policy stop."""
         now = time.monotonic()
         late = now - self.deadline
         if self._began == self._began:
@@ -107,13 +107,13 @@ class Timing:
             if self.policy == STOP:
                 return False
             if self.policy == SKIP:
-                lost = int(late / self.period)
-                self.skipped += lost
-                self.deadline += lost * self.period
+                skipped = int(late / self.period)
+                self.skipped += skipped
+                self.deadline += skipped * self.period
         return True
 
     def begin_at_once(self) -> None:
-        """Begins a tick that has no deadline."""
+        """Begins a tick without a deadline."""
         self.deadline = time.monotonic()
         self.begin()
 
@@ -123,22 +123,21 @@ class Timing:
 
     def wait(self) -> None:
         """Waits until the deadline."""
-        left = self.deadline - time.monotonic()
-        if left > 0.0:
-            time.sleep(left)
+        remaining = self.deadline - time.monotonic()
+        if remaining > 0.0:
+            time.sleep(remaining)
 
 
 _PR_SET_TIMERSLACK = 29
-_TIMER_SLACK = 1000  # [ns]; the kernel's own is 50 us
+_TIMER_SLACK = 1000  # [ns]; the kernel's default is 50 us
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
-# Another thread that computes gives the interpreter up after this time [s] instead of after 5 ms.
-_SWITCH_INTERVAL = 2e-4
+_SWITCH_INTERVAL = 2e-4  # [s] in place of 5 ms after which other threads release the interpreter
 
 
 @dataclass(frozen=True)
 class RealTimeRequest:
-    """priority: of SCHED_FIFO, 1 to 99; 0: that of everybody. lock_memory: no page of the process goes to disk. cores: that the loop runs
-    on; none: any."""
+    """Requests to the operating system. priority: of SCHED_FIFO, 1 to 99; 0: normal scheduling. lock_memory: no page of the process is
+    swapped. cores: affinity of the loop; empty: any."""
 
     priority: int = 0
     lock_memory: bool = False
@@ -146,19 +145,19 @@ class RealTimeRequest:
 
 
 def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
-    """Parses numbers of cores from a parameter. Raises InputError: one is no core of this machine."""
-    here = os.sched_getaffinity(0)
-    found = []
+    """Parses core numbers from a parameter. Raises InputError: one is not available to this process."""
+    available = os.sched_getaffinity(0)
+    cores = []
     for text in texts:
-        if not text.isdigit() or int(text) not in here:
-            raise InputError(f"cores: '{text}' is no core that this process may use; it may use {', '.join(map(str, sorted(here)))}")
-        found.append(int(text))
-    return tuple(found)
+        if not text.isdigit() or int(text) not in available:
+            raise InputError(f"cores: '{text}' is no core that this process may use; it may use {', '.join(map(str, sorted(available)))}")
+        cores.append(int(text))
+    return tuple(cores)
 
 
 @contextmanager
 def granted(request: RealTimeRequest) -> Iterator[list[str]]:
-    """Gives the calling thread, which ends with the block, what of this is permitted; yields what became of each."""
+    """Applies the permitted requests to the calling thread, which must end with the block; yields a line for each request."""
     outcomes: list[str] = []
     libc = ctypes.CDLL(None, use_errno=True)
     locked = False
@@ -193,7 +192,7 @@ def _try(outcomes: list[str], what: str, hint: str, step: object) -> bool:
 
 
 def _lock_memory(libc: ctypes.CDLL) -> None:
-    # What comes later is locked too where there is no limit that it could hit: an allocation that cannot be locked fails.
+    # Future pages are locked only without a limit: beyond it allocations fail.
     unlimited = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
     if libc.mlockall(_MCL_CURRENT | (_MCL_FUTURE if unlimited else 0)):
         number = ctypes.get_errno()
@@ -206,7 +205,7 @@ _holders = 0
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Keeps the garbage collector from running by itself, and what there is now out of its sight. Whoever is at leisure calls `tidy`."""
+    """Disables automatic garbage collection and freezes existing objects; call `tidy` from threads with spare time."""
     global _holders
     with _collector:
         _holders += 1
@@ -225,6 +224,6 @@ def no_collector() -> Iterator[None]:
 
 
 def tidy() -> None:
-    """Collects what became garbage lately; to be called now and then by a thread that has time, while `no_collector` holds."""
+    """Collects recent garbage while `no_collector` is active; call it occasionally from a thread without deadlines."""
     if _holders:
         gc.collect(1)

@@ -1,4 +1,4 @@
-"""Sensors and actuators as they are built: rate, latency, noise, bias, dead band, quantisation, by signal, declared in YAML and seeded.
+"""Imperfections of sensors and actuators: rate, latency, noise, bias, dead band, quantisation by signal, declared in YAML and seeded.
 
     seed: 1
     sensors:
@@ -8,7 +8,7 @@
       steering: {dead_band: 0.01, quantisation: 0.002}  # of the command
     vehicle: {actuation_delay: 0.04, steering_rate: 0.6}
 
-Dead time, lag and rate limits of the actuators are the vehicle's: `vehicle` has changes of the section `actuators` of its file.
+Dead time, lag and rate limits of the actuators belong to the vehicle: `vehicle` changes the section `actuators` of its file.
 """
 
 import math
@@ -37,20 +37,20 @@ class ActuatorSettings(Declared):
 
     noise: float = setting(0.0, "1", "standard deviation of white noise", 0.0, 1e6)
     bias: float = setting(0.0, "1", "constant error", -1e6, 1e6)
-    dead_band: float = setting(0.0, "1", "what is smaller than this counts as 0", 0.0, 1e6)
+    dead_band: float = setting(0.0, "1", "absolute values below this count as 0", 0.0, 1e6)
     quantisation: float = setting(0.0, "1", "step between two values; 0: none", 0.0, 1e6)
 
 
 @dataclass(frozen=True)
 class SensorSettings(ActuatorSettings):
-    """Measurement of a signal. Sizes are in the signal's unit."""
+    """Imperfections of a sensor. Sizes are in the signal's unit."""
 
     ABOUT = "sensor: "
 
-    rate: float = setting(0.0, "Hz", "measurements a second, held in between; 0: every tick", 0.0, 1e5)
-    latency: float = setting(0.0, "s", "from the measurement to its being told", 0.0, 10.0)
-    jitter: float = setting(0.0, "s", "mean of the random time that comes on top, exponential", 0.0, 10.0)
-    drop: float = setting(0.0, "1", "share of the measurements that are lost", 0.0, 1.0)
+    rate: float = setting(0.0, "Hz", "sampling rate, held in between; 0: every tick", 0.0, 1e5)
+    latency: float = setting(0.0, "s", "from the measurement to its output", 0.0, 10.0)
+    jitter: float = setting(0.0, "s", "mean of the additional random latency, exponential", 0.0, 10.0)
+    drop: float = setting(0.0, "1", "share of lost measurements", 0.0, 1.0)
 
 
 class _Channel:
@@ -71,27 +71,28 @@ class _Channel:
 
 
 class _SensorChannel(_Channel):
-    """A signal that is sampled, and told later."""
+    """A sampled and delayed signal."""
 
     def __init__(self, settings: SensorSettings, seed: list[int]) -> None:
         super().__init__(settings, seed)
         self._period = 1.0 / settings.rate if settings.rate else 0.0
-        late = settings.latency or settings.jitter or settings.drop
+        delayed = settings.latency or settings.jitter or settings.drop
         link = NetworkLinkSettings(delay=settings.latency, jitter=settings.jitter, drop=settings.drop)
-        self._link: NetworkLink[float] | None = NetworkLink(link, int(np.random.default_rng([*seed, 1]).integers(2**62))) if late else None
+        link_seed = int(np.random.default_rng([*seed, 1]).integers(2**62))
+        self._link: NetworkLink[float] | None = NetworkLink(link, link_seed) if delayed else None
         self._sampled = -1
         self._delivered = math.nan
 
     def measured(self, time: float, value: float) -> float:
-        """Returns the measurement at a time [s], which does not go back; NaN: none yet."""
+        """Returns the measurement at a time [s], which must not decrease; NaN: none yet."""
         number = math.floor(time / self._period + 1e-6) if self._period else -1
         if not self._period or number > self._sampled:
             self._sampled = number
-            taken = self.distorted(value)
+            sample = self.distorted(value)
             if self._link is None:
-                self._delivered = taken
+                self._delivered = sample
             else:
-                self._link.send(time, taken)
+                self._link.send(time, sample)
         if self._link is not None:
             for arrival in self._link.receive(time):
                 self._delivered = arrival.item
@@ -99,7 +100,7 @@ class _SensorChannel(_Channel):
 
 
 class Realism:
-    """All that is declared; without a declaration everything passes as it is."""
+    """Declared imperfections of sensors and actuators; signals and commands without a declaration pass unchanged."""
 
     def __init__(self, sensors: Mapping[str, SensorSettings] | None = None, actuators: Mapping[str, ActuatorSettings] | None = None,
                  vehicle: Mapping[str, float] | None = None, seed: int = 1) -> None:
@@ -119,7 +120,7 @@ class Realism:
         self._actuators = {name: _Channel(s, [self._seed, 100 + COMMANDS.index(name)]) for name, s in actuators.items()}
 
     def measure(self, time: float, values: dict[str, float]) -> dict[str, float]:
-        """Applies the sensors at a time [s]; changes the mapping."""
+        """Applies the sensors at a time [s] to the mapping in place."""
         for name, sensor in self._sensors.items():
             values[name] = sensor.measured(time, values[name])
         return values
@@ -147,13 +148,13 @@ def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
 
 
 def _channels(data: Any, where: str, names: tuple[str, ...], kind: type[_T]) -> dict[str, _T]:
-    found: dict[str, _T] = {}
+    channels: dict[str, _T] = {}
     allowed = tuple(f.name for f in fields(kind))
     for name, values in documents.mapping(data or {}, where, optional=(*names, *(_GROUPS if names == SIGNALS else ()))).items():
         inner = f"{where}: {name}"
-        given = documents.numbers(values, inner, optional=allowed)
+        numbers = documents.numbers(values, inner, optional=allowed)
         with prefixing(inner):
-            component = kind(**given)
+            component = kind(**numbers)
         for one in _GROUPS.get(name, (name,)):
-            found[one] = component
-    return found
+            channels[one] = component
+    return channels

@@ -1,4 +1,4 @@
-"""The page of a recording of a bridge, which needs no other file: timing, faults, responses; and the comparison of two recordings."""
+"""Self-contained report of a bridge's recording: timing, faults, responses; and comparison of two recordings."""
 
 import html
 import math
@@ -18,15 +18,16 @@ from lfdm_ros.reports import COLOURS, PALE, html_page, html_table
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
-# Of the wall clock, or of the machine: what two runs cannot have in common.
+# Topics of the wall clock or the machine, which differ between runs.
 OF_THE_CLOCK = ("/diagnostics", "/rosout", "/parameter_events")
 
 _PLOTTED = (("steering, throttle, brake", "control/command", ("steering", "throttle", "brake"), "1"),
             ("speed", "vehicle/state", ("vx",), "m/s"), ("yaw rate", "vehicle/state", ("yaw_rate",), "rad/s"),
-            ("position across", "vehicle/state", ("y",), "m"), ("lateral acceleration", "vehicle/state", ("ay",), "m/s²"),
+            ("lateral position", "vehicle/state", ("y",), "m"), ("lateral acceleration", "vehicle/state", ("ay",), "m/s²"),
             ("yaw rate as measured", "measured/state", ("yaw_rate",), "rad/s"))
-_TIMED = (("lateness", "ticks began so long after their deadline"), ("periods", "time from tick to tick"),
-          ("work", "time that a tick took"), ("responses", "from sending a state to the device's answer"))
+_TIMED = (("lateness", "delay of a tick's start after its deadline"), ("periods", "time from tick to tick"),
+          ("work", "duration of a tick"), ("responses", "from sending a state to the device's answer"))
+
 
 @dataclass
 class _RecordedRun:
@@ -38,7 +39,7 @@ class _RecordedRun:
 
 
 def report(path: str | Path) -> str:
-    """Returns the page of a bag. Raises InputError: no bag, or nothing of a bridge in it."""
+    """Returns the page of a bag. Raises InputError: no bag, or one without messages of a bridge."""
     with open_bag(path) as bag:
         run = _read(bag)
         note = bag.note
@@ -48,7 +49,7 @@ def report(path: str | Path) -> str:
     title = f"Hardware in the loop: {Path(path).resolve().name}"
     parts = [f"<h1>{_e(title)}</h1>",
              f"<p>Role {_e(s.role)}, link {_e(s.link)}, {_e(s.mode.replace('_', ' '))}, {1.0 / s.period:g} Hz. The operating system: "
-             f"{_e(s.real_time or 'nothing asked for')}.</p>"]
+             f"{_e(s.real_time or 'no requests')}.</p>"]
     parts += [f"<p>In the cockpit: <code>lfdm cockpit --bag {_e(str(path))}</code></p>"]
     parts += [f"<p class=warn>{_e(note)}</p>"] if note else []
     parts += ["<h2>Timing</h2>", *_timing(s), "<h2>Link</h2>", *_link(s), "<h2>Faults</h2>", *_faults(run), "<h2>Responses</h2>",
@@ -92,7 +93,7 @@ def _timing(s: Any) -> Iterable[str]:
             quantiles = [_duration(quantile_of(counts, share)) for share in (0.5, 0.99, 0.999, 1.0)]
             rows.append((f"{name}: {text}", str(counts.sum()), *quantiles))
     yield html_table(("", "number", "median", "99 %", "99.9 %", "largest"), rows)
-    yield "<p class=small>From the histograms, to the upper end of the bin that it lies in: a third of the value.</p>"
+    yield "<p class=small>Upper edges of the histograms' bins: up to a third above the value.</p>"
     for name, text in _TIMED:
         counts = np.array(getattr(s, name))
         if counts.sum():
@@ -116,19 +117,19 @@ def _faults(run: _RecordedRun) -> Iterable[str]:
 def _responses(run: _RecordedRun) -> Iterable[str]:
     spans = [(since, until) for _, since, until in run.faults]
     for title, topic, fields, unit in _PLOTTED:
-        for found, (times, messages) in run.series.items():
-            if not found.endswith(topic):
+        for recorded, (times, messages) in run.series.items():
+            if not recorded.endswith(topic):
                 continue
             values = np.array([[getattr(message, name) for name in fields] for message in messages])
             if np.isfinite(values).any():
-                yield f"<h3>{_e(title)} [{_e(unit)}], {_e(found)}</h3>{_lines(np.array(times), values, fields, spans)}"
+                yield f"<h3>{_e(title)} [{_e(unit)}], {_e(recorded)}</h3>{_lines(np.array(times), values, fields, spans)}"
 
 
 # -- Pictures ---------------------------------------------------------------------------------------------------------------
 
 
 def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
-    """Draws a histogram; heights by the root, so that single ticks are visible beside thousands."""
+    """Draws a histogram on a square-root scale, so that single ticks are visible beside thousands."""
     used = np.flatnonzero(counts)
     first, last = max(used[0] - 1, 0), min(used[-1] + 2, len(counts))
     figure, axis = _axis()
@@ -174,20 +175,20 @@ def _e(text: str) -> str:
 
 
 def differences(one: str | Path, other: str | Path) -> tuple[dict[str, int], list[str]]:
-    """Returns messages by topic that two bags have in common, and their differences, one line each; none: their decoded values are equal.
+    """Compares two bags: returns the number of messages of each identical topic, and a line for each difference.
 
-    Messages are compared in order, without the times of their recording and without padding; a repeated message counts once. Topics of the
-    wall clock are left out: diagnostics, logs, hil/status, simulator/status.
+    Decoded messages are compared in order, without recording times; a repeated message counts once. Topics of the wall clock are left out:
+    diagnostics, logs, hil/status, simulator/status.
 
     Raises:
         InputError: one is no bag.
     """
-    mine, theirs = _contents(one), _contents(other)
-    lines = [f"{topic}: only in {one}" for topic in sorted(mine.keys() - theirs.keys())]
-    lines += [f"{topic}: only in {other}" for topic in sorted(theirs.keys() - mine.keys())]
+    first, second = _contents(one), _contents(other)
+    lines = [f"{topic}: only in {one}" for topic in sorted(first.keys() - second.keys())]
+    lines += [f"{topic}: only in {other}" for topic in sorted(second.keys() - first.keys())]
     same: dict[str, int] = {}
-    for topic in sorted(mine.keys() & theirs.keys()):
-        a, b = mine[topic], theirs[topic]
+    for topic in sorted(first.keys() & second.keys()):
+        a, b = first[topic], second[topic]
         if a == b:
             same[topic] = len(a)
             continue

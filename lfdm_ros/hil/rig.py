@@ -1,9 +1,9 @@
-"""The rig: our vehicle in the loop with a device at the other end of a link, tick by tick, in real time or in lockstep.
+"""The rig: the simulated vehicle in the loop with a device at the other end of a link, in real time or in lockstep.
 
-In real time the ticks go by deadlines on the steady clock. At each one the signals of the state that belongs to it are sent first, then the
-commands that have come so far are taken and the physics go on to the next tick: a command acts from the tick after its arrival on. In
-lockstep a tick goes on when the device has answered it. Until its first answer the rig free-wheels: it sends the first state at the loop's
-pace, while simulated time stands still, so that a device may take its time to start and the run is the same. Faults begin after it.
+In real time, ticks have deadlines on the steady clock. Each tick first sends the signals of its state, then reads the received commands and
+steps the physics to the next tick: a command acts from the tick after its arrival. In lockstep a tick ends with the device's answer. Until
+the first answer the rig free-wheels: it repeats the first state at the loop's pace with simulated time stopped, so the start-up time of a
+device does not change the run. Faults begin after it.
 """
 
 import math
@@ -24,16 +24,16 @@ from lfdm_ros.hil.realism import Realism
 from lfdm_ros.simulation import SimulationDiverged
 
 REAL_TIME, LOCKSTEP = "real_time", "lockstep"
-# When no answer came within the wait limit, in lockstep.
+# Reaction to a missing answer within the wait limit, in lockstep.
 GO_ON, END = "go_on", "stop"
 
 # The state of a link.
 WAITING, UP, SILENT = "waiting", "up", "silent"
 
-_LOOK = 0.2  # [s] between two looks at whether the loop is to end
-_MARGIN = 5e-4  # [s] before a deadline, from which on only the deadline is waited for
-_ROOM = 10_000  # states that may wait to be told
-_REMEMBERED = 64  # packets whose answers are timed
+_POLL_INTERVAL = 0.2  # [s] between checks for the end of the loop
+_MARGIN = 5e-4  # [s] before a deadline without receiving
+_MAX_EVENTS = 10_000  # waiting for the publisher
+_MAX_TIMED = 64  # last packets whose answers are timed
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Pace:
     Attributes:
         mode: REAL_TIME or LOCKSTEP.
         policy: after a missed deadline, one of `timing.POLICIES`.
-        wait_limit: lockstep: wall time [s] that an answer may take. After an unanswered tick it is the loop's period until an answer comes.
-        on_silence: then; GO_ON: with the command before, which the gate's time-out ends; END: the run ends as failed.
+        wait_limit: lockstep: maximum wall time [s] of an answer; after an unanswered tick the loop's period, until the next answer.
+        on_silence: reaction beyond it; GO_ON: with the last command until the gate's time-out; END: the run ends as failed.
         free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
         stop_time: simulated time [s] at which the run ends; 0: never.
         publish_every: ticks between two published states.
@@ -62,11 +62,11 @@ class Pace:
 
 @dataclass
 class Listeners:
-    """Callbacks of a rig. In real time they are called in a thread of their own, in lockstep in the loop's, while the device works.
+    """Callbacks of a rig, called in real time from a separate thread, in lockstep from the loop's thread while the device computes.
 
-    state: simulated time [ns] and the model's outputs; command: steering, throttle and brake that the gate let through, after the time [ns]
-    of the state that they answer, 0: of none; faults: those that are active from a time [ns] on; ended: the stop time is reached; failed:
-    why the run is over before that.
+    state: simulated time [ns] and the model's outputs; command: time [ns] of the answered state, 0: none, and the admitted steering,
+    throttle and brake; faults: time [ns] and the faults active from then; ended: the stop time is reached; failed: reason of an earlier
+    end.
     """
 
     state: Callable[[int, Sequence[float]], None] = lambda time_ns, outputs: None
@@ -77,14 +77,14 @@ class Listeners:
 
 
 class Rig:
-    """Runs a plant against a link in a thread of its own."""
+    """Loop of a plant and a link in a separate thread."""
 
     def __init__(self, plant: ActuatedPlant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
         """Makes the rig.
 
         Args:
-            plant: its `between` is the injector's `actuators`, where actuators are to fail.
+            plant: with the injector's `actuators` as its `between` for actuator faults.
             link: not yet open.
         """
         self.pace, self._listeners = pace or Pace(), listeners or Listeners()
@@ -99,25 +99,25 @@ class Rig:
         self.time_ns = 0
         self.unanswered = 0
         self.link_state = WAITING
-        self.trouble = ""  # why the run is over
+        self.trouble = ""  # reason of a failed run
         self._stop_ns = round(1e9 * self.pace.stop_time)
-        self._clock_ns = 0  # by which our clock is ahead
+        self._clock_ns = 0  # error of the local clock, positive ahead
         self._free_wheel_ns = -1  # stamp of the state repeated while free-wheeling
-        self._sent: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)  # stamp on the wire, and when it was sent
+        self._sent: deque[tuple[int, float]] = deque(maxlen=_MAX_TIMED)  # stamp on the wire, and time of sending
         self._outputs: list[float] = []
-        self._changed = False  # other faults act than at the tick before
+        self._changed = False  # active faults differ from the last tick's
         self._running = False
         self._thread: threading.Thread | None = None
         self._publisher: threading.Thread | None = None
-        self._news: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._woken = threading.Event()
+        self._events: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._wake = threading.Event()
         gate.held_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
 
-    # ---- asked by others -----------------------------------------------------------------------------------------------
+    # ---- Control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Opens the link and starts the loop, from the state and time it has. Raises InputError: the link cannot be opened."""
+        """Opens the link and starts the loop from the present state and time. Raises InputError: the link cannot be opened."""
         self.link.open()
         self._running = True
         self.trouble = ""
@@ -136,21 +136,21 @@ class Rig:
 
     @property
     def output_index(self) -> dict[str, int]:
-        """Places of the model's outputs, by name."""
+        """Indices of the model's outputs by name."""
         return self._plant.simulator.output_index
 
     def stop(self) -> None:
         """Stops the loop, waits for it and closes the link."""
         self._running = False
         for thread in (self._thread, self._publisher):
-            self._woken.set()
+            self._wake.set()
             if thread is not None and thread is not threading.current_thread():
                 thread.join()
         self._thread = self._publisher = None
         self.link.close()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Waits until the loop has ended by itself; whether it has."""
+        """Waits until the loop ends by itself, at most `timeout` [s]; returns True if it has."""
         if self._thread is not None:
             self._thread.join(timeout)
         return self._thread is None or not self._thread.is_alive()
@@ -162,16 +162,16 @@ class Rig:
 
     @property
     def pose(self) -> tuple[float, float, float]:
-        """x, y [m] and yaw [rad] of the state that was told last."""
+        """Pose x, y [m] and yaw [rad] of the last state."""
         index = self.output_index
         return self._outputs[index["x"]], self._outputs[index["y"]], self._outputs[index["yaw"]]
 
     @property
     def timed_out(self) -> bool:
-        """True while the vehicle brakes for want of commands."""
+        """True while the vehicle brakes without commands."""
         return self.gate.timed_out(self.time)
 
-    # ---- the loop ------------------------------------------------------------------------------------------------------
+    # ---- Loop ----------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -179,24 +179,21 @@ class Rig:
                 (self._lockstep if self.pace.mode == LOCKSTEP else self._real_time)()
         except SimulationDiverged as error:
             self._fail(f"the simulation diverged at {self.time:.3f} s: {error}")
-        except Exception as error:  # a bug, or a bus that went away; without this nobody would hear of it
+        except Exception as error:  # a bug, or a lost bus; reports it to the listeners
             self._fail(f"the loop ended at {self.time:.3f} s: {error!r}")
             raise
         finally:
             self._running = False
-            self._woken.set()
+            self._wake.set()
 
     def _fail(self, why: str) -> None:
         self.trouble = why
         self._listeners.failed(why)
 
-    def _should_continue(self) -> bool:
-        return self._running
-
     def _real_time(self) -> None:
         timing, link, margin = self.timing, self.link, min(_MARGIN, 0.25 * self.timing.period)
         timing.restart()
-        while self._should_continue():
+        while self._running:
             timing.wait()
             if not timing.begin():
                 self._fail(f"the tick of {self.time:.3f} s missed its deadline by more than a period, and the policy is {STOP}")
@@ -206,21 +203,21 @@ class Rig:
             if self._over():
                 return
             while time.monotonic() < timing.deadline and (packet := link.receive(0.0)) is not None:
-                self._take(packet)
+                self._on_packet(packet)
             if self.link_state == UP and self.timed_out:
                 self.link_state = SILENT
             self._advance()
             timing.end()
-            # What comes now acts at the next tick; it is looked at at once to time the device.
-            while (left := timing.deadline - time.monotonic() - margin) > margin and (packet := link.receive(left)) is not None:
-                self._take(packet)
+            # Commands received now act at the next tick; reading them at once times the device.
+            while (remaining := timing.deadline - time.monotonic() - margin) > margin and (packet := link.receive(remaining)) is not None:
+                self._on_packet(packet)
 
     def _lockstep(self) -> None:
         timing, limit = self.timing, self.pace.wait_limit
-        while self._should_continue():
+        while self._running:
             timing.begin_at_once()
             packet = self._packet()
-            # While the device works on it the others are told.
+            # The listeners run while the device computes.
             requested = self.link_state != WAITING and not self._at_end() and self._send(packet)
             self._report()
             if self._over():
@@ -240,9 +237,9 @@ class Rig:
             timing.end()
 
     def _free_wheel(self, packet: Packet) -> bool:
-        """Sends the first state until it is answered; False: the loop ends before."""
+        """Sends the first state until it is answered; returns False if the loop ends before."""
         pause, self._free_wheel_ns = self.pace.free_wheel or self.timing.period, packet.stamp_ns
-        while self._should_continue():
+        while self._running:
             if not self._send(packet):
                 time.sleep(pause)
             elif self._answered(pause):
@@ -250,7 +247,7 @@ class Rig:
         return False
 
     def _silence(self, limit: float) -> bool:
-        """Handles an unanswered tick; False: that ends the run."""
+        """Handles an unanswered tick; returns False if it ends the run."""
         self.unanswered += 1
         self.link_state = SILENT
         if self.pace.on_silence == END:
@@ -258,25 +255,26 @@ class Rig:
         return self.pace.on_silence != END
 
     def _answered(self, limit: float) -> bool:
-        """Waits for the device's answer to this tick, at most a time [s]; False: none came."""
+        """Waits for the device's answer to this tick, at most a time [s]; returns False without one."""
         end = time.monotonic() + limit
-        while self._should_continue() and (left := end - (now := time.monotonic())) > 0.0:
-            packet = self.link.receive(min(left, _LOOK))
+        while self._running and (remaining := end - (now := time.monotonic())) > 0.0:
+            timeout = min(remaining, _POLL_INTERVAL)
+            packet = self.link.receive(timeout)
             if packet is not None:
-                if self._take(packet):
+                if self._on_packet(packet):
                     return True
-            elif time.monotonic() - now < 0.5 * min(left, _LOOK):  # a device in this thread: there is nothing to wait for
+            elif time.monotonic() - now < 0.5 * timeout:  # a device in this thread: no answer will follow
                 return False
         return False
 
-    # ---- out -----------------------------------------------------------------------------------------------------------
+    # ---- Output --------------------------------------------------------------------------------------------------------
 
     def _packet(self) -> Packet:
-        """Returns the packet of the state, with its sensors and the present faults."""
+        """Returns the packet of the state, with sensor errors and active faults."""
         now, faults = self.time, self.faults
         self._changed = (self.link_state != WAITING or self.pace.mode == REAL_TIME) and faults.at(now)
         clock_ns = round(1e9 * faults.clock)
-        # Where there are no stamps, the alive counters jump with the clock.
+        # Without stamps, the alive counters jump with the clock.
         self.link.wire.step = 1 + (clock_ns - self._clock_ns) // self._period_ns
         self._clock_ns = clock_ns
         self._outputs = self._plant.simulator.outputs.tolist()
@@ -284,31 +282,31 @@ class Rig:
         return Packet(max(self.time_ns + clock_ns, 0), faults.values(measured))
 
     def _send(self, packet: Packet) -> bool:
-        """Sends a packet; True: the device is to answer it."""
+        """Sends a packet; returns True if the device has to answer it."""
         self._sent.append((packet.stamp_ns, time.monotonic()))
         return self.link.send(packet)
 
     def _report(self) -> None:
-        """Tells the true state, and the faults where they have changed."""
+        """Reports the true state, and changed faults, to the listeners."""
         if self._changed:
-            self._news_for(self._listeners.faults, self.time_ns, self.faults.active)
+            self._notify(self._listeners.faults, self.time_ns, self.faults.active)
         if self.time_ns // self._period_ns % self.pace.publish_every == 0 or self._at_end():
-            self._news_for(self._listeners.state, self.time_ns, self._outputs)
+            self._notify(self._listeners.state, self.time_ns, self._outputs)
 
-    def _news_for(self, listener: Callable[..., None], *news: Any) -> None:
+    def _notify(self, listener: Callable[..., None], *event: Any) -> None:
         if self.pace.mode == LOCKSTEP:
-            listener(*news)
-        elif len(self._news) < _ROOM:
-            self._news.append((listener, news))
-            self._woken.set()
+            listener(*event)
+        elif len(self._events) < _MAX_EVENTS:
+            self._events.append((listener, event))
+            self._wake.set()
 
     def _publish_all(self) -> None:
-        while self._running or self._news:
-            self._woken.wait(0.5)
-            self._woken.clear()
-            while self._news:
-                listener, news = self._news.popleft()
-                listener(*news)
+        while self._running or self._events:
+            self._wake.wait(0.5)
+            self._wake.clear()
+            while self._events:
+                listener, event = self._events.popleft()
+                listener(*event)
 
     def _at_end(self) -> bool:
         return 0 < self._stop_ns <= self.time_ns
@@ -321,10 +319,10 @@ class Rig:
         self._listeners.ended(f"simulated {self.time:g} s")
         return True
 
-    # ---- in ------------------------------------------------------------------------------------------------------------
+    # ---- Input ---------------------------------------------------------------------------------------------------------
 
-    def _take(self, packet: Packet) -> bool:
-        """Takes a command; True: the gate admits it."""
+    def _on_packet(self, packet: Packet) -> bool:
+        """Passes a command to the gate; returns True if it is admitted."""
         if packet.stamp_ns == self._free_wheel_ns != self.time_ns:
             return False  # further answer to the repeated first state: not an error of the device
         now = time.monotonic()
@@ -334,18 +332,18 @@ class Rig:
                 self.timing.responses.add(now - at)
         values = self.faults.values(packet.values)
         inputs = (values[COMMANDS[0]], values[COMMANDS[1]], values[COMMANDS[2]])
-        stamp_ns = packet.stamp_ns - self._clock_ns if packet.stamp_ns else 0  # by our clock, whatever it has done
+        stamp_ns = packet.stamp_ns - self._clock_ns if packet.stamp_ns else 0  # without faults of the local clock
         if self.pace.mode == LOCKSTEP:
             good = self.gate.offer_answer(inputs, stamp_ns, self.time_ns, False)
         else:
             good = self.gate.offer(inputs, stamp_ns, self.time_ns)
             self.link_state = UP if good else self.link_state
         if good:
-            self._news_for(self._listeners.command, stamp_ns, inputs)
+            self._notify(self._listeners.command, stamp_ns, inputs)
         return good
 
     def _is_blocked(self) -> bool:
-        """Checks that a device sends, but none of its messages is used, without an injected fault as the reason."""
+        """Checks that a device sends, but none of its messages is used, without an active fault."""
         e2e = self.link.wire.e2e
         return e2e is not None and e2e.state in (INIT, INVALID) and self.timed_out and not self.faults.active
 

@@ -1,14 +1,14 @@
-"""The UDP link: one datagram a packet, a fixed little-endian struct, for benches of others (Simulink, dSPACE, a program in C).
+"""The UDP link: one datagram per packet, a fixed little-endian struct, for other benches (Simulink, dSPACE, C programs).
 
     char     magic[4];   "LFDM"
     uint16_t version;    1
     uint16_t kind;       1: signals, 2: command
     uint32_t sequence;   0, 1, 2, ...
     uint32_t count;      of the values
-    uint64_t stamp;      [ns] simulated time of the signals; of a command, that of the signals that it answers, from 2^63 on: of none
+    uint64_t stamp;      [ns] simulated time of the signals; of a command, that of the answered signals, from 2^63 on: none
     double   values[count];  signals: x, y, yaw, vx, vy, yaw_rate, ax, ay, omega_fl, omega_fr, omega_rl, omega_rr; command: steering,
                              throttle, brake; SI, NaN: not available
-    uint32_t crc;        CRC-32 (IEEE 802.3) of all before it
+    uint32_t crc;        CRC-32 (IEEE 802.3) of the preceding bytes
 """
 
 import select
@@ -26,8 +26,8 @@ MAGIC, VERSION = b"LFDM", 1
 _HEAD = struct.Struct("<4sHHIIQ")
 _TAIL = struct.Struct("<I")
 _LARGEST = 2048  # [bytes]
-_NUMBERS = 2**32  # sequence numbers, then 0 again
-_NONE = 2**63  # from here on a stamp is none
+_NUMBERS = 2**32  # modulus of sequence numbers
+_NONE = 2**63  # stamps from here on mean none
 
 
 def _kind(names: tuple[str, ...]) -> int:
@@ -35,7 +35,7 @@ def _kind(names: tuple[str, ...]) -> int:
 
 
 class UdpLink:
-    """One end: bound to its own port, sends to the other's."""
+    """One end of a UDP link, bound to its port, with the other end as its peer."""
 
     def __init__(self, end: str, settings: LinkSettings) -> None:
         self._e2e = E2EStateMachine(settings.timeout)
@@ -50,20 +50,20 @@ class UdpLink:
 
     def _reset(self) -> None:
         self._e2e.reset()
-        self._sequence = self._stamp_ns = 0  # of what is sent next; of what was sent last
+        self._sequence = self._stamp_ns = 0  # of the next packet to send; of the last one sent
         self._last_sequence: int | None = None
 
     def open(self) -> None:
-        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        new = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            opened.bind(self._address)
+            new.bind(self._address)
         except (OSError, OverflowError) as error:
-            opened.close()
+            new.close()
             why = getattr(error, "strerror", None) or error
             host, port = self._address
             raise InputError(f"link udp: {host}:{port} cannot be bound: {why}; change udp_host or udp_port") from None
-        opened.setblocking(False)
-        self._socket = opened
+        new.setblocking(False)
+        self._socket = new
         self._reset()
 
     def close(self) -> None:
@@ -84,13 +84,13 @@ class UdpLink:
         if self.wire.outwards(names, data):
             try:
                 self._socket.sendto(data, self._peer)
-            except OSError:  # nobody there yet, or a full buffer: on a wire that is a lost packet
+            except OSError:  # no receiver yet, or a full buffer: counts as a lost packet
                 self.wire.refused[LOST] += 1
         self.wire.sent += 1
         return True
 
     def _now(self) -> float:
-        """Returns the time [s] by which silence is measured: that of the last signals; at the controller's end the steady clock."""
+        """Returns the time [s] for detecting silence: that of the last signals; at the controller's end the steady clock."""
         return 1e-9 * self._stamp_ns if self._at_vehicle else time.monotonic()
 
     def receive(self, timeout: float) -> Packet | None:
@@ -101,22 +101,22 @@ class UdpLink:
             try:
                 data, sender = self._socket.recvfrom(_LARGEST)
             except BlockingIOError:
-                left = end - time.monotonic()
-                if timeout <= 0.0 or left <= 0.0:
+                remaining = end - time.monotonic()
+                if timeout <= 0.0 or remaining <= 0.0:
                     break
-                select.select([self._socket], [], [], left)
+                select.select([self._socket], [], [], remaining)
                 continue
-            except OSError:  # an ICMP answer to what was sent before anybody listened
+            except OSError:  # ICMP error for a datagram sent before the peer was bound
                 continue
-            packet = self._taken(bytearray(data), sender)
+            packet = self._parse(bytearray(data), sender)
             if packet is not None:
                 return packet
             if time.monotonic() >= end if timeout else read >= MAX_FOREIGN:
                 break
         return None
 
-    def _taken(self, data: bytearray, sender: tuple[str, int]) -> Packet | None:
-        """Returns the packet in a datagram."""
+    def _parse(self, data: bytearray, sender: tuple[str, int]) -> Packet | None:
+        """Returns the packet in a datagram; None if it is refused."""
         names = self._receives
         if not self.wire.inwards(names, data):
             return None

@@ -1,6 +1,6 @@
-"""FMU archives (FMI 2.0 and 3.0, co-simulation): the description of their variables, and unpacking. Archives are not trusted.
+"""Reading and unpacking of FMU archives (FMI 2.0 and 3.0, co-simulation), which are not trusted.
 
-So are systems of several connected FMUs: SSP archives (System Structure and Parameterization 1.0 and 2.0), one level deep.
+Also of systems of connected FMUs: SSP archives (System Structure and Parameterization 1.0 and 2.0), one level deep.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lfdm_ros.units import unit_scale
 DESCRIPTION = "modelDescription.xml"
 MAX_DESCRIPTION, MAX_UNPACKED, MAX_FILES = 100_000_000, 2_000_000_000, 50_000  # bytes, bytes, files
 CAUSALITIES = ("input", "output", "parameter", "structuralParameter", "calculatedParameter", "local", "independent")
-# Types whose scalars can be read and set, as FMI 3.0 names them; those of FMI 2.0 are mapped to them.
+# Supported types by their FMI 3.0 names; those of FMI 2.0 are mapped to them.
 NUMERIC = ("Float64", "Float32", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Boolean")
 _TYPES_2 = {"Real": "Float64", "Integer": "Int32", "Enumeration": "Int32", "Boolean": "Boolean", "String": "String"}
 _BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
@@ -37,13 +37,13 @@ _BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
 _SYSTEMS = {"linux": ("linux", "linux", ".so"), "darwin": ("darwin", "darwin", ".dylib"), "win32": ("win", "windows", ".dll")}
 _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
-Scale = tuple[float, float, Any]  # SI = factor * value + offset; pint's dimension, None: not said
+Scale = tuple[float, float, Any]  # SI = factor * value + offset; pint's dimension, None: not declared
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable: `reference` is FMI's value reference, `type` as in FMI 3.0, `start` as written; `array`: it has dimensions; `part`: the
-    component of a system that it is of."""
+    """A variable: `reference` is FMI's value reference, `type` as in FMI 3.0, `start` as written; `array`: it has dimensions; `part`: its
+    component in a system."""
 
     name: str
     reference: int
@@ -59,7 +59,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class FmuLink:
-    """An output that is an input of another FMU: target = factor * source + offset, in the units of both."""
+    """Connection of an output to an input of another FMU: target = factor * source + offset, in the units of both."""
 
     source: Variable
     target: Variable
@@ -69,16 +69,16 @@ class FmuLink:
 
 @dataclass(frozen=True)
 class Fmu:
-    """An FMU as its archive describes it.
+    """Description of an FMU.
 
     Attributes:
         version: "2.0" or "3.0"; kinds: "co-simulation", "model exchange", "scheduled execution".
-        identifier: of the co-simulation, the stem of its library; empty: it has none. token: GUID or instantiation token.
+        identifier: of the co-simulation, the stem of its library; empty: none. token: GUID or instantiation token.
         step: of its default experiment [s], nan: not given.
-        input_derivatives: takes inputs that are linear in a step; variable_step: takes steps of any length.
-        units: by name, as far as they are declared by base units, else as their name says; dimension None: neither.
-        platforms: with binaries, as the folders are named.
-        feedthrough: it declares outputs that depend on inputs of the same instant.
+        input_derivatives: supports linear inputs within a step; variable_step: supports steps of any length.
+        units: by name, from declared base units, else from the name; dimension None: unknown.
+        platforms: folders with binaries.
+        feedthrough: some outputs depend on inputs of the same instant.
     """
 
     path: Path
@@ -97,37 +97,37 @@ class Fmu:
 
     @property
     def parts(self) -> Mapping[str, Fmu]:
-        """FMUs by name, as `ssp.FmuSystem` has several."""
+        """FMUs by name; several in `FmuSystem`."""
         return {"": self}
 
     @property
     def links(self) -> tuple[FmuLink, ...]:
-        """Connections between them."""
+        """Connections between the parts."""
         return ()
 
     @property
     def passes(self) -> int:
-        """Number of times that these hand on values at an instant."""
+        """Number of passes over the connections at an instant."""
         return 0
 
     @property
     def values(self) -> tuple[tuple[Variable, float], ...]:
-        """Parameters that are set."""
+        """Parameters set by the archive."""
         return ()
 
     def variable(self, name: str, where: str) -> Variable:
-        """Returns a scalar by name. Raises InputError, after `where`: there is none, or it is no number."""
+        """Returns a scalar by name. Raises InputError, after `where`: it does not exist, or is no number."""
         if name not in self.variables:
             raise InputError(f"{where}: {self.path.name} has no variable {quote(name)}{suggest(name, self.variables, 'it has: ')}")
-        found = self.variables[name]
-        if found.type not in NUMERIC or found.array:
-            raise InputError(f"{where}: {quote(name)} of {self.path.name} is {'an array' if found.array else f'a {found.type}'}; "
+        variable = self.variables[name]
+        if variable.type not in NUMERIC or variable.array:
+            raise InputError(f"{where}: {quote(name)} of {self.path.name} is {'an array' if variable.array else f'a {variable.type}'}; "
                              "only scalar numbers can be used")
-        return found
+        return variable
 
     def scale(self, variable: Variable, unit: str | None, where: str) -> Scale:
-        """Returns the scale of a variable's values: by `unit` where it is given, else as the FMU says; without either values have no
-        dimension. Raises InputError, after `where`: the unit is unknown, or of another dimension than the FMU's own."""
+        """Returns the scale of a variable's values, from `unit` or else from the FMU's unit; without either, values have no dimension.
+        Raises InputError, after `where`: the unit is unknown, or of another dimension than the FMU's."""
         declared: Scale = self.units.get(variable.unit, (1.0, 0.0, None))
         if unit is None:
             if variable.unit and declared[2] is None:
@@ -142,7 +142,7 @@ class Fmu:
         return scale
 
     def library(self) -> str:
-        """Returns the path within the archive of this machine's library. Raises InputError: there is none."""
+        """Returns the path of this machine's library within the archive. Raises InputError: none."""
         if not self.identifier:
             raise InputError(f"{self.path}: no co-simulation, only {', '.join(self.kinds) or 'nothing'}; export it for co-simulation")
         folder, suffix = platform_of(self.version)
@@ -151,19 +151,19 @@ class Fmu:
         return f"binaries/{folder}/{self.identifier}{suffix}"
 
     def unpack(self, folder: Path) -> Path:
-        """Unpacks binaries of this machine and resources; returns the library.
+        """Unpacks this machine's binaries and the resources; returns the path of the library.
 
         Raises:
             InputError: no such library, a path outside of the folder, a link, or more than MAX_UNPACKED bytes.
         """
-        library, left = self.library(), MAX_UNPACKED
+        library, remaining = self.library(), MAX_UNPACKED
         prefixes = (str(PurePosixPath(library).parent) + "/", "resources/")
         with opened(self.path) as archive:
             for entry in archive.infolist():
                 if not entry.filename.startswith(prefixes) or entry.is_dir():
                     continue
                 target = folder / entry.filename
-                left -= len(data := content(archive, entry, left, self.path))
+                remaining -= len(data := content(archive, entry, remaining, self.path))
                 with prefixing(f"{self.path}: {quote(entry.filename)} cannot be unpacked", OSError):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(data)
@@ -174,14 +174,14 @@ class Fmu:
 
 
 def platform_of(version: str) -> tuple[str, str]:
-    """Returns the folder of this machine's binaries for a version of FMI, and the suffix of libraries."""
+    """Returns the folder of this machine's binaries for an FMI version, and the suffix of libraries."""
     short, long, suffix = _SYSTEMS.get(sys.platform, (sys.platform, sys.platform, ".so"))
     machine = _MACHINES.get(platform.machine(), platform.machine())
     return (f"{short}64" if version == "2.0" and machine == "x86_64" else f"{machine}-{long}"), suffix
 
 
 def read_fmu(path: str | Path) -> Fmu:
-    """Reads what an FMU says of itself; none of its code runs.
+    """Reads the description of an FMU without running its code.
 
     Raises:
         InputError: no archive, or a damaged or hostile one; no readable description; FMI 1.0. One line with the file and what is wrong.
@@ -204,7 +204,7 @@ def read_fmu(path: str | Path) -> Fmu:
 
 
 def opened(path: Path, kind: str = "an FMU") -> zipfile.ZipFile:
-    """Opens an archive whose names are all within it. Raises InputError: it is none, or hostile."""
+    """Opens an archive and checks its names. Raises InputError: no archive, or a hostile one."""
     try:
         archive = zipfile.ZipFile(path)
     except OSError as error:
@@ -229,7 +229,7 @@ def _problem(entry: zipfile.ZipInfo) -> str | None:
 
 
 def content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path: Path) -> bytes:
-    """Returns an entry of at most `largest` bytes. Raises InputError: damaged, or longer."""
+    """Reads an entry of at most `largest` bytes. Raises InputError: damaged, or longer."""
     try:
         with archive.open(entry) as file:
             data = file.read(largest + 1)
@@ -271,57 +271,57 @@ def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:
 
 
 def _feedthrough(root: Element, variables: Sequence[Variable], version: str) -> bool:
-    """Checks that an output is declared to depend on an input: by index in FMI 2.0, by reference in 3.0."""
+    """Checks for declared dependencies of outputs on inputs: by index in FMI 2.0, by reference in 3.0."""
     inputs = {str(i if version == "2.0" else v.reference) for i, v in enumerate(variables, 1) if v.causality == "input"}
     outputs = root.findall("ModelStructure/Outputs/Unknown" if version == "2.0" else "ModelStructure/Output")
-    return any(not inputs.isdisjoint(found.get("dependencies", "").split()) for found in outputs)
+    return any(not inputs.isdisjoint(node.get("dependencies", "").split()) for node in outputs)
 
 
 def _variables_2(root: Element) -> list[Variable]:
-    declared = {found.attrib["name"]: child.get("unit", "") for found in root.findall("TypeDefinitions/SimpleType") for child in found}
+    declared = {node.attrib["name"]: child.get("unit", "") for node in root.findall("TypeDefinitions/SimpleType") for child in node}
     variables = []
-    for found in root.findall("ModelVariables/ScalarVariable"):
-        value = next((child for child in found if child.tag in _TYPES_2), None)
+    for node in root.findall("ModelVariables/ScalarVariable"):
+        value = next((child for child in node if child.tag in _TYPES_2), None)
         if value is None:
-            raise ValueError(f"variable {quote(found.attrib['name'])} has no type")
-        variables.append(_variable(found, value, _TYPES_2[value.tag], declared))
+            raise ValueError(f"variable {quote(node.attrib['name'])} has no type")
+        variables.append(_variable(node, value, _TYPES_2[value.tag], declared))
     return variables
 
 
 def _variables_3(root: Element) -> list[Variable]:
-    declared = {found.attrib["name"]: found.get("unit", "") for found in root.findall("TypeDefinitions/*") if "name" in found.attrib}
+    declared = {node.attrib["name"]: node.get("unit", "") for node in root.findall("TypeDefinitions/*") if "name" in node.attrib}
     kinds = {"Enumeration": "Int64"}
-    return [_variable(found, found, kinds.get(found.tag, found.tag), declared) for found in root.findall("ModelVariables/*")
-            if found.tag != "Alias"]
+    return [_variable(node, node, kinds.get(node.tag, node.tag), declared) for node in root.findall("ModelVariables/*")
+            if node.tag != "Alias"]
 
 
-def _variable(found: Element, value: Element, kind: str, declared: Mapping[str, str]) -> Variable:
-    reference = int(found.attrib["valueReference"])
+def _variable(node: Element, value: Element, kind: str, declared: Mapping[str, str]) -> Variable:
+    reference = int(node.attrib["valueReference"])
     if not 0 <= reference < 2**32:
-        raise ValueError(f"value reference {quote(reference)} of {quote(found.attrib['name'])} is no number of 32 bits")
+        raise ValueError(f"value reference {quote(reference)} of {quote(node.attrib['name'])} is no number of 32 bits")
     return Variable(
-        name=found.attrib["name"], reference=reference, type=kind, causality=found.get("causality", "local"),
-        variability=found.get("variability", "continuous" if kind.startswith("Float") else "discrete"),
+        name=node.attrib["name"], reference=reference, type=kind, causality=node.get("causality", "local"),
+        variability=node.get("variability", "continuous" if kind.startswith("Float") else "discrete"),
         unit=value.get("unit") or declared.get(value.get("declaredType", ""), ""), start=value.get("start", ""),
-        description=found.get("description", ""), array=found.find("Dimension") is not None)
+        description=node.get("description", ""), array=node.find("Dimension") is not None)
 
 
 def _units(root: Element, variables: Mapping[str, Variable]) -> dict[str, Scale]:
     units: dict[str, Scale] = {}
-    for found in root.findall("UnitDefinitions/Unit"):
-        base = found.find("BaseUnit")
+    for node in root.findall("UnitDefinitions/Unit"):
+        base = node.find("BaseUnit")
         if base is not None:
             powers = [(unit, int(base.get(unit, "0"))) for unit in _BASE]
             if any(abs(power) > 20 for _, power in powers):
-                raise ValueError(f"unit {quote(found.attrib['name'])} has a power beyond 20")
+                raise ValueError(f"unit {quote(node.attrib['name'])} has a power beyond 20")
             dimension = reduce(mul, (unit_scale(unit)[2] ** power for unit, power in powers if power), unit_scale("1")[2])
             scale = float(base.get("factor", "1")), float(base.get("offset", "0")), dimension
             if not (math.isfinite(scale[0]) and scale[0] and math.isfinite(scale[1])):
-                raise ValueError(f"unit {quote(found.attrib['name'])} has no finite factor other than 0")
-            units[found.attrib["name"]] = scale
+                raise ValueError(f"unit {quote(node.attrib['name'])} has no finite factor other than 0")
+            units[node.attrib["name"]] = scale
     for name in {variable.unit for variable in variables.values()} - units.keys() - {""}:
         try:
-            # Modelica joins by dots and writes powers behind names: kg.m2, m/s2.
+            # Modelica's notation, such as kg.m2 or m/s2.
             units[name] = unit_scale(re.sub(r"(?<=[A-Za-z])(-?\d)", r"^\1", name).replace(".", "*"))
         except ValueError:
             units[name] = (1.0, 0.0, None)
@@ -334,10 +334,9 @@ _FMU = "application/x-fmu-sharedlibrary"
 
 @dataclass(frozen=True)
 class FmuSystem:
-    """Connected FMUs, as `Fmu` describes one. `values`: parameters that the archive binds, in the FMUs' units.
+    """Connected FMUs, with the interface of `Fmu`. `values`: parameters bound by the archive, in the FMUs' units.
 
-    A variable is COMPONENT.NAME, of a single component NAME, too; a connector of the system itself has its own name where it is connected
-    to one component.
+    Variables are named COMPONENT.NAME, of a single component also NAME; a connector of the system to one component has its own name.
     """
 
     path: Path
@@ -346,11 +345,11 @@ class FmuSystem:
     values: tuple[tuple[Variable, float], ...]
     variables: Mapping[str, Variable]
     step: float = math.nan
-    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False, compare=False)  # in which the FMUs lie
+    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False, compare=False)  # of the unpacked FMUs
 
     @property
     def passes(self) -> int:
-        """Number of times that outputs are handed on at an instant: once more for each FMU of a chain whose outputs follow its inputs."""
+        """Number of passes over the connections at an instant: one more for each FMU with feedthrough in the longest chain."""
         following: dict[str, set[str]] = {name: set() for name in self.parts}
         for link in self.links:
             following[link.source.part].add(link.target.part)
@@ -366,8 +365,8 @@ class FmuSystem:
         """Returns a scalar by name, as `Fmu.variable`."""
         if name not in self.variables:
             raise InputError(f"{where}: {self.path.name} has no variable {quote(name)}{suggest(name, self.variables, 'it has: ')}")
-        found = self.variables[name]
-        return replace(self.parts[found.part].variable(found.name, where), part=found.part)
+        variable = self.variables[name]
+        return replace(self.parts[variable.part].variable(variable.name, where), part=variable.part)
 
     def scale(self, variable: Variable, unit: str | None, where: str) -> Scale:
         """Returns the scale of a variable's values, as `Fmu.scale`."""
@@ -375,11 +374,11 @@ class FmuSystem:
 
 
 def read_ssp(path: str | Path) -> FmuSystem:
-    """Reads a system; no code of its FMUs runs.
+    """Reads a system without running code of its FMUs.
 
     Raises:
-        InputError: no archive, a damaged or hostile one, or what is not read here: systems in systems, components that are no FMUs, several
-            parameter files by reference outside of it. One line with the file and what is wrong.
+        InputError: no archive, a damaged or hostile one, or an unsupported part: nested systems, components that are no FMUs, parameter
+            files outside of the archive. One line with the file and the fault.
     """
     path = Path(path)
     folder = tempfile.TemporaryDirectory(prefix="lfdm_ssp_")
@@ -433,11 +432,11 @@ def _attribute(element: Element, name: str, where: str) -> str:
 
 
 def _connections(system: Element, fmus: FmuSystem, where: str) -> tuple[list[FmuLink], dict[str, Variable]]:
-    """Reads connections: between components, and those of the system's own connectors by their names."""
+    """Reads connections between components, and the components' variables of the system's connectors by name."""
     links: list[FmuLink] = []
     connectors: dict[str, Variable] = {}
-    for found in system.findall("Connections/Connection"):
-        ends = [(found.get(f"{end}Element"), _attribute(found, f"{end}Connector", where)) for end in ("start", "end")]
+    for node in system.findall("Connections/Connection"):
+        ends = [(node.get(f"{end}Element"), _attribute(node, f"{end}Connector", where)) for end in ("start", "end")]
         place = f"{where}: connection {' to '.join('.'.join(filter(None, end)) for end in ends)}"
         variables = [fmus.variable(f"{element}.{connector}", place) if element else None for element, connector in ends]
         source, target = variables
@@ -446,7 +445,7 @@ def _connections(system: Element, fmus: FmuSystem, where: str) -> tuple[list[Fmu
             if inside is None:
                 raise InputError(f"{place}: connects the system with itself")
             name = ends[0 if source is None else 1][1]
-            # Each of the components that one connector goes to is meant by COMPONENT.NAME.
+            # A connector with several components is ambiguous: only COMPONENT.NAME remains.
             if name in connectors:
                 connectors.pop(name)
             else:
@@ -455,13 +454,13 @@ def _connections(system: Element, fmus: FmuSystem, where: str) -> tuple[list[Fmu
         if source.causality != "output" or target.causality != "input":
             raise InputError(f"{place}: from {source.causality} to {target.causality}; it must go from an output to an input")
         factor, offset = 1.0, 0.0
-        if found.get("suppressUnitConversion") not in ("true", "1"):
+        if node.get("suppressUnitConversion") not in ("true", "1"):
             a, b = fmus.scale(source, None, place), fmus.scale(target, None, place)
             if a[2] is not None and b[2] is not None:
                 if a[2] != b[2]:
                     raise InputError(f"{place}: {quote(source.unit)} to {quote(target.unit)}, which is of another kind")
                 factor, offset = a[0] / b[0], (a[1] - b[1]) / b[0]
-        change = found.find("LinearTransformation")
+        change = node.find("LinearTransformation")
         if change is not None:
             more, shift = (documents.number(_number(change.get(key, default), place), place) for key, default in (
                 ("factor", "1"), ("offset", "0")))
@@ -479,8 +478,8 @@ def _number(text: str, where: str) -> float:
         raise InputError(f"{where}: {quote(text)} is no number") from None
 
 
-def _bound(system: Element, archive: zipfile.ZipFile, made: FmuSystem, where: str) -> Iterator[tuple[Variable, float]]:
-    """Yields the parameters that the archive sets, of the system's bindings before those of the components."""
+def _bound(system: Element, archive: zipfile.ZipFile, fmus: FmuSystem, where: str) -> Iterator[tuple[Variable, float]]:
+    """Yields the parameters set by the archive, the system's bindings before those of the components."""
     owners = [("", system), *((_attribute(c, "name", where), c) for c in system.findall("Elements/Component"))]
     for part, owner in owners:
         for binding in owner.findall("ParameterBindings/ParameterBinding"):
@@ -489,18 +488,18 @@ def _bound(system: Element, archive: zipfile.ZipFile, made: FmuSystem, where: st
             if source is None and inline is None:
                 continue
             values = inline if source is None else documents.parse_xml(
-                _entry(archive, source, MAX_DESCRIPTION, made.path), f"{made.path}: {source}")
+                _entry(archive, source, MAX_DESCRIPTION, fmus.path), f"{fmus.path}: {source}")
             prefix = binding.get("prefix", "") or (f"{part}." if part else "")
             for parameter in values.findall("Parameters/Parameter") if values is not None else []:
                 name = prefix + _attribute(parameter, "name", where)
-                place = f"{made.path}: {source or STRUCTURE}: {name}"
+                place = f"{fmus.path}: {source or STRUCTURE}: {name}"
                 value = next(iter(parameter), None)
                 if value is None or value.tag not in ("Real", "Integer", "Boolean", "Enumeration", "Float64", "Int32"):
                     raise InputError(f"{place}: only numbers are read")
-                variable, text = made.variable(name, place), _attribute(value, "value", place)
+                variable, text = fmus.variable(name, place), _attribute(value, "value", place)
                 number = float(text in ("true", "1")) if value.tag == "Boolean" else _number(text, place)
                 if value.get("unit"):
-                    factor, offset, _ = made.scale(variable, value.get("unit"), place)
-                    own = made.scale(variable, None, place)
-                    number = (factor * number + offset - own[1]) / own[0]
+                    factor, offset, _ = fmus.scale(variable, value.get("unit"), place)
+                    declared = fmus.scale(variable, None, place)
+                    number = (factor * number + offset - declared[1]) / declared[0]
                 yield variable, number

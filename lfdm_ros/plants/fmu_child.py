@@ -1,10 +1,10 @@
-"""Process of an FMU, or of several that are connected: loads their libraries and steps them as the parent asks. Native code of others
-crashes or hangs here alone.
+"""Process of an FMU, or of several connected ones: loads their libraries and steps them on request of the parent. Crashes and hangs of
+foreign code stay here.
 
     python -m lfdm_ros.plants.fmu_child DESCRIPTOR TASK.json
 
-The standard library alone, so that it starts at once. The task is that of `FmuProcess`, messages are `HEAD` and doubles; the answer is
-OK and the outputs, or FAILED and a text.
+Imports the standard library only, for a fast start. The task comes from `FmuProcess`; requests are `HEAD` and doubles, answers OK and the
+outputs, or FAILED and a text.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ _NUMBERS: dict[str, Any] = {
     "UInt16": ctypes.c_uint16, "Int32": ctypes.c_int32, "UInt32": ctypes.c_uint32, "Int64": ctypes.c_int64, "UInt64": ctypes.c_uint64,
     "Boolean": c_bool}
 _OF_FMI_2: dict[str, tuple[str, Any]] = {"Float64": ("Real", c_double), "Int32": ("Integer", c_int), "Boolean": ("Boolean", c_int)}
-_LOG_2 = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p, c_void_p)  # as printf; of more arguments the first
+_LOG_2 = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p, c_void_p)  # as printf, with the first further argument
 _LOG_3 = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 
 class Failed(Exception):
-    """A call that the FMU refused; the text says which."""
+    """A call refused by the FMU, named in the text."""
 
 
 class _Callbacks(ctypes.Structure):
@@ -43,7 +43,7 @@ class _Callbacks(ctypes.Structure):
 
 
 class Values:
-    """Variables of several instances that are set or read together, [part, type, reference] each."""
+    """Variables of several instances, set or read together; each is [part, type, reference]."""
 
     def __init__(self, instances: "list[Instance]", variables: list[tuple[int, str, int]]) -> None:
         self._count, self._groups = len(variables), []
@@ -60,39 +60,39 @@ class Values:
             self._groups.append((instance, name, places, arguments, kind.startswith("Float")))
 
     def set(self, numbers: Any) -> None:
-        """Sets all, (n,); what is no real number is rounded."""
+        """Sets all values (n,), rounded for integer types."""
         for instance, name, places, arguments, real in self._groups:
-            given = [numbers[i] for i in places]
-            if not real and not all(abs(number) < 2**31 for number in given):  # NaN is not, either
-                raise Failed(f"{next(n for n in given if not abs(n) < 2**31):g} for a whole number")
-            arguments[2][:] = given if real else [round(number) for number in given]
+            values = [numbers[i] for i in places]
+            if not real and not all(abs(number) < 2**31 for number in values):  # also refuses NaN
+                raise Failed(f"{next(n for n in values if not abs(n) < 2**31):g} for a whole number")
+            arguments[2][:] = values if real else [round(number) for number in values]
             instance.call(f"Set{name}", *arguments)
 
     def set_slopes(self, slopes: list[float]) -> None:
-        """Sets derivatives [1/s] of the real ones, FMI 2.0."""
+        """Sets the time derivatives of the real inputs, FMI 2.0."""
         for instance, _, places, (references, count, values, *_), real in self._groups:
             if real:
                 values[:] = [slopes[i] for i in places]
                 instance.call("SetRealInputDerivatives", references, count, (c_int * len(places))(*[1] * len(places)), values)
 
     def get(self) -> list[float]:
-        """Returns all, (n,)."""
-        found = [0.0] * self._count
+        """Returns all values (n,)."""
+        numbers = [0.0] * self._count
         for instance, name, places, arguments, _ in self._groups:
             instance.call(f"Get{name}", *arguments)
             for place, value in zip(places, arguments[2]):
-                found[place] = float(value)
-        return found
+                numbers[place] = float(value)
+        return numbers
 
 
 class Instance:
-    """A co-simulation of FMI 2.0 or 3.0; every call that is refused raises Failed, with the name of the part where there are several."""
+    """A co-simulation instance of FMI 2.0 or 3.0; every refused call raises Failed, with the name of the part in a system."""
 
     def __init__(self, task: dict[str, Any], step: float) -> None:
         self._task, self.version, self._message, self._step = task, int(task["version"]), "", step
         self._part = f"{task['part']}: " if task["part"] else ""
         self._slave: c_void_p | None = None
-        self._runs = False  # initialised, and no status since after which it must not be called
+        self._runs = False  # initialised, without a failed call since
         try:
             self._library = ctypes.CDLL(task["library"], mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as error:
@@ -134,7 +134,7 @@ class Instance:
                          + (f", {self._message}" if self._message else ""))
 
     def instantiate(self) -> None:
-        """Begins at time 0; instantiated anew, as few support a reset."""
+        """Creates a new instance at time 0, as few FMUs support a reset."""
         self.free()
         self.count = 0
         create = self._function("Instantiate" if self.version == 2 else "InstantiateCoSimulation", c_void_p)
@@ -153,19 +153,19 @@ class Instance:
             self.call("SetupExperiment", c_int(0), c_double(0.0), c_double(0.0), c_int(0), c_double(0.0))
 
     def initialise(self) -> None:
-        """Enters the mode in which initial values are computed."""
+        """Enters initialization mode."""
         if self.version == 2:
             self.call("EnterInitializationMode")
         else:
             self.call("EnterInitializationMode", c_bool(False), c_double(0.0), c_double(0.0), c_bool(False), c_double(0.0))
 
     def run(self) -> None:
-        """Leaves that mode."""
+        """Exits initialization mode."""
         self.call("ExitInitializationMode")
         self._runs = True
 
     def free(self) -> None:
-        """Ends the instance, if there is one."""
+        """Terminates and frees the instance, if any."""
         if self._slave is not None:
             slave, self._slave = self._slave, None
             if self._runs:
@@ -187,7 +187,7 @@ class Instance:
 
 
 class ConnectedInstances:
-    """An FMU, or several whose outputs are inputs of each other: each gets in a step what the others show at its start."""
+    """One or several connected FMUs, coupled explicitly (Jacobi): in a step each uses the outputs of the others at its start."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._task, self._step = task, float(task["step"])
@@ -199,7 +199,7 @@ class ConnectedInstances:
         self._scales = [(link["factor"], link["offset"]) for link in links]
 
     def reset(self, start: Any) -> None:
-        """Begins at time 0 with start values."""
+        """Restarts at time 0 with start values."""
         self.free()
         for instance in self._instances:
             instance.instantiate()
@@ -207,7 +207,7 @@ class ConnectedInstances:
         self._start.set(start)
         for instance in self._instances:
             instance.initialise()
-        for _ in self._instances[1:]:  # values pass through as many as there are
+        for _ in self._instances[1:]:  # longest possible chain
             self._pass_on(1)
         for instance in self._instances:
             instance.run()
@@ -222,30 +222,30 @@ class ConnectedInstances:
             instance.free()
 
     def advance(self, steps: int, first: Any, last: Any) -> None:
-        """Advances by steps; inputs (nu,) go from first to last. An FMU that takes slopes gets them, others the inputs of the middle of
-        each step."""
-        slopes_taken = self._task["slopes"]
-        parts = 1 if slopes_taken and self._task["whole"] else steps
+        """Advances by steps with inputs (nu,) linear from first to last. An FMU with input derivatives gets their slopes, others the inputs
+        at the middle of each step."""
+        with_slopes = self._task["slopes"]
+        parts = 1 if with_slopes and self._task["whole"] else steps
         span = steps * self._step / parts
         slopes = [(b - a) / (steps * self._step) for a, b in zip(first, last)]
         changing = any(slopes)
         for i in range(parts):
             if i == 0 or changing:
-                share = (i if slopes_taken else i + 0.5) / parts
+                share = (i if with_slopes else i + 0.5) / parts
                 self._inputs.set([a + (b - a) * share for a, b in zip(first, last)] if changing else last)
-                if slopes_taken:
+                if with_slopes:
                     self._inputs.set_slopes(slopes)
             self._pass_on(self._task["passes"])
             for instance in self._instances:
                 instance.do_step(span, steps // parts)
 
     def outputs(self) -> list[float]:
-        """Returns the outputs now, (ny,)."""
+        """Returns the present outputs (ny,)."""
         return self._outputs.get()
 
 
 def serve(parent: socket.socket, task: dict[str, Any]) -> None:
-    """Answers requests until the parent is gone."""
+    """Answers requests until the parent closes the connection."""
     system: ConnectedInstances | None = None
     while message := parent.recv(LARGEST):
         request, steps = HEAD.unpack_from(message)
@@ -257,8 +257,8 @@ def serve(parent: socket.socket, task: dict[str, Any]) -> None:
             else:
                 half = len(numbers) // 2
                 system.advance(steps, numbers[:half], numbers[half:])
-            found = system.outputs()
-            answer = OK + struct.pack(f"<{len(found)}d", *found)
+            outputs = system.outputs()
+            answer = OK + struct.pack(f"<{len(outputs)}d", *outputs)
         except Failed as error:
             answer = FAILED + str(error).encode()
         parent.send(answer)
@@ -267,7 +267,7 @@ def serve(parent: socket.socket, task: dict[str, Any]) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Ends this process when its parent is gone, also while native code runs."""
+    """Ends this process after its parent, also while native code runs."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
@@ -275,7 +275,7 @@ def end_with(parent: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
-    with contextlib.suppress(OSError):  # the parent is gone
+    with contextlib.suppress(OSError):  # the parent has ended
         with open(sys.argv[2], encoding="utf-8") as file:
-            given = json.load(file)
-        serve(socket.socket(fileno=int(sys.argv[1])), given)
+            task_of_parent = json.load(file)
+        serve(socket.socket(fileno=int(sys.argv[1])), task_of_parent)

@@ -1,4 +1,4 @@
-"""An FMU as a plant, by a plant file: whose variables become our outputs and what becomes of steering, throttle and brake.
+"""An FMU as a plant, with a plant file that maps its variables to outputs, and steering, throttle and brake to its inputs.
 
     fmu: vehicle.fmu
     step: 0.001
@@ -9,7 +9,7 @@
     start: {chassis.v0: vx}
     parameters: {m: 1500 kg}
 
-The language of recordings (`lfdm_ros.bags.expressions`): in expressions all is SI, what one yields must fit the unit of its target.
+Expressions are those of recordings (`lfdm_ros.bags.expressions`): in SI units, with the dimension of their target.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _GRACE = 1.0  # [s] for a process to end by itself
 
 
 class FmuProcess:
-    """An FMU, or a system of several, in a process of its own, which is started by `reset` and again after a crash."""
+    """An FMU, or a system of several, in a separate process, started by `reset` and again after a crash."""
 
     def __init__(self, fmu: Fmu | FmuSystem, step: float, timeout: float, parameters: Sequence[tuple[Variable, float]],
                  start: Sequence[Variable], inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
@@ -60,7 +60,7 @@ class FmuProcess:
 
         Args:
             step: [s] of communication. timeout: [s] of the wall clock for an answer.
-            parameters: with their values in the FMU's units, set at each reset. start, inputs: set by values; outputs: read.
+            parameters: with values in the FMU's units, set at each reset. start, inputs: variables to set; outputs: variables to read.
 
         Raises:
             InputError: as `Fmu.unpack`.
@@ -96,24 +96,24 @@ class FmuProcess:
         self._answer = struct.Struct(f"<{len(outputs)}d")
 
     def reset(self, start: Sequence[float]) -> tuple[float, ...]:
-        """Begins anew at time 0 with start values, in the FMU's units; returns the outputs. Raises PlantFailed."""
+        """Restarts at time 0 with start values in the FMU's units; returns the outputs. Raises PlantFailed."""
         if self._child is None:
-            self._begin()
+            self._launch()
         self._steps = 0
-        return self._ask("was loaded and initialised", HEAD.pack(fmu_child.RESET, 0) + struct.pack(f"<{len(start)}d", *start))
+        return self._request("was loaded and initialised", HEAD.pack(fmu_child.RESET, 0) + struct.pack(f"<{len(start)}d", *start))
 
     def advance(self, first: Sequence[float], last: Sequence[float], steps: int) -> tuple[float, ...]:
         """Advances with inputs from first to last; returns the outputs. Raises PlantFailed: it crashed, hangs, or refused."""
         if self._child is None:
             raise PlantFailed(f"{self._name} does not run any more; reset it")
         numbers = (*first, *last)
-        found = self._ask("was stepped", HEAD.pack(fmu_child.ADVANCE, steps) + struct.pack(f"<{len(numbers)}d", *numbers))
+        outputs = self._request("was stepped", HEAD.pack(fmu_child.ADVANCE, steps) + struct.pack(f"<{len(numbers)}d", *numbers))
         self._steps += steps
-        return found
+        return outputs
 
-    def _begin(self) -> None:
-        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # messages stay whole
-        # In a session of its own: Ctrl-C reaches the parent alone. What its code prints goes nowhere.
+    def _launch(self) -> None:
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # preserves message boundaries
+        # In a new session, as Ctrl-C is for the parent only. The output of its code is discarded.
         self._child = subprocess.Popen(
             [sys.executable, "-m", _CHILD, str(there.fileno()), self._task], cwd=self._folder.name,
             pass_fds=[there.fileno()], start_new_session=True,
@@ -124,8 +124,8 @@ class FmuProcess:
         weakref.finalize(self, _end, self._child, here)
         here.settimeout(self._timeout)
 
-    def _ask(self, doing: str, message: bytes) -> tuple[float, ...]:
-        """Sends a request; returns what is answered. Raises PlantFailed."""
+    def _request(self, doing: str, message: bytes) -> tuple[float, ...]:
+        """Sends a request and returns the answer. Raises PlantFailed."""
         assert self._connection is not None and self._child is not None
         at = f" at {self._steps * self._step:g} s" if self._steps else ""
         try:
@@ -137,7 +137,7 @@ class FmuProcess:
                               self._steps * self._step) from None
         except OSError:
             answer = b""
-        except BaseException:  # Ctrl-C: the answer to come must not be taken for that of the next request
+        except BaseException:  # Ctrl-C: a late answer must not be taken for that of the next request
             self.close(0.0)
             raise
         if not answer:
@@ -159,21 +159,20 @@ def _end(child: subprocess.Popen[bytes], connection: socket.socket, grace: float
     try:
         return child.wait(grace)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)  # its session, with what it has started
+        os.killpg(child.pid, signal.SIGKILL)  # with the processes it has started
         return child.wait()
 
 
 KEYS = (
-    Key("fmu", "vehicle.fmu", "the FMU, or an SSP of several that are connected, whose variables are COMPONENT.NAME; relative to the "
-        "plant file"),
-    Key("step", "1 ms", "of communication; a bare number is in s. Default: the FMU's own if that is at most 10 ms, else 1 ms"),
-    Key("timeout", "10 s", "of the wall clock for an answer, then the FMU is said to hang"),
-    Key("inputs", "{PEDAL: EXPRESSION}", "inputs of the FMU, from `steering`, `throttle` and `brake`; left out: those with our names"),
-    Key("outputs", "{vx: EXPRESSION}", f"our outputs, from variables of the FMU; needed are {', '.join(REQUIRED)}; left out: those with "
-        "our names"),
-    Key("start", "{V0: EXPRESSION}", "start values of the FMU, from `x`, `y`, `yaw` and `vx` where the vehicle begins"),
+    Key("fmu", "vehicle.fmu", "the FMU, or an SSP of several connected ones with variables COMPONENT.NAME; relative to the plant file"),
+    Key("step", "1 ms", "of communication; a bare number is in s. Default: the FMU's if at most 10 ms, else 1 ms"),
+    Key("timeout", "10 s", "of the wall clock for an answer"),
+    Key("inputs", "{PEDAL: EXPRESSION}", "inputs of the FMU, from `steering`, `throttle` and `brake`; default: those with these names"),
+    Key("outputs", "{vx: EXPRESSION}", f"outputs of the plant, from variables of the FMU; required are {', '.join(REQUIRED)}; default: "
+        "those with these names"),
+    Key("start", "{V0: EXPRESSION}", "start values of the FMU, from `x`, `y`, `yaw` and `vx` of the start"),
     Key("parameters", "{m: 1500 kg}", "values of the FMU's parameters"),
-    Key("variables", "{v: {variable: chassis.v_x, unit: km/h}}", "names for expressions, for variables whose own is no identifier"),
+    Key("variables", "{v: {variable: chassis.v_x, unit: km/h}}", "names in expressions for variables that are no identifiers"),
     Key("constants", "{ratio: \"16\"}", "numbers with a unit, for expressions"),
 )
 _VALUE_KEYS = ("variable", "value", "unit")
@@ -192,17 +191,17 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 _PLAIN: Scale = (1.0, 0.0, None)
 
-Dimensions = Mapping[str, Any]  # of the names in expressions; None: takes any
+Dimensions = Mapping[str, Any]  # of the names in expressions; None: any
 
 
-def require_dimension(found: Any, target: Scale, unit: str, where: str) -> None:
-    """Raises InputError, after `where`: a dimension that does not fit the target's; None fits all."""
-    if found is not None and target[2] is not None and found != target[2]:
-        raise InputError(f"{where}: {describe(found)} where {describe(target[2])} ({unit}) is expected")
+def require_dimension(dimension: Any, target: Scale, unit: str, where: str) -> None:
+    """Raises InputError, after `where`: a dimension other than the target's; None is compatible with all."""
+    if dimension is not None and target[2] is not None and dimension != target[2]:
+        raise InputError(f"{where}: {describe(dimension)} where {describe(target[2])} ({unit}) is expected")
 
 
 class _Formula:
-    """Numbers by expressions, each in the unit of its target, as one function of the numbers of `names`."""
+    """Expressions, each converted to the unit of its target, as one function of the numbers of `names`."""
 
     def __init__(self, names: Sequence[str], dimensions: Dimensions, constants: Mapping[str, Quantity]) -> None:
         self._names, self._quantities = tuple(names), {name: Quantity(1.0, dimensions[name]) for name in names} | dict(constants)
@@ -212,7 +211,7 @@ class _Formula:
         """Adds an expression.
 
         Args:
-            target: scale of what it is for. unit: the same for messages. bare: scale of a bare number in the target's unit.
+            target: scale of the target. unit: its unit for messages. bare: scale of a bare number in the target's unit.
 
         Raises:
             InputError: after `where`: an unknown name, a function of recordings, or another dimension.
@@ -223,12 +222,12 @@ class _Formula:
         for name in sorted(expressions.names(tree) - self._quantities.keys()):
             raise InputError(f"{where}: no variable or constant {quote(name)}{suggest(name, self._quantities, 'there are: ')}")
         with prefixing(where, ValueError):
-            found = expressions.evaluate(tree, np.zeros(1), self._quantities.__getitem__).dimension
-        require_dimension(found, target, unit, where)
+            dimension = expressions.evaluate(tree, np.zeros(1), self._quantities.__getitem__).dimension
+        require_dimension(dimension, target, unit, where)
         value: ast.expr = tree
-        if found is None and bare[:2] != (1.0, 0.0):
+        if dimension is None and bare[:2] != (1.0, 0.0):
             value = ast.BinOp(ast.BinOp(value, ast.Mult(), ast.Constant(bare[0])), ast.Add(), ast.Constant(bare[1]))
-        if found is not None and target[:2] != (1.0, 0.0):
+        if dimension is not None and target[:2] != (1.0, 0.0):
             value = ast.BinOp(ast.BinOp(value, ast.Sub(), ast.Constant(target[1])), ast.Div(), ast.Constant(target[0]))
         self._parts.append(value)
 
@@ -238,7 +237,7 @@ class _Formula:
         return lambda *numbers: tuple(part(numbers) for part in parts)
 
     def _of(self, node: ast.expr) -> Callable[[Sequence[float]], float]:
-        """Returns an expression as a function of the numbers; of nothing but the nodes that `expressions.parse` lets pass."""
+        """Compiles an expression of `expressions.parse` to a function of the numbers."""
         if isinstance(node, ast.Constant):
             return _constant(node.value)  # type: ignore[arg-type]
         if isinstance(node, ast.Name | ast.Attribute):
@@ -267,7 +266,7 @@ def _constant(value: float) -> Callable[[Sequence[float]], float]:
 
 
 class _Reader:
-    """The keys of a plant file, read against its FMU."""
+    """Reader of the keys of a plant file and its FMU."""
 
     def __init__(self, items: Mapping[str, Any], where: str) -> None:
         self.items, self.where = documents.mapping(dict(items), where, ("fmu",), names(KEYS)), where
@@ -292,7 +291,7 @@ class _Reader:
             raise InputError(f"{self.where}: {key} must map names to values")
         for owner, entry in (("", section or {}), *((f".{name}", value) for name, value in (section or {}).items())):
             for name, value in entry.items() if isinstance(entry, dict) else ():
-                # Of {x: max(a, b)}, YAML makes {x: "max(a", "b)": null}.
+                # YAML reads {x: max(a, b)} as {x: "max(a", "b)": null}.
                 if value is None and (")" in str(name) or (owner and name not in _VALUE_KEYS)):
                     raise InputError(f"{self.where}: {key}{owner}: {quote(name)} has no value; within braces an expression with a comma "
                                      "needs quotes")
@@ -303,17 +302,17 @@ class _Reader:
         return variable, self.fmu.scale(variable, None if unit is None else str(unit), where)
 
     def seconds(self, key: str, default: float) -> float:
-        """Returns a time [s]; a bare number is in s. Raises InputError: it is none above 0."""
+        """Returns a time [s]; a bare number is in s. Raises InputError: it is not above 0."""
         value, where = self.items.get(key, default), f"{self.where}: {key}"
-        found = documents.number(value, where) if isinstance(value, (int, float)) else read_quantity(value, "s", where)
-        if not found > 0.0:
+        time = documents.number(value, where) if isinstance(value, (int, float)) else read_quantity(value, "s", where)
+        if not time > 0.0:
             raise InputError(f"{where} is {quote(value)}; give more than 0")
-        return found
+        return time
 
-    def targets(self, key: str, given: Mapping[str, str], default: Mapping[str, str],
+    def targets(self, key: str, arguments: Mapping[str, str], default: Mapping[str, str],
                 causalities: tuple[str, ...]) -> tuple[list[Variable], Callable[..., tuple[float, ...]]]:
-        """Reads a section from variables of the FMU to expressions of `given` names, which have units."""
-        formula = _Formula(tuple(given), {name: unit_scale(unit)[2] for name, unit in given.items()}, self.constants)
+        """Reads a section that maps variables of the FMU to expressions of `arguments`, names with units."""
+        formula = _Formula(tuple(arguments), {name: unit_scale(unit)[2] for name, unit in arguments.items()}, self.constants)
         variables = []
         for name, value in (self._section(key) if key in self.items else default).items():
             where = f"{self.where}: {key}.{name}"
@@ -327,7 +326,7 @@ class _Reader:
         return variables, formula.compiled()
 
     def outputs(self) -> tuple[tuple[str, ...], list[tuple[Variable, Scale]], Callable[..., tuple[float, ...]]]:
-        """Returns names of outputs, the variables that they are made of, and the function from these numbers [SI] to the outputs."""
+        """Returns names of outputs, the variables in their expressions, and the function from these numbers [SI] to the outputs."""
         section = self._section("outputs") if "outputs" in self.items else {
             name: name for name in _OUTPUT_UNITS if name in self.fmu.variables and self.fmu.variables[name].causality == "output"}
         require_outputs(tuple(section), f"{self.where}: outputs")
@@ -339,7 +338,7 @@ class _Reader:
                 raise InputError(f"{where}: give variable or value, and a unit where the FMU has none")
             text = str(entry.get("variable", entry.get("value")))
             if "variable" in entry or (text in self.fmu.variables and text not in self.named):  # a name of any form
-                itself = f"{name} itself"  # no identifier, so nobody's else
+                itself = f"{name} itself"  # no identifier, hence unique
                 read[itself] = self._scaled(text, entry.get("unit"), where)
                 tree: ast.expr = ast.Name(itself, ast.Load())
             else:
@@ -361,18 +360,18 @@ class _Reader:
         return tuple(name for name, *_ in parsed), list(read.values()), formula.compiled()
 
     def parameters(self) -> list[tuple[Variable, float]]:
-        """Returns the parameters that the file sets, with their values in the FMU's units."""
-        found = []
+        """Returns the parameters set by the file, with values in the FMU's units."""
+        parameters = []
         for name, value in self._section("parameters").items():
             where = f"{self.where}: parameters.{name}"
             variable, scale = self._scaled(name, None, where)
-            if isinstance(value, (int, float)):  # in the FMU's own unit
-                found.append((variable, documents.number(value, where)))
+            if isinstance(value, (int, float)):  # in the FMU's unit
+                parameters.append((variable, documents.number(value, where)))
                 continue
             quantity = number_and_unit(value, where)
             require_dimension(quantity.dimension, scale, variable.unit, where)
-            found.append((variable, (float(quantity.values) - scale[1]) / scale[0]))
-        return found
+            parameters.append((variable, (float(quantity.values) - scale[1]) / scale[0]))
+        return parameters
 
 
 def _expression(value: Any, where: str) -> ast.expr:
@@ -381,10 +380,10 @@ def _expression(value: Any, where: str) -> ast.expr:
 
 
 class FmuPlant:
-    """An FMU as a plant (`lfdm_ros.plants.plant.Plant`). Where it cannot begin at the place that is asked for, its plane is moved there."""
+    """An FMU as a plant (`lfdm_ros.plants.plant.Plant`). If it starts at another pose than requested, its outputs are transformed there."""
 
     def __init__(self, items: Mapping[str, Any], where: str) -> None:
-        """Reads the keys of a plant file and the FMU, and unpacks it; no code of it runs before `reset`.
+        """Reads the keys of a plant file and the FMU, and unpacks it; its code runs from `reset` on.
 
         Args:
             items: by KEYS. where: the file, for messages; `fmu` is relative to it.
@@ -401,8 +400,8 @@ class FmuPlant:
         if not inputs:
             raise InputError(f"{where}: inputs: none, so nothing drives it; {reader.fmu.path.name} has the inputs "
                              + (", ".join(v.name for v in reader.fmu.variables.values() if v.causality == "input") or "none"))
-        ours = {f"start.{name}": name for name in _PLACE if f"start.{name}" in reader.fmu.variables}
-        start, self._start = reader.targets("start", _PLACE, ours, ("parameter", "structuralParameter", "input", "local", "output"))
+        defaults = {f"start.{name}": name for name in _PLACE if f"start.{name}" in reader.fmu.variables}
+        start, self._start = reader.targets("start", _PLACE, defaults, ("parameter", "structuralParameter", "input", "local", "output"))
         self.output_names, read, self._convert = reader.outputs()
         self._scales = [(factor, offset) for _, (factor, offset, _) in read]
         set_values = reader.parameters()
@@ -413,45 +412,45 @@ class FmuPlant:
             **{name: float(v.start) for name, v in self.fmu.variables.items()
                if v.causality == "parameter" and documents.is_number(v.start)},
             **{".".join(filter(None, (v.part, v.name))): value for v, value in (*self.fmu.values, *set_values)}}
-        # A speed that is given and is not had is a mistake of a unit; a place alone leaves an FMU at rest.
-        self._starts = self._apply("start", self._start, (0.0, 0.0, 0.0, 1.0)) != self._apply("start", self._start, (0.0, 0.0, 0.0, 2.0))
+        # True if start values depend on the speed: then another speed at the start is a wrong unit.
+        self._by_speed = self._apply("start", self._start, (0.0, 0.0, 0.0, 1.0)) != self._apply("start", self._start, (0.0, 0.0, 0.0, 2.0))
         self._process = FmuProcess(self.fmu, self.dt, reader.seconds("timeout", _TIMEOUT), set_values, start, inputs,
                                    [variable for variable, _ in read])
         self._pose = [self.output_names.index(name) for name in ("x", "y", "yaw", "vx")]
-        self._moved: tuple[float, float, float] | None = None
+        self._transform: tuple[float, float, float] | None = None
         self.outputs = np.full(len(self.output_names), math.nan)
 
     def reset(self, *, x: float, y: float, yaw: float, vx: float) -> None:
-        """Begins anew, as `Plant.reset`."""
-        self._moved = None
-        self._take(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
+        """Restarts, as `Plant.reset`."""
+        self._transform = None
+        self._set_outputs(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
         there = self.outputs[self._pose]
         if abs(there[3] - vx) > _SAME_SPEED:
             message = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
-            if self._starts:
+            if self._by_speed:
                 raise WrongStart(message + "look at the units of start and of vx")
-            raise InputError(message + "name a start value of it that is made of vx")
+            raise InputError(message + "set one of its start values from vx")
         if np.abs(there[:3] - (x, y, yaw)).max() > _SAME_PLACE:
             turn = yaw - there[2]
             c, s = math.cos(turn), math.sin(turn)
-            self._moved = x - c * there[0] + s * there[1], y - s * there[0] - c * there[1], turn
-            self._move()
+            self._transform = x - c * there[0] + s * there[1], y - s * there[0] - c * there[1], turn
+            self._transform_pose()
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
-        """Advances n steps, as `Plant.advance`; an FMU that takes no slopes has the inputs of the middle of each step."""
+        """Advances n steps, as `Plant.advance`; an FMU without input derivatives gets the inputs at the middle of each step."""
         if n < 1:
             return
         first = self._apply("inputs", self._inputs, np.asarray(u0, float).tolist())
         last = first if u1 is u0 else self._apply("inputs", self._inputs, np.asarray(u1, float).tolist())
-        self._take(self._process.advance(first, last, n))
-        if self._moved is not None:
-            self._move()
+        self._set_outputs(self._process.advance(first, last, n))
+        if self._transform is not None:
+            self._transform_pose()
 
     def close(self) -> None:
         """Ends the process of the FMU."""
         self._process.close()
 
-    def _take(self, values: Sequence[float]) -> None:
+    def _set_outputs(self, values: Sequence[float]) -> None:
         numbers = [factor * value + offset for value, (factor, offset) in zip(values, self._scales)]
         self.outputs[:] = self._apply("outputs", self._convert, numbers)
 
@@ -459,13 +458,13 @@ class FmuPlant:
         try:
             return tuple(map(float, formula(*numbers)))
         except (ArithmeticError, TypeError, ValueError) as error:  # a division by 0, a root of a negative number
-            given = ", ".join(f"{number:g}" for number in numbers)
-            raise PlantFailed(f"{self._where}: {key} cannot be computed of {given}: {error}") from None
+            values = ", ".join(f"{number:g}" for number in numbers)
+            raise PlantFailed(f"{self._where}: {key} cannot be computed of {values}: {error}") from None
 
-    def _move(self) -> None:
-        """Moves the pose from the FMU's plane to that of the run."""
-        assert self._moved is not None
-        x, y, turn = self._moved
+    def _transform_pose(self) -> None:
+        """Transforms the pose from the FMU's frame to that of the run."""
+        assert self._transform is not None
+        x, y, turn = self._transform
         c, s = math.cos(turn), math.sin(turn)
         i, j, k, _ = self._pose
         there = self.outputs[[i, j]]

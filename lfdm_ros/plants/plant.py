@@ -1,4 +1,4 @@
-"""The door for vehicles that others simulate: the protocol `Plant`, which `Simulator` fulfils as well, and the plug-ins that make one."""
+"""Interface to external vehicle simulations: the protocol `Plant`, which `Simulator` implements as well, and its plug-ins."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from lfdm_ros.plugins import Door
 from lfdm_ros.simulation import SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
-# Outputs of the models that controller, monitor and messages cannot do without.
+# Outputs required by controller, monitor and messages.
 REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
-CHUNK = 0.005  # [s] in which a drive holds inputs linear, and between two of its checks
+CHUNK = 0.005  # [s] of linear inputs in a drive, and between two of its checks
 _UNITS = {field.name: field.unit for field in OUTPUTS}
-_AT_REST = {"gear": 0.0, "lifted_wheels": 0.0}  # where a plant does not say; all others are NaN
+_DEFAULTS = {"gear": 0.0, "lifted_wheels": 0.0}  # of missing outputs; all others are NaN
 
 
 def steps_of_chunk(dt: float, period: float | None) -> int:
-    """Returns the number of steps `dt` [s] of a plant in a chunk of a drive. Raises InputError: a period [s] of the controller, if it
-    counts, is no whole number of chunks."""
+    """Returns the number of steps `dt` [s] of a plant in a chunk of a drive. Raises InputError: the controller's period [s], if given, is
+    no whole number of chunks."""
     steps = max(1, round(CHUNK / dt))
     if period is not None and abs(round(period / (steps * dt)) * steps * dt - period) > 1e-9:
         raise InputError(f"the controller's period of {period:g} s is no whole number of chunks of {steps * dt:g} s; choose a step that "
@@ -37,7 +37,7 @@ def steps_of_chunk(dt: float, period: float | None) -> int:
 
 
 class Plant(Protocol):
-    """A vehicle that is advanced in fixed steps; axes as in ISO 8855 (x ahead, y to the left, z up), SI units.
+    """A vehicle advanced in fixed steps; axes of ISO 8855 (x forward, y to the left, z up), SI units.
 
     Attributes:
         dt: step [s], a whole number of nanoseconds.
@@ -53,10 +53,10 @@ class Plant(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Parameters by name, for whoever wants to know them; may be empty."""
+        """Parameters by name, for information; may be empty."""
 
     def reset(self, *, x: float, y: float, yaw: float, vx: float) -> None:
-        """Begins anew at time 0 at a place [m], heading [rad] and speed [m/s]. Raises InputError: it cannot begin there; `PlantFailed`."""
+        """Restarts at time 0 at a position [m], yaw [rad] and speed [m/s]. Raises InputError: it cannot start there; `PlantFailed`."""
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
         """Advances n steps with steering, throttle and brake (3,) from u0 to u1, as `Simulator.advance`. Raises SimulationDiverged, as
@@ -64,7 +64,7 @@ class Plant(Protocol):
 
 
 class PlantFailed(SimulationDiverged):
-    """A plant does not go on; the message is one line that says why."""
+    """Failure of a plant, with the reason in one line."""
 
     def __init__(self, message: str, time: float = math.nan, state: np.ndarray | None = None):
         RuntimeError.__init__(self, message)
@@ -72,11 +72,11 @@ class PlantFailed(SimulationDiverged):
 
 
 class WrongStart(InputError):
-    """A plant that is given start values begins otherwise than they should make it."""
+    """Start of a plant that does not match its start values."""
 
 
 def require_outputs(names: Sequence[str], where: str) -> None:
-    """Raises InputError, after `where`: an output has no name of ours, or a required one is missing."""
+    """Raises InputError, after `where`: an output is unknown, or a required one is missing."""
     for name in names:
         if name not in _UNITS:
             raise InputError(f"{where}: no output {quote(name)}{suggest(name, _UNITS, 'there are: ')}")
@@ -85,17 +85,17 @@ def require_outputs(names: Sequence[str], where: str) -> None:
 
 
 class PlantSimulator:
-    """A plant as the rest of the package sees a `Simulator`: all outputs of the models in their order, those it lacks NaN.
+    """Adapter of a plant to the interface of `Simulator`: all outputs of the models in their order, missing ones NaN.
 
     Attributes:
-        vehicle: whose outline, sensors and actuators it has. model: its declaration, without equations.
+        vehicle: with its outline, sensors and actuators. model: its declaration, without equations.
     """
 
     def __init__(self, plant: Plant, vehicle: Vehicle, name: str) -> None:
         """Wraps a plant; `name`: for messages.
 
         Raises:
-            InputError: an output has no name of ours, a required one is missing, or the step is none.
+            InputError: an unknown output, a missing required one, or an invalid step.
         """
         require_outputs(plant.output_names, name)
         if not 0.0 < plant.dt <= 0.1 or abs(plant.dt * 1e9 - round(plant.dt * 1e9)) > 1e-3:
@@ -116,7 +116,7 @@ class PlantSimulator:
         self._speed, self._yaw = (plant.output_names.index(output) for output in ("vx", "yaw"))
         self._yaw_now = self.output_index["yaw"]
         self._outputs = np.full(len(OUTPUTS), math.nan)
-        for output, value in _AT_REST.items():
+        for output, value in _DEFAULTS.items():
             self._outputs[self.output_index[output]] = value
         self._steps = 0
 
@@ -127,26 +127,26 @@ class PlantSimulator:
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The plant's own."""
+        """Parameters of the plant."""
         return self._plant.parameters
 
     @property
     def speed(self) -> float:
-        """Forward speed now [m/s]."""
+        """Present longitudinal velocity [m/s]."""
         return float(self._plant.outputs[self._speed])
 
     @property
     def outputs(self) -> np.ndarray:
-        """Outputs now: (ny,) in the order of `output_names`, SI; the yaw goes on over a turn. The array is reused by the next call."""
+        """Present outputs: (ny,) in the order of `output_names`, SI; the yaw is unwrapped. The array is reused by the next call."""
         before, self._outputs[self._places] = self._outputs[self._yaw_now], self._plant.outputs
-        # A plant may wrap its yaw; a whole number of turns is added where it does.
+        # Unwraps the yaw of plants that wrap it.
         turns = round((before - self._outputs[self._yaw_now]) / math.tau) if math.isfinite(before) else 0
         if turns:
             self._outputs[self._yaw_now] += turns * math.tau
         return self._outputs
 
     def reset(self, x: float = 0.0, y: float = 0.0, yaw: float = 0.0, vx: float = 0.0) -> None:
-        """Begins anew at time 0. Raises InputError: it cannot begin there, or not at all."""
+        """Restarts at time 0. Raises InputError: it cannot start, or not there."""
         self._steps, self._outputs[self._yaw_now] = 0, yaw
         try:
             with self._named("reset"):
@@ -156,7 +156,7 @@ class PlantSimulator:
             raise InputError(str(error)) from None
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
-        """Advances n steps, the inputs linear from u0 to u1. Raises SimulationDiverged, also for outputs that are no numbers."""
+        """Advances n steps, the inputs linear from u0 to u1. Raises SimulationDiverged, also for outputs that are not finite."""
         with self._named("advance"):
             self._plant.advance(u0, u1, n)
         self._steps += n
@@ -164,7 +164,7 @@ class PlantSimulator:
 
     @contextmanager
     def _named(self, action: str) -> Iterator[None]:
-        """Has whatever a plant raises say which plant it is, and where in its code."""
+        """Adds the plant's name and the line of its code to exceptions of the plant."""
         try:
             yield
         except (PlantFailed, InputError):
@@ -181,19 +181,18 @@ class PlantSimulator:
             raise PlantFailed(f"{self.name}: outputs has shape {outputs.shape}, and output_names has {len(self._plant.output_names)} names",
                               self.time)
         if not np.isfinite(outputs).all():
-            lost = ", ".join(name for name, value in zip(self._plant.output_names, outputs) if not math.isfinite(value))
-            raise PlantFailed(f"{self.name}: {lost}: no finite number at {self.time:g} s", self.time, outputs.copy())
+            invalid = ", ".join(name for name, value in zip(self._plant.output_names, outputs) if not math.isfinite(value))
+            raise PlantFailed(f"{self.name}: {invalid}: no finite number at {self.time:g} s", self.time, outputs.copy())
 
 
-# A vehicle that is stepped, ours or not.
 AnySimulator = Simulator | PlantSimulator
 
 
 @dataclass(frozen=True)
 class PlantType:
-    """A kind of plant, which a plant file names by `type`.
+    """A kind of plant, selected by `type` in a plant file.
 
-    `make(settings, where)` gives a `Plant` by the other keys of the file; `where` leads messages. Raises InputError.
+    `make(settings, where)` returns a `Plant` from the other keys of the file; `where` leads messages. Raises InputError.
     """
 
     name: str

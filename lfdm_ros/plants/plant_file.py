@@ -1,4 +1,4 @@
-"""Plants by name or file: a YAML file with the `type` of a plant, `fmu` if there is none, and what else that type takes."""
+"""Plants by name or file: a YAML file with the `type` of a plant, by default `fmu`, and the keys of that type."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def open_plant(source: str, vehicle: Vehicle) -> PlantSimulator:
     """Opens a plant.
 
     Args:
-        source: a plant file, an FMU whose variables have our names, or the name of a registered type that needs no settings.
-        vehicle: whose outline, sensors and actuators the plant has.
+        source: a plant file, an FMU whose variables have the names of the models, or a registered type without required settings.
+        vehicle: with the outline, sensors and actuators of the plant.
 
     Raises:
-        InputError: no such file or type, or whatever the type has to say.
+        InputError: no such file or type, or an error of the type.
     """
     path = Path(source)
     if source in PLANTS and not path.suffix:
@@ -35,6 +35,6 @@ def open_plant(source: str, vehicle: Vehicle) -> PlantSimulator:
         items = dict(content)
     else:
         raise InputError(f"plant {quote(source)}: no file and no registered plant{suggest(source, PLANTS)}; give a plant file (.yaml), an "
-                         f"FMU or one of: {', '.join(PLANTS)}; a model of ours is no plant, it goes by model")
+                         f"FMU or one of: {', '.join(PLANTS)}; models of this package are given as model")
     kind = items.pop("type", FMU_PLANT.name)
     return PlantSimulator(PLANTS.find(str(kind), f"{source}: type").make(items, source), vehicle, path.name)

@@ -1,4 +1,4 @@
-"""Common parts of Markov chain samplers: draws as they come, progress, stopping, and the finished run."""
+"""Common parts of Markov chain samplers: collection of draws, progress, stopping, and the finished run."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,19 @@ import numpy as np
 from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
-MIN_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
+MIN_DRAWS = 10  # of each chain for a result of a stopped run
 HAMILTONIAN = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
                "mean_tree_accept": float}  # statistics of each draw
 ESS_INTERVAL = 2.0  # [s] between two estimates of the effective sample size
 
 
 class Collector:
-    """Collects the draws of chains that advance independently, and reports their progress."""
+    """Collector of the draws of independently advancing chains, with progress reports."""
 
     def __init__(self, problem: Problem, *, tune: int, draws: int, chains: int, evaluations: int, began: float, report: Report | None,
                  thin: int = 1):
-        """Takes `tune`: discarded steps of each chain; `draws`: stored ones, one of `thin` steps; `evaluations`: simulations before the
-        chains."""
+        """Starts without draws. tune: discarded steps of each chain; draws: number of stored ones, every `thin`-th step; evaluations:
+        simulations before the chains."""
         self._problem, self._tune, self._draws, self._thin, self._report = problem, tune, draws, thin, report
         self._parts: list[list[np.ndarray]] = [[] for _ in range(chains)]
         self._tuned = np.zeros(chains, int)
@@ -31,7 +31,7 @@ class Collector:
         self._ess, self._estimated = float("nan"), self._first
 
     def add(self, chain: int, particles: np.ndarray, tuning: bool, evaluations: int) -> None:
-        """Takes draws (n, D) of a chain and reports; KeyboardInterrupt of the report passes through."""
+        """Adds draws (n, D) of a chain and reports; KeyboardInterrupt of the report is passed on."""
         if tuning:
             self._tuned[chain] += len(particles)
         else:
@@ -54,13 +54,13 @@ class Collector:
         return bool(self._drawn.min() >= min(MIN_DRAWS, self._draws))
 
     def particles(self) -> np.ndarray:
-        """Returns the draws that every chain has (C, N, D)."""
+        """Returns the draws (C, N, D) up to the shortest chain."""
         count = int(self._drawn.min())
         return np.stack([np.concatenate(parts)[:count] for parts in self._parts])
 
     def finish(self, particles: np.ndarray, *, statistics: Mapping[str, Any], stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
                account: str, notes: Sequence[str] = ()) -> SampleRun:
-        """Makes the finished run of particles (C, N, D)."""
+        """Makes the finished run from particles (C, N, D)."""
         density, (chains, count, _) = self._problem.density, particles.shape
         flat = particles.reshape(chains * count, -1)
         draws = {name: values.reshape(chains, count) for name, values in density.constrain(flat).items()}
@@ -74,18 +74,16 @@ class Collector:
             statistics=statistics, stored=stored, account=account, warnings=tuple(warnings), stopped=count < self._draws)
 
     def finish_hamiltonian(self, name: str, per_draw: Mapping[str, np.ndarray]) -> SampleRun:
-        """Makes the finished run of a Hamiltonian sampler; `per_draw`: `HAMILTONIAN` statistics of its draws (C, N), the first of each
-        chain."""
+        """Makes the finished run of a Hamiltonian sampler; `per_draw`: `HAMILTONIAN` statistics of each chain's first N draws (C, N)."""
         particles = self.particles()[:, :next(iter(per_draw.values())).shape[1]]
         total = particles.shape[0] * particles.shape[1]
         diverging, deep = int(per_draw["diverging"].sum()), int(per_draw["reached_max_treedepth"].sum())
         notes = []
         if diverging:
-            notes.append(f"{diverging} of {total} draws met a divergence: there is a part of the posterior that NUTS cannot enter and may "
-                         "miss; compare with --sampler smc")
+            notes.append(f"{diverging} of {total} draws had a divergence: NUTS cannot enter a part of the posterior and may miss it; "
+                         "compare with --sampler smc")
         if deep:
-            notes.append(f"{deep} of {total} trajectories were cut off at the greatest length: draws depend on each other more than they "
-                         "need to")
+            notes.append(f"{deep} of {total} trajectories reached the maximum length: draws are more correlated than necessary")
         gradients = float(per_draw["tree_size"].mean())
         return self.finish(
             particles, notes=notes,

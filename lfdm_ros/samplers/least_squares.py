@@ -1,17 +1,17 @@
-"""Least squares with Gaussian intervals at the optimum (Laplace's approximation): seconds where a sampler takes minutes.
+"""Least squares with Gaussian intervals at the optimum (Laplace's approximation): seconds in place of minutes of a sampler.
 
 The optimum of the default objective is the mode of the posterior of paper 000, eq. 3. With the errors e_c of group c,
 
     minimise over q:  sum_c |e_c(q)|^2 / sigma_c^2 + sum_j r_j(q_j)^2,
 
-r_j being the residual of prior j, and sigma_c the mode given those errors: the two alternate until they converge. Where
-neighbouring errors are correlated, e_c is whitened with the correlation rho_c, estimated with sigma_c (Cochrane and Orcutt 1949). Unknowns
-are searched in the coordinate of their priors (a logarithm for some) in units of the prior's standard deviation. In these
-units the Fisher information F = sum_c J_c' J_c / sigma_c^2 measures what the data identify: along an eigenvector of eigenvalue w the
-posterior is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian of equal width).
+with the residual r_j of prior j, and the mode sigma_c given those errors: the two alternate until convergence. If neighbouring errors are
+correlated, e_c is whitened with the correlation rho_c, estimated with sigma_c (Cochrane and Orcutt 1949). Unknowns are optimised in the
+coordinate of their priors (a logarithm for some) in units of the prior's standard deviation. In these units the Fisher information
+F = sum_c J_c' J_c / sigma_c^2 measures the identifiability: along an eigenvector of eigenvalue w the posterior is 1 / sqrt(1 + w) times as
+wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian of equal width).
 
-The draws of the Gaussian are resampled with Pareto-smoothed importance weights of the posterior: where the Gaussian extends to impossible
-vehicles, such as a stiffness near 0, its draws are not those of the posterior.
+The draws of the Gaussian are resampled with Pareto-smoothed importance weights of the posterior, as the Gaussian may extend to impossible
+vehicles, such as a stiffness near 0.
 """
 
 import time
@@ -31,17 +31,17 @@ from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
-PARETO_LIMIT = 0.7  # above it importance weights, and so the corrected approximation, are unreliable (Vehtari et al. 2024)
-SHARE_EFFECTIVE, MIN_EFFECTIVE = 0.1, 100.0  # of the draws, and draws, that weights have to be worth where they are not
-NO_WEIGHT = 1e-3  # of what a draw has on average
+PARETO_LIMIT = 0.7  # above it importance weights, and hence the corrected approximation, are unreliable (Vehtari et al. 2024)
+SHARE_EFFECTIVE, MIN_EFFECTIVE = 0.1, 100.0  # minimum effective draws above that limit: share, and number
+NO_WEIGHT = 1e-3  # of the mean weight
 
 
 @dataclass(frozen=True)
 class Weighed:
     """Draws of an approximation with importance weights.
 
-    weights (n,), of sum 1; pareto_k: shape of the tail of the raw weights; power: of the density ratio, below 1 where its weights would
-    leave too few draws; effective: number of independent draws; without_weight: draws of negligible weight.
+    weights (n,), of sum 1; pareto_k: shape of the tail of the raw weights; power: of the density ratio, below 1 for a minimum number of
+    effective draws; effective: effective number of draws; without_weight: number of draws of negligible weight.
     """
 
     weights: np.ndarray
@@ -57,7 +57,7 @@ class Weighed:
         return int((self.weights < NO_WEIGHT / len(self.weights)).sum())
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Draws the indices (n,) of equally weighted draws, in no order: systematic resampling."""
+        """Draws the indices (n,) of equally weighted draws in random order, by systematic resampling."""
         count = len(self.weights)
         edges = np.cumsum(self.weights)
         places = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.uniform()) / count)
@@ -65,21 +65,20 @@ class Weighed:
 
 
 def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
-    """Computes importance weights, Pareto-smoothed (Vehtari et al. 2024), of log density less log density of the approximation (n,).
+    """Computes Pareto-smoothed importance weights (Vehtari et al. 2024) from log density minus that of the approximation (n,).
 
-    Where the tail is too heavy (k above PARETO_LIMIT), only part of the correction is applied: the largest power of the weights that leaves
-    enough draws, as a step of annealed importance sampling (Neal 2001). Draws whose density is a millionth of the expected one lose their
-    weight in any case.
+    For a heavy tail (k above PARETO_LIMIT) the correction is partial: the largest power of the weights with enough effective draws, as a
+    step of annealed importance sampling (Neal 2001). Draws with a millionth of the expected density lose their weight in any case.
 
     Args:
-        alike: possible draws get equal weights: the draws are not meant to be of this density.
+        alike: gives equal weights to possible draws, as they are not from this density.
     """
     possible = np.isfinite(log_weights)
     if not possible.any():
         return Weighed(np.full(len(log_weights), 1.0 / len(log_weights)), float("inf"), 0.0)
     raw = np.where(possible, log_weights, -1e300)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a heavy tail, reported by the caller
+        warnings.simplefilter("ignore")  # the caller reports a heavy tail
         smoothed, shape = arviz().psislw(raw)
     shape = float(shape)
     if alike:
@@ -101,18 +100,18 @@ def _normalised(log_weights: np.ndarray) -> np.ndarray:
     return normalised
 
 
-START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
+START_DRAWS = 64  # from the prior, candidates for the start besides the vehicle's values
 DIFFERENCE = 1e-4  # of central differences, in standard deviations of the prior
 TOLERANCE = 1e-10  # of objective, step and gradient
-NOISE_TOLERANCE = 1e-6  # relative change of the noise at which errors and noise agree
+NOISE_TOLERANCE = 1e-6  # relative change of the noise, for the alternation with the errors
 NOISE_ROUNDS = 50
 WEIGHED = 256  # draws between two reports
-GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
+GIVE_UP = 1000  # maximum rounds of rejection sampling within the bounds
 
 
 @dataclass(frozen=True)
 class _Noise:
-    """Mode of the errors of one group: standard deviation and correlation of neighbours."""
+    """Mode of one group's noise: standard deviation, and correlation of neighbours."""
 
     sigma: float
     rho: float = 0.0
@@ -127,7 +126,7 @@ class _Optimum:
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Finds the optimum of the stage's objective and draws from the Gaussian there; see `lfdm_ros.samplers.sampler.Sample`."""
+    """Optimises the stage's objective and draws from the Gaussian at the optimum; see `lfdm_ros.samplers.sampler.Sample`."""
     began, rng = time.perf_counter(), np.random.default_rng(seed)
     fit = _Fit(problem, report)
     start = fit.initial_guess()
@@ -185,7 +184,7 @@ def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
 
 
 class _Fit:
-    """The errors of a stage in the coordinates of the search, x = coordinate / spread of the prior."""
+    """Errors of a stage in the coordinates of the search, x = coordinate / spread of the prior."""
 
     def __init__(self, problem: Problem, report: Report | None):
         self._problem, self._report = problem, report
@@ -193,7 +192,7 @@ class _Fit:
         self.spread = np.array([prior.spread() for prior in self._priors])
         with np.errstate(divide="ignore"):
             self.lower, self.upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in self._priors]).T / self.spread
-        # One vector of errors over the groups, at `slices`.
+        # One vector of errors over the groups, divided by `slices`.
         self._groups = problem.likelihood.groups
         ends = np.cumsum([0, *(group.count for group in self._groups)])
         self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
@@ -223,7 +222,7 @@ class _Fit:
             return np.concatenate([whitened, np.column_stack(deviations)], axis=1)
         for c, part in enumerate(self._slices):
             if scale == "error_range":
-                # The least value is mapped onto 0, as published.
+                # The minimum is mapped to 0, as published.
                 lowest, highest = error[:, part].min(axis=1), error[:, part].max(axis=1)
                 error[:, part] = (error[:, part] - lowest[:, None]) / (highest - lowest)[:, None]
             else:
@@ -264,10 +263,10 @@ class _Fit:
         return tuple(_noise_mode(self._problem.errors[group.label], moments, group)
                      for group, moments in zip(self._groups, self.moments(x)))
 
-    # -- Where to begin -------------------------------------------------------------------------------------------
+    # -- Start ----------------------------------------------------------------------------------------------------
 
     def initial_guess(self) -> np.ndarray:
-        """Returns x of the problem's start; the prior's median where that is missing or outside the prior."""
+        """Returns x of the problem's start, with the prior's median for values that are missing or outside the prior."""
         medians = np.array([float(prior.frozen().median()) for prior in self._priors])
         bounds = np.array([prior.bounds() for prior in self._priors])
         inside = (self._problem.start > bounds[:, 0]) & (self._problem.start < bounds[:, 1])
@@ -275,8 +274,8 @@ class _Fit:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Selects the best of `start` and some draws from the prior; where noise is estimated, each with its optimal noise. Raises
-        ValueError: none can be simulated."""
+        """Selects the best of `start` and some draws from the prior, each with its optimal noise if that is estimated. Raises ValueError:
+        none can be simulated."""
         q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
         x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
         x = np.concatenate([start[None], x])
@@ -293,7 +292,7 @@ class _Fit:
             raise ValueError("no draw of the priors can be simulated")
         return x[np.argmin(cost)]
 
-    # -- The search -----------------------------------------------------------------------------------------------
+    # -- Search ---------------------------------------------------------------------------------------------------
 
     def minimise(self, x: np.ndarray) -> _Optimum:
         """Minimises from x (Q,). Raises ValueError: the start cannot be simulated."""
@@ -303,14 +302,14 @@ class _Fit:
         if not all(np.isfinite(group.sigma) for group in noise):
             raise ValueError("the start of the search cannot be simulated")
         for _ in range(NOISE_ROUNDS):
-            found = optimize.least_squares(self._reported_residuals, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper),
-                                           ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE)
-            x, previous, iterations = found.x, noise, iterations + int(found.njev or 0)
+            result = optimize.least_squares(self._reported_residuals, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper),
+                                            ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE)
+            x, previous, iterations = result.x, noise, iterations + int(result.njev or 0)
             noise = self.noise(x)
             change = [(np.log(new.sigma / old.sigma), new.rho - old.rho) for new, old in zip(noise, previous)]
             if self._problem.objective.scale != "noise" or np.abs(change).max() < NOISE_TOLERANCE:
                 break
-        return _Optimum(x, noise, iterations, found.message.strip("`"))
+        return _Optimum(x, noise, iterations, result.message.strip("`"))
 
     def _powell(self, x: np.ndarray) -> _Optimum:
         # In SI units and without the minimiser's bounds, which change its search.
@@ -323,21 +322,21 @@ class _Fit:
             total = float((self._reported_residuals(self._search(q), noise) ** 2).sum())
             return total if np.isfinite(total) else float("inf")
 
-        found = optimize.minimize(cost, self.values(x[None])[0], method="Powell")
-        x = self._search(found.x)
-        return _Optimum(x, self.noise(x), int(found.nit), str(found.message))
+        result = optimize.minimize(cost, self.values(x[None])[0], method="Powell")
+        x = self._search(result.x)
+        return _Optimum(x, self.noise(x), int(result.nit), str(result.message))
 
     def _search(self, q: np.ndarray) -> np.ndarray:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
     def _reported_residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         residuals = self.residuals(x[None], noise)[0]
-        # The number of evaluations is not known in advance; this share increases monotonically and stays below 1.
+        # Without a known number of evaluations, this share increases monotonically below 1.
         self.progress(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
         return residuals
 
     def progress(self, progress: float, message: str) -> None:
-        """Reports; the data always count in full."""
+        """Reports at temperature 1."""
         if self._report is not None:
             self._report(SamplerProgress(1.0, progress, float("nan"), self.runs, message))
 
@@ -366,9 +365,9 @@ def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup) -> 
     margin = 1e-9 * (upper - lower)
     for _ in range(NOISE_ROUNDS):
         log_sigma = np.log(sigma)
-        found = optimize.minimize_scalar(lambda r, z=log_sigma: _noise_cost(priors, moments, group, z, r),
-                                         bounds=(lower + margin, upper - margin), method="bounded", options={"xatol": 1e-12})
-        change, rho = abs(found.x - rho), float(found.x)
+        result = optimize.minimize_scalar(lambda r, z=log_sigma: _noise_cost(priors, moments, group, z, r),
+                                          bounds=(lower + margin, upper - margin), method="bounded", options={"xatol": 1e-12})
+        change, rho = abs(result.x - rho), float(result.x)
         previous, sigma = sigma, _sigma_mode(priors, moments, group, rho)
         if change < 0.1 * NOISE_TOLERANCE and abs(np.log(sigma / previous)) < 0.1 * NOISE_TOLERANCE:
             break
@@ -378,12 +377,12 @@ def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup) -> 
 def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, rho: float) -> float:
     lower, upper = np.log(_noise_bounds(priors.noise))
     centre = 0.5 * np.log(max(scatter(moments, rho) / (1.0 - rho * rho) / group.count, 1e-300))
-    # The mode of the errors alone is the centre; the prior moves it towards its own mode at most.
+    # The mode lies between that of the errors alone and that of the prior.
     away = np.log(float(priors.noise.frozen().median()))
     left, right = max(min(centre, away) - 1.0, lower), min(max(centre, away) + 1.0, upper)
-    found = optimize.minimize_scalar(lambda z: _noise_cost(priors, moments, group, z, rho), bounds=(left, right), method="bounded",
-                                     options={"xatol": 1e-9})
-    return float(np.exp(found.x))
+    result = optimize.minimize_scalar(lambda z: _noise_cost(priors, moments, group, z, rho), bounds=(left, right), method="bounded",
+                                      options={"xatol": 1e-9})
+    return float(np.exp(result.x))
 
 
 def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, mode: _Noise, count: int,
@@ -397,7 +396,7 @@ def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, mod
     axes = np.diag(steps)
     curvature = np.array([[cost(a + b) - cost(a - b) - cost(b - a) + cost(-a - b) for b in axes] for a in axes]) / (
         4.0 * np.outer(steps, steps))
-    # At a bound, or with next to no samples, the curvature may not be that of a maximum.
+    # At a bound, or with very few samples, the curvature may not be that of a maximum.
     if not np.isfinite(curvature).all() or np.linalg.eigvalsh(curvature).min() <= 0.0:
         curvature = group.weight * np.diag([2.0 * group.count, group.count / (1.0 - mode.rho**2)][:len(steps)])
     root = np.linalg.cholesky(np.linalg.inv(curvature))
@@ -421,8 +420,8 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
 
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
-    """Draws from a Gaussian (count, Q) of covariance root root' between the bounds. Raises ValueError: the Gaussian has hardly any mass
-    between them."""
+    """Draws (count, Q) from a Gaussian of covariance root root' truncated to the bounds. Raises ValueError: the Gaussian has hardly any
+    mass between them."""
     draws = np.empty((0, len(centre)))
     for _ in range(GIVE_UP):
         new = centre + rng.standard_normal((count, len(centre))) @ root.T
@@ -433,7 +432,7 @@ def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper:
 
 
 def _width(weight: float) -> float:
-    """Returns the posterior over prior standard deviation along an eigenvector of the Fisher information."""
+    """Returns the posterior over the prior standard deviation along an eigenvector of the Fisher information."""
     return float(1.0 / np.sqrt(1.0 + weight))
 
 

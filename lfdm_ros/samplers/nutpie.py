@@ -2,7 +2,7 @@
 
 nutpie adapts a low-rank metric from draws and gradients and has no reflection at bounds. Bounded unknowns are therefore sampled as
 log-odds between their bounds, or as the logarithm of the distance from the only bound, with the Jacobian in the density: exact as well,
-but the straight ridges of parameters identified only as a sum are curved: if R-hat or divergences show it, use `nuts`. Each chain is a
+but this curves the straight ridges of parameters identified only as a sum; if R-hat or divergences show it, use `nuts`. Each chain is a
 separate sampler with its own start and seed, in a thread; simulations release the GIL.
 """
 
@@ -21,9 +21,9 @@ from lfdm_ros.samplers.nuts import TARGET_ACCEPTANCE, LogDensity
 from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
 from lfdm_ros.samplers.starts import Starts, bounds, find_starts
 
-POLL = 0.05  # [s] between two looks at the chains
-INSIDE = 1e-3  # how far from a bound chains begin, in standard deviations or widths
-NAMES = {"tree_size": "n_steps", "reached_max_treedepth": "maxdepth_reached"}  # of statistics, where nutpie has another
+POLL = 0.05  # [s] between polls of the chains
+INSIDE = 1e-3  # minimum distance of starts from a bound, in standard deviations or widths
+NAMES = {"tree_size": "n_steps", "reached_max_treedepth": "maxdepth_reached"}  # nutpie's names of statistics
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
@@ -32,16 +32,16 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     start_seed, chain_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
     collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
-    news: SimpleQueue[_News] = SimpleQueue()
-    samplers = _start(problem, starts, tune, draws, chain_seed, news)
+    events: SimpleQueue[_Event] = SimpleQueue()
+    samplers = _start(problem, starts, tune, draws, chain_seed, events)
     total = chains * (tune + draws)
     counts = [0] * chains
     try:
         while sum(counts) < total:
             time.sleep(POLL)
-            if news.empty() and any(count < tune + draws and _over(sampler) for count, sampler in zip(counts, samplers)):
-                break  # the error is raised by `wait`
-            _take(news, counts, tune, collector)
+            if events.empty() and any(count < tune + draws and _finished(sampler) for count, sampler in zip(counts, samplers)):
+                break  # `wait` raises the error
+            _receive(events, counts, tune, collector)
         traces = [sampler.wait() for sampler in samplers]
     except BaseException as error:
         if not (isinstance(error, KeyboardInterrupt) and collector.useful):
@@ -55,18 +55,18 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         for name, kind in HAMILTONIAN.items()})
 
 
-# A chain, its next draw in the density's coordinates and the number of gradients; or its exception.
-_News = tuple[int, np.ndarray, int] | Exception
+# Index of a chain, its next draw in the density's coordinates and the number of gradients; or its exception.
+_Event = tuple[int, np.ndarray, int] | Exception
 
 
 class Line:
-    """Coordinates z without bounds for x between bounds."""
+    """Transform between x within bounds and unbounded coordinates z."""
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray):
-        """Takes lower, upper (D,); infinite where there is no bound."""
+        """Stores lower and upper (D,), infinite without a bound."""
         self._lower, self._upper = lower, upper
         self._both = np.isfinite(lower) & np.isfinite(upper)
-        # The only bound and the side of x.
+        # The only bound, and the sign of x relative to it.
         self._one = np.isfinite(lower) ^ np.isfinite(upper)
         self._bound, self._side = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(lower), 1.0, -1.0)
 
@@ -93,10 +93,10 @@ class Line:
 
 
 class _Chain:
-    """Callbacks in nutpie's thread; an exception there would end the process, so it is sent to the caller."""
+    """Callbacks in nutpie's thread; exceptions there would end the process, so they are sent to the caller."""
 
-    def __init__(self, number: int, function: LogDensity, line: Line, start: np.ndarray, news: SimpleQueue[_News]):
-        self._number, self._function, self._line, self._start, self._news = number, function, line, start, news
+    def __init__(self, number: int, function: LogDensity, line: Line, start: np.ndarray, events: SimpleQueue[_Event]):
+        self._number, self._function, self._line, self._start, self._events = number, function, line, start, events
         self._gradients = 0
 
     def density(self, z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -107,44 +107,45 @@ class _Chain:
                 x, by_z, logarithm, more = self._line.point(z)
                 logp, slope = self._function(x)
                 return logp + logarithm, slope * by_z + more
-        except Exception as error:  # any exception
-            self._news.put(error)
+        except Exception as error:
+            self._events.put(error)
             return -np.inf, np.zeros(len(z))
 
     def draw(self, z: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Stores every draw, in order; nutpie's trace has only z."""
+        """Sends a draw to the caller; nutpie's trace has only z."""
         gradients, self._gradients = self._gradients, 0
-        self._news.put((self._number, self._line.point(z)[0], gradients))
+        self._events.put((self._number, self._line.point(z)[0], gradients))
         return {"z": z.copy()}
 
     def model(self) -> Any:
-        """Returns the compiled model, as nutpie calls it."""
+        """Returns the model for nutpie."""
         size = len(self._start)
         return from_pyfunc(size, lambda: self.density, lambda *_: self.draw, [np.dtype("float64")], [(size,)], ["z"],
                            make_initial_point_fn=lambda _: self._start)
 
 
-def _start(problem: Problem, starts: Starts, tune: int, draws: int, seed: np.random.SeedSequence, news: SimpleQueue[_News]) -> list[Any]:
+def _start(problem: Problem, starts: Starts, tune: int, draws: int, seed: np.random.SeedSequence,
+           events: SimpleQueue[_Event]) -> list[Any]:
     lower, upper = bounds(problem)
     function, line = LogDensity(problem), Line(lower, upper)
     inside = INSIDE * np.minimum(np.sqrt(np.diag(starts.covariance)), upper - lower)
     out = []
     for number, (start, child) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
-        chain = _Chain(number, function, line, line.coordinates(np.clip(start, lower + inside, upper - inside)), news)
+        chain = _Chain(number, function, line, line.coordinates(np.clip(start, lower + inside, upper - inside)), events)
         out.append(nutpie.sample(chain.model(), draws=draws, tune=tune, chains=1, cores=1, seed=int(child.generate_state(1)[0]),
                                  target_accept=TARGET_ACCEPTANCE, low_rank_modified_mass_matrix=True, progress_bar=False, blocking=False))
     return out
 
 
-def _take(news: SimpleQueue[_News], counts: list[int], tune: int, collector: Collector) -> None:
-    """Returns the received draws, chain by chain."""
-    came: list[list[tuple[np.ndarray, int]]] = [[] for _ in counts]
-    while not news.empty():
-        item = news.get()
+def _receive(events: SimpleQueue[_Event], counts: list[int], tune: int, collector: Collector) -> None:
+    """Passes the received draws to the collector, chain by chain."""
+    received: list[list[tuple[np.ndarray, int]]] = [[] for _ in counts]
+    while not events.empty():
+        item = events.get()
         if isinstance(item, Exception):
             raise item
-        came[item[0]].append(item[1:])
-    for chain, items in enumerate(came):
+        received[item[0]].append(item[1:])
+    for chain, items in enumerate(received):
         split = max(0, tune - counts[chain])
         for part, tuning in ((items[:split], True), (items[split:], False)):
             if part:
@@ -152,8 +153,8 @@ def _take(news: SimpleQueue[_News], counts: list[int], tune: int, collector: Col
                 collector.add(chain, np.array([x for x, _ in part]), tuning, sum(gradients for _, gradients in part))
 
 
-def _over(sampler: Any) -> bool:
+def _finished(sampler: Any) -> bool:
     try:
         return bool(sampler.is_finished)
-    except TimeoutError:  # it is at work
+    except TimeoutError:  # still sampling
         return False

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo: PyMC's NUTS with exact gradients and reflection at the priors' bounds.
 
-The gradient is that of the compiled model's forward sensitivities. A chain begins near the least-squares optimum with the Laplace
-approximation there as metric, so that tuning is short and chains start at a good fit. Chains that start around one optimum do not find
-another; to search the whole prior use the SMC sampler.
+The gradient comes from the compiled model's forward sensitivities. A chain starts near the least-squares optimum with the Laplace
+approximation as metric, for short tuning and a good fit from the start. Chains that start around one optimum do not find another; to
+search the whole prior use the SMC sampler.
 
 Coordinates are those of the SMC sampler, in which bounded unknowns are not transformed: a logit would curve the straight ridges of
 parameters identified only as a sum. A trajectory is reflected at a bound: the momentum along the normal is reversed in the metric, which
@@ -31,9 +31,9 @@ from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
 from lfdm_ros.samplers.starts import Starts, bounds, find_starts
 
 TARGET_ACCEPTANCE = 0.8
-PRIOR_WEIGHT = 30.0  # draws that the Laplace covariance counts for
+PRIOR_WEIGHT = 30.0  # weight of the Laplace covariance, in draws
 BLOCK = 20  # draws per report of a chain
-REFLECTIONS = 100  # in one step
+REFLECTIONS = 100  # maximum in one step
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
@@ -64,7 +64,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 class LogDensity:
-    """The log density of a stage up to a constant, with its slope, in the coordinates of `Problem.density`."""
+    """Log density of a stage up to a constant, with its gradient, in the coordinates of `Problem.density`."""
 
     def __init__(self, problem: Problem):
         names = problem.density.names
@@ -76,7 +76,7 @@ class LogDensity:
                         for group in problem.likelihood.groups]
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Computes log density and slope (D,) for x (D,)."""
+        """Computes log density and gradient (D,) for x (D,)."""
         values = x.copy()
         values[self._logarithmic] = np.exp(x[self._logarithmic])
         moments, by_q = self._likelihood.moments_and_slopes(values[self._unknowns])
@@ -97,15 +97,14 @@ class LogDensity:
 
 @dataclass(frozen=True)
 class Box:
-    """Bounds lower, upper (D,), between which straight lines are reflected."""
+    """Bounds lower, upper (D,) that reflect trajectories."""
 
     lower: np.ndarray
     upper: np.ndarray
 
     def drift(self, q: np.ndarray, p: np.ndarray, duration: float,
               velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Moves q and p (D,) for a duration, from wall to wall; `velocity` of a momentum. Raises CannotDrift: there are too many
-        reflections."""
+        """Moves q and p (D,) for a duration with reflections; `velocity`: of a momentum. Raises CannotDrift: too many reflections."""
         v = velocity(p)
         for _ in range(REFLECTIONS):
             end = q + duration * v
@@ -162,7 +161,7 @@ def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> l
 
 
 def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block, None, None]:
-    # In turn, so that all chains are about as far when the run is stopped.
+    # Alternates, so that all chains have similar lengths when the run is stopped.
     for tuning, count in ((True, tune), (False, draws)):
         for first in range(0, count, BLOCK):
             for chain in chains:
@@ -170,8 +169,8 @@ def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block
 
 
 def workers_for(chains: int) -> int:
-    """Returns the number of processes that sample `chains` chains."""
-    # A fork inherits the compiled functions, while a new process would import for seconds. It is safe with one thread only.
+    """Returns the number of processes for a number of chains."""
+    # A fork inherits the compiled functions, unlike a new process, which imports for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1
 
@@ -209,7 +208,7 @@ def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> 
 
 
 def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         for block in _blocks(chains, tune, draws):
@@ -217,5 +216,5 @@ def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -
         writer.send(None)
     except BrokenPipeError:
         pass
-    except Exception as error:  # report any exception to the parent
+    except Exception as error:  # reports any exception to the parent
         writer.send(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,7 +1,7 @@
 """Samplers by name: those of the package, and registered ones.
 
-A sampler is a record of the function from a stage's problem to draws, its options, and its capabilities. Callers use the capabilities, not
-the names.
+A sampler consists of a function from a stage's problem to draws, its options, and its capabilities. Callers use the capabilities, not the
+names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.inference.plan import RHO, SIGMA, Objective
 from lfdm_ros.inference.priors import Prior
 
-if TYPE_CHECKING:  # a sampler is looked up without importing its dependencies
+if TYPE_CHECKING:  # finding a sampler does not import its dependencies
     from lfdm_ros.inference.likelihood import Likelihood
     from lfdm_ros.inference.model import Density, ErrorPriors
 
@@ -30,8 +30,8 @@ class Problem:
     """Posterior of a stage, as input of samplers.
 
     unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): initial point of a search, NaN for an
-    unknown without a value. population: of the earlier posterior to continue, (C, N) by variable; the density is then an `UpdatedDensity`,
-    and log_evidence that of the earlier data.
+    unknown without a value. population: draws of an earlier posterior to continue, (C, N) by variable; the density is then an
+    `UpdatedDensity`, and log_evidence that of the earlier data.
     """
 
     likelihood: Likelihood
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def priors(self) -> dict[str, Prior]:
-        """The prior of every variable: unknowns, noise, correlations."""
+        """Prior of every variable: unknowns, noise, correlations."""
         noise = {SIGMA + label: prior.noise for label, prior in self.errors.items()}
         correlation = {RHO + label: prior.correlation for label, prior in self.errors.items() if prior.correlation is not None}
         return {**self.unknowns, **noise, **correlation}
@@ -53,7 +53,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class SamplerProgress:
-    """Progress of a run: weight of the data (temperature [0, 1]), the share done [0, 1], the remaining time [s] (NaN: unknown).
+    """Progress of a run: weight of the data (temperature [0, 1]), completed share [0, 1], remaining time [s] (NaN: unknown).
 
     ess: smallest effective sample size of the unknowns so far (NaN: unknown).
     """
@@ -70,11 +70,11 @@ class SamplerProgress:
 class SampleRun:
     """Result of a sampler; C chains of N draws.
 
-    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on, and its
-    kind; evaluations of the simulator; statistics: of the stage in summary.json; stored: name -> dimensions and values of `sample_stats` in
-    posterior.nc; account: its work in a clause, for the report; warnings for the reader. stopped: True if KeyboardInterrupt ended the run
-    early. temperature: below 1 if the draws are therefore of a flatter density than the posterior. error_of_mean: variable -> Monte Carlo
-    error where the sampler has a better one than ArviZ.
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: point estimate of each unknown, point_is: its kind;
+    evaluations of the simulator; statistics: of the stage in summary.json; stored: name -> dimensions and values of `sample_stats` in
+    posterior.nc; account: a clause for the report; warnings for the user. stopped: True if KeyboardInterrupt ended the run early.
+    temperature: below 1 if the draws are therefore of a flatter density than the posterior. error_of_mean: variable -> Monte Carlo error,
+    if the sampler has a better one than ArviZ.
     """
 
     draws: Mapping[str, np.ndarray]
@@ -100,8 +100,8 @@ class Sample(Protocol):
 
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None,
                  **options: Any) -> SampleRun:
-        """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run with a
-        partial result, where that is meaningful. Raises ValueError: no point can be simulated."""
+        """Draws, reproducibly by the seed. `report` is called between simulations; KeyboardInterrupt from it ends the run with a partial
+        result, if meaningful. Raises ValueError: no point can be simulated."""
         ...
 
 
@@ -113,17 +113,16 @@ class Together(Protocol):
 
     def __call__(self, density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
                  seeds: Sequence[np.random.SeedSequence], **options: Any) -> np.ndarray:
-        """Moves populations (R, N, D) of the prior, one for each data set, to draws (R, N, D) of its posterior, in the density's
-        coordinates.
+        """Moves populations (R, N, D) of the prior to draws (R, N, D) of the posterior of each data set, in the density's coordinates.
 
-        `evaluate` replaces the density: it takes particles of some data sets, concatenated, and the indices of those.
+        `evaluate` replaces the density: its arguments are concatenated particles of some data sets, and the indices of those.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Option:
-    """A setting of a sampler with its unit, if it has one, in the description. Whole numbers where `value` is one."""
+    """A setting of a sampler, with its unit, if any, in the description; an integer if `value` is one."""
 
     name: str
     value: float
@@ -131,32 +130,31 @@ class Option:
     least: float
     most: float
 
-    def read(self, given: Any, where: str) -> float:
-        """Reads a value given by the user. Raises InputError: not a number, out of range, or a fraction instead of a whole number."""
-        value = number(given, where)
+    def read(self, entry: Any, where: str) -> float:
+        """Reads a value of the user. Raises InputError: not a number, out of range, or a fraction instead of a whole number."""
+        value = number(entry, where)
         if not self.least <= value <= self.most or (isinstance(self.value, int) and value != int(value)):
             kind = "a whole number" if isinstance(self.value, int) else "a number"
-            raise InputError(f"{where}: {self.description}: {kind} from {self.least:g} to {self.most:g}, found {quote(given)}")
+            raise InputError(f"{where}: {self.description}: {kind} from {self.least:g} to {self.most:g}, found {quote(entry)}")
         return int(value) if isinstance(self.value, int) else value
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """A way to the posterior.
+    """A sampler of the posterior.
 
     Args:
-        description: in a few words, for --help.
-        sample: the function that draws.
-        options: its settings with their values; `having` changes them.
-        approximation: distribution of the draws if it is not the posterior ("a bell curve at the optimum"). Such a sampler gives
-            the statistic `pareto_k`, which judges the approximation; the draws of others are judged by R-hat and ESS, and others may
-            continue them.
+        description: short, for --help.
+        sample: function that draws.
+        options: settings with their values; `having` changes them.
+        approximation: distribution of the draws if it is not the posterior ("a bell curve at the optimum"). Such a sampler has the
+            statistic `pareto_k` of the approximation's quality; draws of others are assessed by R-hat and ESS, and may be continued.
         continues: True if it accepts `Problem.population`, an earlier posterior, with an `UpdatedDensity`.
         evidence: True if its statistics have `log_evidence`, for summary.json and the report.
         independent: True if the draws of a chain are independent.
         together: infers many data sets at once, if implemented.
-        reading: how to interpret the diagnostics, in a sentence or two for the report.
-        needs: packages that are not installed with this one.
+        reading: interpretation of the diagnostics, in a sentence or two for the report.
+        needs: additional packages.
     """
 
     name: str
@@ -173,23 +171,23 @@ class Sampler:
 
     @property
     def exact(self) -> bool:
-        """True if draws are those of the posterior itself, but for Monte Carlo error."""
+        """True if draws are from the posterior, up to Monte Carlo error."""
         return not self.approximation
 
     @property
     def settings(self) -> dict[str, float]:
-        """The values of the options by name."""
+        """Values of the options by name."""
         return {option.name: option.value for option in self.options}
 
-    def having(self, given: Mapping[str, Any], where: str = "option") -> Sampler:
-        """Returns the same sampler with other values of some options; `where` leads messages. Raises InputError: no such option, or a value
-        out of its range."""
-        for name in given:
+    def having(self, changes: Mapping[str, Any], where: str = "option") -> Sampler:
+        """Returns the sampler with some options changed; `where` leads messages. Raises InputError: no such option, or a value out of its
+        range."""
+        for name in changes:
             if name not in self.settings:
                 raise InputError(f"{where}: sampler {self.name} has no option {quote(name)}"
                                  + (suggest(name, self.settings, "it has: ") if self.options else ""))
         return replace(self, options=tuple(
-            replace(option, value=option.read(given[option.name], f"{where} {option.name}")) if option.name in given else option
+            replace(option, value=option.read(changes[option.name], f"{where} {option.name}")) if option.name in changes else option
             for option in self.options))
 
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
@@ -201,45 +199,44 @@ class Sampler:
 
 
 def _later(module: str, function: str = "run") -> Callable[..., Any]:
-    """Returns a function of a module of this package that is imported when it is first called."""
+    """Returns a function of a module of this package, imported on the first call."""
     def call(*arguments: Any, **options: Any) -> Any:
         return getattr(import_module(f"lfdm_ros.samplers.{module}"), function)(*arguments, **options)
     return call
 
 
 def _tune(value: int, what: str = "draws") -> Option:
-    return Option("tune", value, f"{what} of each chain that adapt and are not kept", 10, 1_000_000)
+    return Option("tune", value, f"discarded {what} of each chain for adaptation", 10, 1_000_000)
 
 
-_DIVERGENCES = "Divergences, if there are any, mark places of the posterior that the sampler could not enter."
+_DIVERGENCES = "Divergences, if any, mark regions of the posterior that the sampler could not enter."
 SMC = Sampler(
     "smc", "sequential Monte Carlo", _later("smc"), (
         Option("steps", 10, "moves at each temperature", 1, 10_000),
         Option("final_steps", 40, "moves at the posterior itself", 1, 10_000)),
     continues=True, evidence=True, together=_later("smc", "together"),
-    reading="Particles of one chain share ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the "
-            "independent chains.")
+    reading="Particles of one chain share ancestors, so ArviZ's ESS and MCSE are too optimistic; the error column comes from the spread "
+            "of the independent chains.")
 NUTS = Sampler("nuts", "Hamiltonian, exact gradients", _later("nuts"), (_tune(400),), reading=_DIVERGENCES)
 NUTPIE = Sampler("nutpie", "the same by the package nutpie", _later("nutpie"), (_tune(400),), reading=_DIVERGENCES, needs=("nutpie",))
 METROPOLIS = Sampler(
     "metropolis", "random walk", _later("metropolis"), (
         _tune(2000, "steps"), Option("thin", 20, "steps from one draw to the next", 1, 10_000)),
-    reading="A random walk: R-hat and ESS say whether it was long enough.")
+    reading="A random walk: R-hat and ESS show whether it was long enough.")
 LEAST_SQUARES = Sampler(
     "least_squares", "optimum and Gaussian intervals, in seconds", _later("least_squares"),
     approximation="a bell curve around the optimum", independent=True,
-    reading="The draws are independent ones from the Gaussian at the optimum, resampled by the posterior's density: R-hat and ESS only say "
-            "how many they are. Whether they are the posterior's is what Pareto k says: below 0.7 they are.")
+    reading="The draws are independent, from the Gaussian at the optimum, resampled by the posterior's density: R-hat and ESS only reflect "
+            "their number. Pareto k shows whether they represent the posterior: below 0.7 they do.")
 
 
 SAMPLERS: plugins.Door[Sampler] = plugins.Door(
     "sampler", "lfdm_ros.samplers", Sampler, "sample", SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
-DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies that make many
+DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies with many of them
 
 
 def register_sampler(sampler: Sampler) -> None:
-    """Registers a sampler by its name, for recipes and commands. Raises InputError: the name of the sampler or an option is taken or
-    invalid."""
+    """Registers a sampler for recipes and commands. Raises InputError: the name of the sampler or of an option is taken or invalid."""
     for name in sampler.settings:
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")
@@ -247,19 +244,19 @@ def register_sampler(sampler: Sampler) -> None:
 
 
 def samplers_with(ability: str) -> str:
-    """Returns the names of the samplers that have an ability, which is an attribute of `Sampler`: 'smc or nuts'."""
+    """Returns the names of the samplers with an ability, an attribute of `Sampler`: 'smc or nuts'."""
     return " or ".join(sampler.name for sampler in SAMPLERS.values() if getattr(sampler, ability))
 
 
 def check_continues(name: str, where: str = "") -> None:
-    """Raises InputError where the sampler of a name cannot continue a posterior; `where` leads the message."""
+    """Raises InputError if the sampler cannot continue a posterior; `where` leads the message."""
     if not SAMPLERS.find(name, where).continues:
         raise InputError(f"{where and where + ': '}sampler {name} cannot continue a posterior; use {samplers_with('continues')}")
 
 
 def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:
-    """Returns the sampler of a name, with other values of some options. Raises InputError: no such sampler or option, or a package that it
-    needs is not installed."""
+    """Returns a sampler by name, with some options changed. Raises InputError: no such sampler or option, or a required package is not
+    installed."""
     sampler = SAMPLERS.find(name)
     for package in sampler.needs:
         if find_spec(package) is None:

@@ -3,12 +3,12 @@
 A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are not. Each chain
 is a generator that yields proposals; `sample` drives all chains in lockstep, `pm.sample_smc(kernel=LockstepKernel)` one by one.
 
-Moves. Where a polynomial fits the simulations so far, it filters the proposals before simulation, two thirds of which would be rejected
-(`Surrogate`); the target stays the same.
+Moves. If a polynomial fits the simulations so far, it filters the proposals before simulation, two thirds of which would be rejected
+(`Surrogate`), without changing the target.
 
-PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
-without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
-fixed number at each temperature and more at the last: the intermediate populations need only stay alive, the last is the result.
+PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge without R-hat or
+ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, in a fixed number at each
+temperature and more at the last, whose population is the result; the others only need diversity.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
 POINTS = 3  # simulated points per coefficient needed for a fit
-GOOD = 1.3  # standard deviation of beta times its error, above which it rejects too much
-FAR = 16.0  # how much less likely a point is than most that has no say in the fit
+GOOD = 1.3  # maximum standard deviation of beta times its error; beyond it too many proposals are rejected
+FAR = 16.0  # maximum of beta times the log likelihood below its median, of points in the fit
 RIDGE = 1e-9
 
 
 class Surrogate:
-    """Polynomial of beta times the log likelihood near a population, up to a constant; selects the proposals to simulate.
+    """Polynomial approximation of beta times the log likelihood near a population, up to a constant; selects the proposals to simulate.
 
     Delayed acceptance (Christen and Fox 2005, "Markov chain Monte Carlo using an approximation"): a proposal accepted by the surrogate is
     accepted or rejected by the ratio of likelihood and surrogate:
 
         a_1 = min(1, pi'(y) q(y, x) / (pi'(x) q(x, y))),    a_2 = min(1, pi(y) pi'(x) / (pi(x) pi'(y))).
 
-    Both together preserve pi, whatever the surrogate; a bad one only rejects more. It is fitted to earlier simulations of a population, in
+    Both together preserve pi for any surrogate; a bad one only rejects more. It is fitted to earlier simulations of a population, in
     coordinates of its mean and covariance.
     """
 
@@ -54,17 +54,17 @@ class Surrogate:
 
 def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], population: np.ndarray, likelihood: np.ndarray, beta: float,
            mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
-    """Fits the surrogate of a population (N, D) with its log likelihoods (N,), from them and from earlier simulations; None if the fit is
-    bad or the points are too few.
+    """Fits the surrogate of a population (N, D) to its log likelihoods (N,) and to earlier simulations; None for a bad fit or too few
+    points.
 
     Args:
         mean, root: of the population: the lower triangular root of its covariance.
     """
     unique, first = np.unique(population, axis=0, return_index=True)
     x, y = np.concatenate([unique, *points]), np.concatenate([likelihood[first], *likelihoods])
-    usual = float(np.median(likelihood))
-    weight = np.exp(0.25 * np.clip(beta * (y - usual), -2.0 * FAR, 0.0))
-    near = np.isfinite(y) & (beta * (y - usual) > -FAR)
+    median = float(np.median(likelihood))
+    weight = np.exp(0.25 * np.clip(beta * (y - median), -2.0 * FAR, 0.0))
+    near = np.isfinite(y) & (beta * (y - median) > -FAR)
     d = x.shape[1]
     count = 1 + 3 * d + d * (d + 1) // 2
     if near.sum() < POINTS * count:
@@ -72,11 +72,11 @@ def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], popu
     features = _features(x[near], mean, root) * weight[near, None]
     products = features.T @ features
     products[np.diag_indices(count)] += RIDGE * np.trace(products) / count
-    coefficients = np.linalg.solve(products, features.T @ ((y[near] - usual) * weight[near]))
-    found = Surrogate(mean, root, coefficients, beta)
-    error = beta * (likelihood[first] - usual) - found(unique)
-    # The population has been fitted too.
-    return found if np.std(error) * np.sqrt(1.0 + count / near.sum()) < GOOD else None
+    coefficients = np.linalg.solve(products, features.T @ ((y[near] - median) * weight[near]))
+    surrogate = Surrogate(mean, root, coefficients, beta)
+    error = beta * (likelihood[first] - median) - surrogate(unique)
+    # Corrects for the population being part of the fitted data.
+    return surrogate if np.std(error) * np.sqrt(1.0 + count / near.sum()) < GOOD else None
 
 
 def _features(particles: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
@@ -88,17 +88,17 @@ def _features(particles: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.n
 STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
 TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
 TARGET_ACCEPTANCE = 0.234  # of the random walk
-REFITTED = 10  # moves from which the surrogate is fitted anew
+REFITTED = 10  # moves between fits of the surrogate
 
 Chain = Generator[np.ndarray, Evaluation, None]
 
 
 class LockstepKernel(TemperedPopulation):
-    """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
+    """Kernel of alternating independence and random-walk Metropolis moves, with the density of all particles in one call."""
 
     def __init__(self, *args: Any, density: PopulationDensity, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
-        """Takes `density`: to be sampled, by default the model's, for pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the
-        last."""
+        """Stores density: to be sampled, by default the model's, for pm.sample_smc; steps, final_steps: moves at each temperature, and at
+        the last."""
         super().__init__(*args, **kwargs)
         self.density = density
         self.steps, self.final_steps = steps, final_steps
@@ -117,7 +117,7 @@ class LockstepKernel(TemperedPopulation):
         return chain
 
     def run(self) -> Chain:
-        """Runs the whole chain: yields particles (N, D), is sent their log prior and log likelihood."""
+        """Runs the whole chain: yields particles (N, D) and receives their log prior and log likelihood."""
         yield from self.populate()
         while self.beta < 1.0:
             self.update_beta_and_weights()
@@ -127,14 +127,14 @@ class LockstepKernel(TemperedPopulation):
             self.betas.append(float(self.beta))
 
     def populate(self) -> Chain:
-        """Particles from the prior, or those given."""
+        """Draws particles from the prior, or copies those given."""
         self.tempered_posterior = self.density.draw_prior(self.draws, self.rng) if self.population is None else self.population.copy()
         self.prior_logp, self.likelihood_logp = yield self.tempered_posterior
         self.simulated = [(self.tempered_posterior.copy(), self.likelihood_logp.copy())]
         self.scale = 2.38 / np.sqrt(self.tempered_posterior.shape[1])
 
     def moves(self) -> Chain:
-        """Metropolis moves of all particles at the present temperature."""
+        """Makes the Metropolis moves of all particles at the present temperature."""
         particles, rng = self.tempered_posterior, self.rng
         n, d = particles.shape
         mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
@@ -142,7 +142,7 @@ class LockstepKernel(TemperedPopulation):
         accepted: tuple[list[float], list[float]] = ([], [])
         surrogate: Surrogate | None = None
         here = np.zeros(n)  # the surrogate at the particles
-        log_prior = getattr(self.density, "log_prior", None)  # available where the prior is cheap compared with the likelihood
+        log_prior = getattr(self.density, "log_prior", None)  # available if the prior is cheap compared with the likelihood
         for step in range(self.final_steps if self.beta == 1.0 else self.steps):
             independent = step % 2 == 0
             directions = rng.standard_normal((n, d)) @ root.T
@@ -160,7 +160,7 @@ class LockstepKernel(TemperedPopulation):
             if surrogate is not None and log_prior:
                 ahead = surrogate(proposal)
                 worth = np.log(rng.random(n)) < log_prior(proposal) - self.prior_logp + ahead - here + correction
-            # Proposals outside the priors, like rejected ones, are not simulated.
+            # NaN: proposals rejected by the surrogate are not simulated, as those outside the priors.
             prior, likelihood = yield np.where(worth[:, None], proposal, np.nan)
             self.simulated.append((proposal[worth], likelihood[worth]))
             logp = prior + likelihood * self.beta
@@ -199,7 +199,7 @@ class LockstepKernel(TemperedPopulation):
             pass
 
     def sample_stats(self) -> dict[str, Any]:
-        """Statistics of the temperature just finished."""
+        """Returns the statistics of the last temperature."""
         return {"log_marginal_likelihood": self.log_marginal_likelihood if self.beta == 1 else np.nan, "beta": self.beta,
                 "accept_rate": float(np.nanmean(self.acceptance))}
 
@@ -264,7 +264,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
-    """Returns standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the
+    """Computes the standard error of the mean of particles (C, N) from their ancestry (Lee and Whiteley 2018, "Variance estimation in the
     particle filter", eq. 6 without resampling correction): descendants of one initial particle are dependent, families are independent.
     """
     errors = []
@@ -275,9 +275,9 @@ def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
 
 
 def _population(problem: Problem, draws: int, chains: int, rng: np.random.Generator) -> np.ndarray:
-    """Particles (C, N, D) of the earlier posterior; new unknowns are drawn from the prior.
+    """Returns particles (C, N, D) of the earlier posterior, with new unknowns drawn from the prior.
 
-    If the stored number matches, they are used chain by chain, so that chains stay independent; otherwise they are drawn from all.
+    If the stored numbers match, chains are kept, hence independent; otherwise particles are drawn from all.
     """
     assert problem.population is not None
     out = problem.density.draw_prior(chains * draws, rng).reshape(chains, draws, -1)
@@ -292,7 +292,7 @@ def _population(problem: Problem, draws: int, chains: int, rng: np.random.Genera
 
 def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation],
              step: Callable[[Mapping[int, np.ndarray]], None] | None = None) -> None:
-    """Drives chains together to the posterior, all their particles in one call.
+    """Runs chains together to the posterior, with all their particles in one call.
 
     Args:
         evaluate: particles of some chains, concatenated, and the indices of those chains -> log prior, log likelihood.
@@ -332,12 +332,12 @@ def together(density: PopulationDensity, evaluate: Callable[[np.ndarray, Sequenc
 
 def sample(density: PopulationDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
            final_steps: int = FINAL_STEPS, report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
-    """Runs SMC chains in lock step; the same seed gives the same draws.
+    """Runs SMC chains in lockstep; the same seed gives the same draws.
 
     Args:
-        report: called after every likelihood call; KeyboardInterrupt from it ends the run with the populations there are, unless the
-            data do not count yet at all.
-        population: particles (C, N, D) to start from, drawn from the first density that `density` gives; the prior otherwise.
+        report: called after every likelihood call; KeyboardInterrupt from it ends the run with the present populations, unless still at
+            temperature 0.
+        population: initial particles (C, N, D), drawn from the first density of `density`; by default from the prior.
 
     Raises:
         ValueError: no particle of the start has a finite likelihood.
@@ -369,13 +369,13 @@ def sample(density: PopulationDensity, *, draws: int, chains: int, seed: np.rand
 
 
 class _RunClock:
-    """Estimates the time left: temperatures rise about geometrically, every move costs the same."""
+    """Estimator of the remaining time: temperatures rise about geometrically, with equal cost of all moves."""
 
     def __init__(self, kernels: Sequence[LockstepKernel], steps: int, final_steps: int, began: float):
         self._kernels, self._steps, self._final, self._began = kernels, steps, final_steps, began
         self._calls = 0
         self._progress = 0.0
-        self._ess = (0, float("nan"))  # at which temperature, how much
+        self._ess = (0, float("nan"))  # number of temperatures, and ESS then
 
     def read(self, pending: Mapping[int, np.ndarray], evaluations: int) -> SamplerProgress:
         self._calls += 1
@@ -387,7 +387,7 @@ class _RunClock:
         rate = np.log(slowest.betas[-1] / slowest.betas[0]) / (len(slowest.betas) - 1)
         temperatures = max(len(slowest.betas) + np.log(1.0 / slowest.betas[-1]) / rate, slowest.iteration)
         total = 1 + (temperatures - 1) * self._steps + self._final
-        # An estimate that moves back would only annoy.
+        # Monotonic progress.
         self._progress = max(self._progress, min(0.99, self._calls / total))
         spent = time.perf_counter() - self._began
         return self._state(float(slowest.beta), spent / self._progress - spent, evaluations)

@@ -1,4 +1,4 @@
-"""Initial points of Markov chains: around the least-squares optimum, as far apart as the data allow."""
+"""Initial points of Markov chains: around the least-squares optimum, dispersed as the posterior allows."""
 
 from dataclasses import dataclass, replace
 
@@ -9,13 +9,12 @@ from lfdm_ros.samplers import least_squares
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress
 
 DRAWS = 1000  # of the Gaussian at the optimum
-# A draw with a log density below the best by more than the number of unknowns plus this is rejected: the Gaussian is wrong there.
-MARGIN = 10.0
+MARGIN = 10.0  # of log density below the best draw, besides the number of unknowns; draws beyond it are rejected
 
 
 @dataclass(frozen=True)
 class Starts:
-    """Points (C, D) and the covariance (D, D) of the Gaussian they come from, in the density's coordinates; evaluations so far."""
+    """Points (C, D), and covariance (D, D) of their Gaussian, in the density's coordinates; evaluations so far."""
 
     points: np.ndarray
     covariance: np.ndarray
@@ -23,8 +22,8 @@ class Starts:
 
 
 def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, report: Report | None) -> Starts:
-    """Finds a start for each chain: draws of Laplace's approximation that the posterior itself allows. Raises ValueError: no unknowns that
-    can be simulated were found."""
+    """Finds a start for each chain: draws of Laplace's approximation with sufficient posterior density. Raises ValueError: no draw can be
+    simulated."""
     def forward(state: SamplerProgress) -> None:
         if report is not None:
             report(replace(state, progress=0.0, message=f"optimum: {state.message}"))
@@ -42,7 +41,7 @@ def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, rep
 
 
 def bounds(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the least and greatest values (D,) of the density's coordinates; infinite where there is no bound."""
+    """Returns minima and maxima (D,) of the density's coordinates; infinite without a bound."""
     priors = [problem.priors[name] for name in problem.density.names]
     with np.errstate(divide="ignore"):
         lower, upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in priors]).T

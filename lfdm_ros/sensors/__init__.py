@@ -1,4 +1,4 @@
-"""Simulated sensors and the measurements of these and of real ones, without ROS."""
+"""Simulated sensors, and measurements of simulated and real ones, without ROS."""
 
 from lfdm_ros.sensors.camera import Camera, CameraImage, CameraSettings
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings

@@ -1,4 +1,4 @@
-"""A planar LIDAR: one range a beam, by exact ray casting."""
+"""Planar LIDAR: one range per beam, by exact ray casting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, 
 
 @dataclass(frozen=True)
 class LidarSettings(Declared):
-    """A LIDAR; its place on the vehicle is the vehicle's (`Vehicle.lidar`).
+    """Settings of a LIDAR; its mount belongs to the vehicle (`Vehicle.lidar`).
 
     Raises:
         InputError: names the setting that is not finite or out of range.
@@ -30,13 +30,13 @@ class LidarSettings(Declared):
 
     ABOUT = "LIDAR: "
 
-    range_min: float = setting(0.5, "m", "nearest that it sees", 0.0, 100.0)
-    range_max: float = setting(100.0, "m", "farthest that it sees", 0.1, 1000.0)
-    field_of_view: float = setting(1.5 * math.pi, "rad", "angle that the beams cover, its middle forward", 0.01, 2.0 * math.pi)
+    range_min: float = setting(0.5, "m", "minimum range", 0.0, 100.0)
+    range_max: float = setting(100.0, "m", "maximum range", 0.1, 1000.0)
+    field_of_view: float = setting(1.5 * math.pi, "rad", "horizontal, centred forward", 0.01, 2.0 * math.pi)
     resolution: float = setting(math.radians(0.5), "rad", "angle between two beams", 0.0005, 0.5)
     noise_sd: float = setting(0.02, "m", "standard deviation of a range", 0.0, 10.0)
-    drop_out: float = setting(0.0, "1", "share of the beams that are lost", 0.0, 1.0)
-    rate: float = setting(10.0, "Hz", "scans per simulated second; a whole number of ticks apart", 0.1, 1000.0)
+    drop_out: float = setting(0.0, "1", "share of lost beams", 0.0, 1.0)
+    rate: float = setting(10.0, "Hz", "scans per simulated second; the period is a whole number of ticks", 0.1, 1000.0)
     latency: float = setting(0.0, "s", "from a scan's stamp to its arrival", 0.0, 2.0)
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class LidarSettings(Declared):
 
     @property
     def beams(self) -> int:
-        """Number of beams; a full circle has none twice."""
+        """Number of beams; a full circle does not repeat the first."""
         steps = int(np.floor(self.field_of_view / self.resolution + 1e-6))
         return steps if steps * self.resolution > 2.0 * np.pi - 0.5 * self.resolution else steps + 1
 
@@ -57,20 +57,20 @@ LIDAR = Exposed(LidarSettings, "lidar_", {"range_max": "lidar_range", "noise_sd"
 
 
 class Lidar:
-    """Sees the surfaces of a world's obstacles, the nearest on each beam; all beams at one instant.
+    """LIDAR that measures the nearest surface of a world's obstacles on each beam, all at one instant.
 
-    A scan is a function of its arguments, the seed and its number round(time * rate) alone, whatever was scanned before.
-    A sensor inside an obstacle sees that one's surface from inside. On ground with heights its beams pitch and roll with the vehicle, and
-    end where they meet it; obstacles are upright and higher than any beam.
+    A scan is a function of its arguments, the seed and its number round(time * rate) alone. A sensor inside an obstacle detects its surface
+    from inside. On ground with heights the beams pitch and roll with the vehicle and end at the ground; obstacles are upright and higher
+    than any beam.
     """
 
     def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None,
                  ground: Surface | None = None):
-        """Sets the LIDAR up.
+        """Initialises the LIDAR.
 
         Args:
-            mount: its place on the vehicle, by default the position point.
-            ground: None: it is level, and no beam meets it.
+            mount: on the vehicle, by default the position point.
+            ground: None: level, without hits.
 
         Raises:
             InputError: a negative seed.
@@ -89,7 +89,7 @@ class Lidar:
 
     def scan(self, time: float, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0) -> Scan:
         """Returns the scan at a time [s] from a pose of the vehicle's position point [m, rad]; roll, + right side down, and pitch, + nose
-        down, against the horizontal count where the ground has heights [rad]."""
+        down, against the horizontal [rad], apply on ground with heights."""
         s = self.settings
         ranges = self._cast(time, x, y, yaw)
         if self.ground is not None:

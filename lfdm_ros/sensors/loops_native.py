@@ -1,4 +1,4 @@
-"""Loops of the sensors for numba. Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`."""
+"""Loops of the sensors for numba, imported only if their machine code is not cached: see `lfdm_ros.compiler.native`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ haze, profile, extend, pixels, draw_ground, meet_heights, draw_circles, draw_wal
 
 
 def cast(pose, centres, radii, circles, starts, ends, edges, along, beams, ranges, count):
-    """Runs `rays.cast` on arrays by their addresses; circles, edges, count: how many there are, and beams."""
+    """Runs `rays.cast` on arrays by address; circles, edges, count: numbers of circles, edges and beams."""
     return _cast(_beams_between, carray(pose, (4,), dtype=np.float64), carray(centres, (circles, 2), dtype=np.float64),
                  carray(radii, (circles,), dtype=np.float64), carray(starts, (edges, 2), dtype=np.float64),
                  carray(ends, (edges, 2), dtype=np.float64), carray(along, (count, 2), dtype=np.float64),
                  carray(beams, (3,), dtype=np.float64), carray(ranges, (count,), dtype=np.float64))
 
 
-def march(heights, lines, columns, numbers, eye, ways, ranges, count):
-    """Runs `ground_rays.march` on arrays by their addresses; lines, columns, count: how many there are, of nodes and beams."""
+def march(heights, lines, columns, numbers, eye, directions, ranges, count):
+    """Runs `ground_rays.march` on arrays by address; lines, columns, count: numbers of nodes along y and x, and of beams."""
     return _march(_height, carray(heights, (lines, columns), dtype=np.float64), carray(numbers, (4,), dtype=np.float64),
-                  carray(eye, (5,), dtype=np.float64), carray(ways, (count, 3), dtype=np.float64),
+                  carray(eye, (5,), dtype=np.float64), carray(directions, (count, 3), dtype=np.float64),
                   carray(ranges, (count,), dtype=np.float64))
 
 
 def draw(eye, axes, rays, across, along, rows, columns, paint, paint_rows, paint_columns, place, grain, sky, heights, lines, nodes, grid,
           ranges, count, known, slopes, peaks, bearings, circles, circle_count, walls, wall_count, firsts, first_count, image, depths):
-    """Draws a picture; all arrays by their addresses, each with the numbers of its lines and columns."""
+    """Draws an image; all arrays by address, with their numbers of rows and columns."""
     eye, axes = carray(eye, (3,), dtype=np.float64), carray(axes, (3, 3), dtype=np.float64)
     rays, sky = carray(rays, (rows, columns, 2), dtype=np.float64), carray(sky, (2, 3), dtype=np.int64)
     across, along = carray(across, (columns, 2), dtype=np.float64), carray(along, (rows, 2), dtype=np.float64)
@@ -54,5 +54,5 @@ def draw(eye, axes, rays, across, along, rows, columns, paint, paint_rows, paint
 
 
 def noise(values, size, gain, scale, random, count):
-    """Returns what `add_noise` does, of arrays by their addresses."""
+    """Runs `rasteriser.add_noise` on arrays by address."""
     return add_noise(carray(values, (size,), dtype=np.uint8), gain, scale, carray(random, (count,), dtype=np.uint8))

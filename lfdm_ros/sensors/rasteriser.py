@@ -1,7 +1,7 @@
-"""Rasteriser of a camera: ground by its pixels, then obstacles by the rectangle of pixels that each can cover, with a depth buffer.
+"""Rasteriser of a camera: ground for each pixel, then obstacles within their bounding rectangles of pixels, with a depth buffer.
 
-All in float64 and without functions of the mathematics library, so that a picture is the same to the bit on every processor. The text is
-Python's, and translated by numba where it runs (`lfdm_ros.sensors.loops_native`); functions that it calls come in as arguments.
+In float64 and without libm, so that images are bitwise equal on every processor. Plain Python, compiled by numba
+(`lfdm_ros.sensors.loops_native`), with called functions as arguments.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-NEAR = 0.05  # [m] along the optical axis; nothing nearer is drawn
+NEAR = 0.05  # [m] near plane, along the optical axis
 FAR = 1e9  # [m] of the sky
-_GRAIN = 5.0  # cells of the ground's grain in a metre
+_GRAIN = 5.0  # cells of the ground's grain per metre
 SIDE = 128  # of its square tile, a power of two
-# The least light that a vertical surface gets, and the share that turns with it towards the sun, along (0.6, 0.8) from above.
+# Ambient light of a vertical surface, and share of direct light from the sun, in direction (0.6, 0.8).
 _SHADE, _SUN, _SUN_X, _SUN_Y = 0.72, 0.28, 0.6, 0.8
-_HAZE, _MOST_HAZE = 256.0 / 800.0, 154.0  # parts in 256 of a metre, and of all that is far
-_OFFSET = 2.0**40  # a multiple of SIDE that makes positions positive, so that to cut is to round down
-_BACKGROUND = 1e-4  # fall of a ray for a metre, below which it meets no ground
-_GRAIN_FADES = 256.0 * 3.0  # parts in 256 times [m]: farther on the grain's contrast is less, as pixels are larger than its cells
+_HAZE, _MAX_HAZE = 256.0 / 800.0, 154.0  # of 256: per metre, and maximum
+_OFFSET = 2.0**40  # a multiple of SIDE that makes positions positive, so that truncation rounds down
+_BACKGROUND = 1e-4  # slope of a ray below which it does not hit the ground
+_GRAIN_FADES = 256.0 * 3.0  # of 256, times [m]: the grain's contrast decreases where pixels are larger than its cells
 
 
 def haze(image: np.ndarray, row: int, column: int, red: int, green: int, blue: int, depth: float, air: np.ndarray) -> None:
-    """Paints a pixel with a colour (0 to 255), seen through the air, whose colour is (3,), from a depth [m]. In whole numbers: faster."""
-    share = int(min(depth * _HAZE, _MOST_HAZE))
+    """Paints a pixel with a colour (0 to 255) at a depth [m], blended with the air's colour (3,). In integers, for speed."""
+    share = int(min(depth * _HAZE, _MAX_HAZE))
     image[row, column, 0] = red + (share * (air[0] - red) >> 8)
     image[row, column, 1] = green + (share * (air[1] - green) >> 8)
     image[row, column, 2] = blue + (share * (air[2] - blue) >> 8)
@@ -36,12 +36,12 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
     """Paints sky and ground.
 
     Args:
-        haze: the function of this module, or what numba made of it.
-        eye: x, y, z (3,) [m]; axes: directions to the right, down and ahead (3, 3) in the axes of the map.
+        haze: the function of this module, or its compiled version.
+        eye: x, y, z (3,) [m]; axes: directions to the right, down and forward (3, 3) in the axes of the map.
         rays: (h, w, 2), x to the right and y down of each pixel at a depth of 1.
-        paint: colours of the ground (py, px, 3); place: x, y of the middle of the first cell, spacing [m]; the edges reach on for ever.
-        grain: (SIDE, SIDE), 128 in the mean; sky: colours at the horizon and at the zenith (2, 3), whole numbers.
-        level: the ground is at height 0, and `depths` are filled; else they are as `meet_heights` has left them.
+        paint: colours of the ground (py, px, 3), extended beyond its edges; place: x, y of the centre of the first cell, spacing [m].
+        grain: (SIDE, SIDE), mean 128; sky: integer colours at the horizon and at the zenith (2, 3).
+        level: the ground is at height 0, and `depths` are written; otherwise they come from `meet_heights`.
         image: (h, w, 3) uint8; depths: (h, w) along the optical axis [m]; FAR: sky.
     """
     rows, columns = depths.shape
@@ -74,63 +74,63 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
 
 def meet_heights(profile: Any, height: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, heights: np.ndarray, grid: np.ndarray,
                  ranges: np.ndarray, known: np.ndarray, slopes: np.ndarray, peaks: np.ndarray, depths: np.ndarray) -> int:
-    """Fills the depths at which rays meet ground with heights; FAR: they do not.
+    """Computes the depths at which rays hit ground with heights; FAR without a hit.
 
-    Pixels of one bearing share a profile: slopes at which the eye sees the ground at `ranges`, and the largest slope so far, in which the
-    ray's own slope is looked up. Bearings and ranges are measured on a square about the eye, not a circle: no angles.
+    Pixels of one bearing share a profile: slopes from the eye to the ground at `ranges`, and their running maximum, in which the slope of a
+    ray is looked up. Bearings and ranges are measured on a square around the eye, to avoid angles.
 
     Args:
-        profile, height: the function of this module and that of `ground_rays`, or what numba made of them.
-        heights: (ny, nx) [m] at nodes; grid: x, y of the first, spacing, height below the eye [m]; ranges: (k,) [m] that rise from above 0.
-        known, slopes, peaks: room for the profiles, (4 m,), (4 m, k), (4 m, k), of 4 sides with m bearings each; `known` is all 0. The
-            rest as of `draw_ground`.
+        profile, height: the function of this module and that of `ground_rays`, or their compiled versions.
+        heights: (ny, nx) [m] at nodes; grid: x, y of the first, spacing, height below the eye [m]; ranges: (k,) [m], increasing, above 0.
+        known, slopes, peaks: work arrays of the profiles, (4 m,), (4 m, k), (4 m, k), of 4 sides with m bearings each; `known` is 0. Others
+            as in `draw_ground`.
     """
     rows, columns = depths.shape
     count, bearings = len(ranges), len(known) // 4
     for column in range(columns):
         k = 0
         for below in range(rows):
-            row = rows - 1 - below  # from below: the next ray is met near the last
+            row = rows - 1 - below  # from below: the next hit is near the last
             right, down = rays[row, column, 0], rays[row, column, 1]
             dx = axes[2, 0] + right * axes[0, 0] + down * axes[1, 0]
             dy = axes[2, 1] + right * axes[0, 1] + down * axes[1, 1]
             dz = axes[2, 2] + right * axes[0, 2] + down * axes[1, 2]
             wide, far = abs(dy), abs(dx)
             if far >= wide:
-                side, part, most = 0 if dx > 0.0 else 1, dy, far
+                side, part, norm = 0 if dx > 0.0 else 1, dy, far
             else:
-                side, part, most = 2 if dy > 0.0 else 3, dx, wide
-            most = max(most, 1e-12)
-            bearing = side * bearings + min(int((part / most + 1.0) * 0.5 * bearings), bearings - 1)
+                side, part, norm = 2 if dy > 0.0 else 3, dx, wide
+            norm = max(norm, 1e-12)
+            bearing = side * bearings + min(int((part / norm + 1.0) * 0.5 * bearings), bearings - 1)
             if not known[bearing]:
                 known[bearing] = 1
                 profile(height, bearing, eye, heights, grid, ranges, slopes, peaks)
-            slope = dz / most
+            slope = dz / norm
             while k > 0 and peaks[bearing, k - 1] >= slope:
                 k -= 1
             while k < count and peaks[bearing, k] < slope:
                 k += 1
             depths[row, column] = FAR
             if k == count:
-                # Beyond the last range the ground is level.
+                # Level ground beyond the last range.
                 k -= 1
                 z = slopes[bearing, k] * ranges[k]
                 if slope < -_BACKGROUND and z < 0.0:
                     depths[row, column] = z / dz
                 continue
-            # Straight between two ranges: z = a + rise (r - near) meets z = slope r.
+            # Linear between two ranges: z = a + rise (r - near) = slope r.
             near, far, a = 0.0, ranges[k], grid[3] - eye[2]
             if k > 0:
                 near = ranges[k - 1]
                 a = slopes[bearing, k - 1] * near
             rise = (slopes[bearing, k] * far - a) / (far - near)
-            depths[row, column] = min(max((a - rise * near) / (slope - rise), near), far) / most
+            depths[row, column] = min(max((a - rise * near) / (slope - rise), near), far) / norm
     return 0
 
 
 def profile(height: Any, bearing: int, eye: np.ndarray, heights: np.ndarray, grid: np.ndarray, ranges: np.ndarray, slopes: np.ndarray,
             peaks: np.ndarray) -> None:
-    """Fills the slopes at which the eye sees the ground along a bearing, and the largest so far; the rest as of `meet_heights`."""
+    """Computes the slopes from the eye to the ground along a bearing, and their running maximum; arguments as in `meet_heights`."""
     bearings = len(slopes) // 4
     side = bearing // bearings
     part = (bearing - side * bearings + 0.5) * 2.0 / bearings - 1.0
@@ -146,8 +146,8 @@ def profile(height: Any, bearing: int, eye: np.ndarray, heights: np.ndarray, gri
 
 def extend(box: tuple[float, float, float, float], eye: np.ndarray, axes: np.ndarray, x: float, y: float, z: float, p: float, q: float,
            w: float) -> tuple[float, float, float, float]:
-    """Returns the box (least and most of right, least and most of down, at a depth of 1) with the part before the camera of a line from
-    (x, y, z) to (p, q, w) in it."""
+    """Extends a box (minimum and maximum of right, then of down, at a depth of 1) by the visible part of a line from (x, y, z) to
+    (p, q, w)."""
     x, y, z, p, q, w = x - eye[0], y - eye[1], z - eye[2], p - eye[0], q - eye[1], w - eye[2]
     ahead = axes[2, 0] * x + axes[2, 1] * y + axes[2, 2] * z
     other = axes[2, 0] * p + axes[2, 1] * q + axes[2, 2] * w
@@ -165,8 +165,8 @@ def extend(box: tuple[float, float, float, float], eye: np.ndarray, axes: np.nda
 
 
 def pixels(low: float, high: float, lines: np.ndarray) -> tuple[int, int]:
-    """Returns the first column (or row), and the one after the last, that can have a part from `low` to `high`; lines: (n, 2), the least
-    and the most that each has."""
+    """Returns the first column (or row), and the one after the last, that overlap `low` to `high`; lines: (n, 2), minimum and maximum of
+    each."""
     first, end = 0, len(lines)
     while first < end and (lines[first, 1] < low or lines[first, 0] > high):
         first += 1
@@ -180,8 +180,8 @@ def draw_circles(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.
     """Draws upright cylinders.
 
     Args:
-        across, along: least and most of right of each column (w, 2), of down of each row (h, 2), at a depth of 1.
-        circles: x, y, radius, heights of bottom and top [m], red, green, blue (n, 8). The rest as of `draw_ground`.
+        across, along: minimum and maximum of right of each column (w, 2), of down of each row (h, 2), at a depth of 1.
+        circles: x, y, radius, heights of bottom and top [m], red, green, blue (n, 8). Others as in `draw_ground`.
     """
     for n in range(len(circles)):
         x, y, radius, low, high = circles[n, 0], circles[n, 1], circles[n, 2], circles[n, 3], circles[n, 4]
@@ -212,7 +212,7 @@ def draw_circles(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.
                 light = 1.0
                 depth = (ahead - math.sqrt(inside)) / square
                 z = depth * dz
-                if z > top and dz < 0.0:  # over the edge, then perhaps onto the lid
+                if z > top and dz < 0.0:  # passes over the edge: may hit the lid
                     depth = top / dz
                     u, v = depth * dx - cx, depth * dy - cy
                     if u * u + v * v > radius * radius:
@@ -229,21 +229,21 @@ def draw_circles(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.
 
 def draw_walls(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, across: np.ndarray,
                along: np.ndarray, walls: np.ndarray, firsts: np.ndarray, air: np.ndarray, image: np.ndarray, depths: np.ndarray) -> int:
-    """Draws upright prisms, by their walls and the lid over each.
+    """Draws upright prisms: walls and lids.
 
     Args:
-        walls: x, y of the start, of the end, heights of bottom and top [m], red, green, blue (n, 9), those of one prism in a row.
-        firsts: (p + 1,), of each prism its first wall, and at the end n. The rest as of `draw_circles`.
+        walls: x, y of the start, of the end, heights of bottom and top [m], red, green, blue (n, 9), grouped by prism.
+        firsts: (p + 1,), the first wall of each prism, then n. Others as in `draw_circles`.
     """
     for prism in range(len(firsts) - 1):
-        begun, ended = firsts[prism], firsts[prism + 1]
-        # The lid comes last, by the number after the last wall.
-        for n in range(begun, ended + 1):
-            lid = n == ended
-            m = begun if lid else n
+        first_wall, end_wall = firsts[prism], firsts[prism + 1]
+        # The lid comes after the last wall.
+        for n in range(first_wall, end_wall + 1):
+            lid = n == end_wall
+            m = first_wall if lid else n
             bottom, top = walls[m, 4] - eye[2], walls[m, 5] - eye[2]
             box = (np.inf, -np.inf, np.inf, -np.inf)
-            for k in range(begun if lid else n, ended if lid else n + 1):
+            for k in range(first_wall if lid else n, end_wall if lid else n + 1):
                 x, y, p, q, high = walls[k, 0], walls[k, 1], walls[k, 2], walls[k, 3], walls[k, 5]
                 box = extend(box, eye, axes, x, y, high, p, q, high)
                 if not lid:
@@ -269,7 +269,7 @@ def draw_walls(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.nd
                             continue
                         depth, hit = top / dz, False
                         u, v = eye[0] + depth * dx, eye[1] + depth * dy
-                        for k in range(begun, ended):
+                        for k in range(first_wall, end_wall):
                             if (walls[k, 1] > v) != (walls[k, 3] > v) and u < walls[k, 0] + (v - walls[k, 1]) * (
                                     walls[k, 2] - walls[k, 0]) / (walls[k, 3] - walls[k, 1]):
                                 hit = not hit
@@ -287,8 +287,8 @@ def draw_walls(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.nd
 
 
 def add_noise(values: np.ndarray, gain: float, scale: float, noise: np.ndarray) -> int:
-    """Multiplies values (n,) uint8 by a gain and adds noise to each: the sum of four random bytes of (4 n,) or (0,) about its mean, times
-    `scale`. That sum is nearly Gaussian, within 3.5 standard deviations."""
+    """Multiplies values (n,) uint8 by a gain and adds noise: `scale` times the centred sum of four random bytes of `noise`, (4 n,) or (0,),
+    which is nearly Gaussian within 3.5 standard deviations."""
     for k in range(len(values)):
         total = 0.0
         if len(noise):

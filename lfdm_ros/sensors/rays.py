@@ -1,6 +1,6 @@
 """Ray casting of a LIDAR: a loop over obstacles and the beams that can hit them, in sensor axes.
 
-The text is Python's, and translated by numba where it runs often (`lfdm_ros.sensors.loops_native`).
+Plain Python, compiled by numba (`lfdm_ros.sensors.loops_native`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from collections.abc import Callable
 import numpy as np
 
 Between = Callable[[float, float, float, float, int], tuple[int, int]]
-# A beam at a corner must not slip between its two edges by rounding; as a share of an edge.
-OVERLAP = 1e-12
-_BEHIND = 3.1  # [rad] an edge that is seen under nearly half a turn, or all about: looked at on every beam
+OVERLAP = 1e-12  # relative to an edge: a beam must not pass between two edges by rounding
+_MAX_ANGLE = 3.1  # [rad] subtended by an edge; beyond it all beams are tested
 
 
 def cast(between: Between, pose: np.ndarray, centres: np.ndarray, radii: np.ndarray, starts: np.ndarray, ends: np.ndarray,
          along: np.ndarray, beams: np.ndarray, ranges: np.ndarray) -> int:
-    """Fills the distances (b,) [m] to the first surface on each beam; inf without one.
+    """Computes the distances (b,) [m] to the first surface on each beam; inf without one.
 
     Args:
-        between: `beams_between`, or what numba made of it.
+        between: `beams_between`, or its compiled version.
         pose: x, y [m], cosine and sine of the yaw angle of the sensor.
         centres, radii: (n, 2), (n,) of circles; starts, ends: (m, 2) of edges [m], in the axes of the pose.
-        along: (b, 2) directions of the beams in the sensor's axes; beams: angle of the first, from one to the next [rad], reach [m].
+        along: (b, 2) directions of the beams in sensor axes; beams: angle of the first, angular step [rad], reach [m].
     """
     x, y, cos, sin = pose[0], pose[1], pose[2], pose[3]
     count, first, step, reach = len(ranges), beams[0], beams[1], beams[2]
@@ -44,7 +43,7 @@ def cast(between: Between, pose: np.ndarray, centres: np.ndarray, radii: np.ndar
                 c, s = along[i, 0], along[i, 1]
                 ahead, aside = c * cx + s * cy, c * cy - s * cx
                 square = r * r - aside * aside
-                if square >= 0.0:  # else the line passes by
+                if square >= 0.0:  # otherwise the line misses
                     chord = math.sqrt(square)
                     hit = ahead - chord if ahead >= chord else ahead + chord
                     if 0.0 <= hit < ranges[i]:
@@ -54,15 +53,15 @@ def cast(between: Between, pose: np.ndarray, centres: np.ndarray, radii: np.ndar
         px, py = cos * dx + sin * dy, cos * dy - sin * dx
         ex, ey = cos * fx + sin * fy - px, cos * fy - sin * fx - py
         begin = math.atan2(py, px)
-        wide = math.atan2(px * ey - py * ex, px * (px + ex) + py * (py + ey))  # from the bearing of its start to that of its end
-        if abs(wide) > _BEHIND:
+        wide = math.atan2(px * ey - py * ex, px * (px + ex) + py * (py + ey))  # bearing of its end relative to its start
+        if abs(wide) > _MAX_ANGLE:
             begin, wide = -math.pi, 2.0 * math.pi
         for turn in range(-1, 2):
             low, high = between(min(begin, begin + wide) + 2.0 * math.pi * turn, max(begin, begin + wide) + 2.0 * math.pi * turn, first,
                                 step, count)
             for i in range(low, high):
                 c, s = along[i, 0], along[i, 1]
-                # Where the beam t d meets the edge p + w e: t = (e x p) / (e x d), w = (d x p) / (e x d).
+                # Intersection of the beam t d and the edge p + w e: t = (e x p) / (e x d), w = (d x p) / (e x d).
                 across = s * ex - c * ey
                 if across != 0.0:
                     hit, part = (py * ex - px * ey) / across, (c * py - s * px) / across
@@ -72,5 +71,5 @@ def cast(between: Between, pose: np.ndarray, centres: np.ndarray, radii: np.ndar
 
 
 def beams_between(low: float, high: float, first: float, step: float, count: int) -> tuple[int, int]:
-    """Returns the beams between two angles [rad], and one more to each side."""
+    """Returns the range of beams between two angles [rad], and one more on each side."""
     return max(math.floor((low - first) / step) - 1, 0), min(math.ceil((high - first) / step) + 2, count)

@@ -1,4 +1,4 @@
-"""One turn of a LIDAR: its checks, its useful part, and the schedule of scans."""
+"""LIDAR scans: checks, reduction to the useful part, and the schedule of scans."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import numpy as np
 
 from lfdm_ros.bounds import MALFORMED, NOT_FINITE, OUT_OF_RANGE, Refused, require
 
-# A return nearer than this [m] is of the sensor itself; some drivers send 0 for no return.
-NEAREST = 1e-3
-# Of more beams, neighbours are taken together: at 250 m these are 0.4 m apart.
-MAX_BEAMS = 4096
+MIN_RETURN = 1e-3  # [m] of a valid return; some drivers send 0 without one
+MAX_BEAMS = 4096  # beams 0.4 m apart at 250 m; more are merged
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """One turn of the LIDAR, in the form of sensor_msgs/LaserScan.
+    """One scan of the LIDAR, in the form of sensor_msgs/LaserScan.
 
-    stamp [s]; beam i points at angle_min + i angle_increment [rad] from the sensor's x axis, + left. ranges (n,) [m]: inf, or anything
-    beyond range_max, where nothing was in range; nan, or anything below range_min, where the beam says nothing. range_min, range_max [m].
+    stamp [s]; beam i points at angle_min + i angle_increment [rad] from the sensor's x axis, + left. ranges (n,) [m]: inf, or above
+    range_max, without a return; nan, or below range_min, for an invalid beam. range_min, range_max [m].
     """
 
     stamp: float
@@ -31,10 +29,10 @@ class Scan:
 
 
 def check_scan(scan: Scan) -> None:
-    """Checks that a sensor can have sent the scan; ranges themselves may be anything.
+    """Checks the geometry of a scan; ranges may have any value.
 
     Raises:
-        Refused: no beams or more than 40 000, a stamp, angle or limit that is not finite or not possible, more than one turn.
+        Refused: no beams or more than 40 000, a stamp, angle or limit that is not finite or out of range, more than one turn.
     """
     for name in ("stamp", "angle_min", "angle_increment", "range_min", "range_max"):
         if not np.isfinite(getattr(scan, name)):
@@ -55,13 +53,13 @@ def check_scan(scan: Scan) -> None:
 
 
 def within(scan: Scan, horizon: float) -> Scan:
-    """Limits a valid scan to the surroundings up to `horizon` [m], so that the work on it does not grow with the sensor's range.
+    """Limits a valid scan to a `horizon` [m], so that its processing does not grow with the sensor's range.
 
-    A beam that ended farther, or beyond range_max, saw nothing there: inf. One that says nothing is nan. With more than 4096
-    beams, neighbours become one in their middle, with the nearest return of them.
+    Ranges beyond the horizon or range_max become inf, invalid ones nan. Above 4096 beams, neighbours are merged to one at their mean angle
+    with their nearest return.
     """
-    limit, least = min(scan.range_max, horizon), max(scan.range_min, NEAREST)
-    ranges = np.where(scan.ranges > limit, np.inf, np.where(scan.ranges >= least, scan.ranges, np.nan))  # nan compares as false
+    limit, minimum = min(scan.range_max, horizon), max(scan.range_min, MIN_RETURN)
+    ranges = np.where(scan.ranges > limit, np.inf, np.where(scan.ranges >= minimum, scan.ranges, np.nan))  # nan compares as false
     together = -(-len(ranges) // MAX_BEAMS)
     first = scan.angle_min
     if together > 1:
@@ -69,34 +67,25 @@ def within(scan: Scan, horizon: float) -> Scan:
         padded[:len(ranges)] = ranges
         ranges = np.fmin.reduce(padded.reshape(-1, together), axis=1)
         first += 0.5 * (together - 1) * scan.angle_increment
-    return Scan(scan.stamp, first, together * scan.angle_increment, min(least, 0.5 * limit), limit, ranges)
+    return Scan(scan.stamp, first, together * scan.angle_increment, min(minimum, 0.5 * limit), limit, ranges)
 
 
 class ScanSchedule:
-    """Scans at whole multiples of a period, which arrive a latency later."""
+    """Schedule of scans at multiples of a period, which arrive after a latency."""
 
     def __init__(self, rate: float, latency: float) -> None:
-        """Sets the schedule up.
-
-        Args:
-            rate: of scans [Hz]; 0: scans are optional.
-            latency: from a scan's stamp to its arrival [s].
-        """
+        """Sets rate of scans [Hz], 0: optional scans, and latency from a scan's stamp to its arrival [s]."""
         self._period_ns, self._latency_ns = (round(1e9 / rate) if rate > 0.0 else 0), round(1e9 * latency)
 
     def __bool__(self) -> bool:
         return self._period_ns > 0
 
     def last_ns(self, now_ns: int) -> int:
-        """Returns the stamp of the newest scan that has arrived by now, if it is punctual. There must be a rate."""
+        """Returns the stamp of the newest scan due by now; requires a rate."""
         return (now_ns - self._latency_ns) // self._period_ns * self._period_ns
 
     def due(self, now_ns: int, first_ns: int | None, newest_ns: int | None) -> bool:
-        """Checks for a scan that should have arrived and has not.
-
-        Args:
-            first_ns, newest_ns: stamps of the first state and of the newest scan; None: there is none.
-        """
+        """Checks for an overdue scan; first_ns, newest_ns: stamps of the first state and of the newest scan, None: none."""
         if not self or first_ns is None:
             return False
         last = self.last_ns(now_ns)

@@ -1,4 +1,4 @@
-"""Simulated sensors by name: the protocol, and the registry that other packages add to."""
+"""Simulated sensors by name: the protocol, and the registry, open to other packages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class VehicleView:
-    """True motion at an instant: time since the world began [s], pose of the position point [m, rad], roll, + right side down, and pitch,
-    + nose down, against the horizontal [rad], and the model's outputs by name."""
+    """True motion at an instant: simulated time [s], pose of the position point [m, rad], roll, + right side down, and pitch, + nose
+    down, against the horizontal [rad], and the model's outputs by name."""
 
     time: float
     x: float
@@ -33,19 +33,19 @@ class VehicleView:
     outputs: Mapping[str, float] = field(default_factory=dict)
 
 
-ByPlace = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of places x, y of one shape [m]
+ByPlace = Callable[[np.ndarray, np.ndarray], np.ndarray]  # function of x, y of equal shape [m]
 
 
 @dataclass(frozen=True, eq=False)
 class SensorScene:
-    """Surroundings of a vehicle, as sensors see them.
+    """Surroundings of a vehicle for sensors.
 
     Attributes:
         world: obstacles.
         ground: heights; None: level.
-        area: x, y of two opposite corners of the map that `friction` and `soil` are of [m]; None: there is no map.
-        friction: over that of the vehicle's own road; None: the same everywhere.
-        soil: number of the soil; None: firm ground.
+        area: x, y of two opposite corners of the map of `friction` and `soil` [m]; None: no map.
+        friction: relative to the vehicle's nominal road; None: uniform.
+        soil: index of the soil; None: firm ground.
         lines: painted on the ground, (n, 2) each [m].
     """
 
@@ -58,7 +58,7 @@ class SensorScene:
 
 
 class Sensor(Protocol[T_co]):
-    """A sensor on a vehicle: its place, measurements per simulated second [Hz], and time from stamp to arrival [s]."""
+    """A sensor on a vehicle: mount, measurements per simulated second [Hz], and time from stamp to arrival [s]."""
 
     @property
     def mount(self) -> Mount: ...
@@ -70,19 +70,19 @@ class Sensor(Protocol[T_co]):
     def latency(self) -> float: ...
 
     def measure(self, view: VehicleView) -> T_co:
-        """Measures; a function of the view, the settings and the seed alone, so that runs repeat to the bit."""
+        """Measures; a function of the view, the settings and the seed alone, for reproducible runs."""
 
 
 @dataclass(frozen=True)
 class SensorMessage:
-    """A message that a sensor publishes.
+    """A message published by a sensor.
 
     Attributes:
-        type: its type, as sensor_msgs/msg/LaserScan; its header is filled with stamp and frame where it has one.
-        fields: `fields(measurement)` gives its fields.
-        suffix: of the topic sensors/NAME, as /camera_info.
-        frame: end of the frame's name after that of the sensor, as _optical.
-        depth: number of messages that a slow reader may be behind.
+        type: such as sensor_msgs/msg/LaserScan; a header, if any, gets stamp and frame.
+        fields: `fields(measurement)` returns its fields.
+        suffix: of the topic sensors/NAME, such as /camera_info.
+        frame: suffix of the frame, after the sensor's name, such as _optical.
+        depth: queue depth of the publisher.
     """
 
     type: str
@@ -94,11 +94,11 @@ class SensorMessage:
 
 @dataclass(frozen=True)
 class SensorType:
-    """A kind of sensor: `make(settings, mount, surroundings, seed)` gives the sensor, `messages` how its measurements are published.
+    """A kind of sensor: `make(settings, mount, surroundings, seed)` returns the sensor, `messages` are those of its measurements.
 
     Attributes:
         settings: a `Declared` record, whose fields are keys of a vehicle's file.
-        poor: settings of the sensor while it is disturbed on purpose, at least.
+        poor: minimum values of settings for a disturbed sensor.
     """
 
     name: str
@@ -109,7 +109,7 @@ class SensorType:
     poor: Mapping[str, float] = field(default_factory=dict)
 
     def disturbed(self, settings: Any) -> Any:
-        """Returns the settings of a disturbed sensor. Raises InputError: the type has none."""
+        """Returns the settings of a disturbed sensor. Raises InputError: not supported by the type."""
         if not self.poor:
             raise InputError(f"sensors of type {self.name} cannot be disturbed; give SensorType(poor={{...}}), or withhold this one")
         return replace(settings, **{name: max(getattr(settings, name), value) for name, value in self.poor.items()})
@@ -124,12 +124,12 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
     """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
     Args:
-        disturbed: names of those that measure poorly, on purpose (`SensorType.poor`).
+        disturbed: names of disturbed sensors (`SensorType.poor`).
 
     Raises:
         InputError: an unknown type or setting, a value out of range, or one that cannot be disturbed; names the sensor.
     """
-    made = {}
+    sensors = {}
     for name, entry in vehicle.sensors.items():
         where = f"vehicle '{vehicle.name}': sensors.{name}"
         kind = SENSORS.find(entry["type"], where)
@@ -145,17 +145,17 @@ def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
             settings = kind.settings(**values)
             if name in disturbed:
                 settings = kind.disturbed(settings)
-            made[name] = kind, kind.make(settings, vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
-    return made
+            sensors[name] = kind, kind.make(settings, vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
+    return sensors
 
 
 def find_sensor(vehicle: Vehicle, name: str, kind: type[T], where: str, surroundings: SensorScene | None = None) -> T:
-    """Returns a sensor of a vehicle's file by its name; where: the parameter or option that names it, for the error. Raises InputError:
-    the vehicle has none of that kind by this name."""
-    made = make_sensors(vehicle, surroundings or SensorScene(World()))
-    found = {key: sensor for key, (_, sensor) in made.items() if isinstance(sensor, kind)}
-    if name not in found:
+    """Returns a sensor of a vehicle's file by name; where: the parameter or option with the name, for the error. Raises InputError: no
+    sensor of this kind and name."""
+    sensors = {key: sensor for key, (_, sensor) in make_sensors(vehicle, surroundings or SensorScene(World())).items()
+               if isinstance(sensor, kind)}
+    if name not in sensors:
         title = kind.__name__.lower()
-        raise InputError(f"{where}: vehicle '{vehicle.name}' has no {title} {quote(name)}{suggest(name, tuple(found), 'there are: ')}; "
+        raise InputError(f"{where}: vehicle '{vehicle.name}' has no {title} {quote(name)}{suggest(name, tuple(sensors), 'there are: ')}; "
                          "add it to the section sensors of its file")
-    return found[name]
+    return sensors[name]

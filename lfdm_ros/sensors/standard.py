@@ -1,4 +1,4 @@
-"""Sensors that ship: LIDAR, GNSS and IMU as types, any number of each by a vehicle's file."""
+"""Standard sensor types: LIDAR, GNSS and IMU, any number of each in a vehicle's file."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ _E2 = _F * (2.0 - _F)  # first eccentricity squared
 
 @dataclass(frozen=True)
 class Datum:
-    """Place of the plane's origin on the earth [deg, m above the ellipsoid]; x points to the east, y to the north."""
+    """Position of the plane's origin on the earth [deg, m above the ellipsoid]; x points to the east, y to the north."""
 
     latitude: float
     longitude: float
     altitude: float = 0.0
 
     def geodetic(self, x: float, y: float, z: float = 0.0) -> tuple[float, float, float]:
-        """Computes latitude, longitude [deg] and altitude [m] of a place [m]: it stays in the tangent plane, above which the earth falls
-        away."""
+        """Computes latitude, longitude [deg] and altitude [m] of a point [m] relative to the tangent plane at the datum."""
         sin_p, cos_p = math.sin(math.radians(self.latitude)), math.cos(math.radians(self.latitude))
         sin_l, cos_l = math.sin(math.radians(self.longitude)), math.cos(math.radians(self.longitude))
         across = _A / math.sqrt(1.0 - _E2 * sin_p**2)  # radius of curvature in the prime vertical
-        # From the tangent plane to axes that turn with the earth.
+        # From the tangent plane to earth-centred, earth-fixed axes.
         out = (across + self.altitude + z) * cos_p - y * sin_p
         return _geodetic(out * cos_l - x * sin_l, out * sin_l + x * cos_l,
                          ((1.0 - _E2) * across + self.altitude + z) * sin_p + y * cos_p)
@@ -50,7 +49,7 @@ def _geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:
         latitude = math.atan2(z + _E2 / (1.0 - _E2) * _B * math.sin(reduced) ** 3, p - _E2 * _A * math.cos(reduced) ** 3)
         reduced = math.atan2(_B * math.sin(latitude), _A * math.cos(latitude))
     sin_p, cos_p = math.sin(latitude), math.cos(latitude)
-    altitude = p * cos_p + z * sin_p - _A * math.sqrt(1.0 - _E2 * sin_p**2)  # without a pole where it cannot be had
+    altitude = p * cos_p + z * sin_p - _A * math.sqrt(1.0 - _E2 * sin_p**2)  # without a singularity at the poles
     return math.degrees(latitude), math.degrees(math.atan2(y, x)), altitude
 
 
@@ -64,13 +63,13 @@ def _scan_fields(scan: Scan) -> dict[str, Any]:
 class _Sampled(Declared):
     """Rate, latency and noise of a sensor."""
 
-    rate: float = setting(10.0, "Hz", "measurements per simulated second; a whole number of ticks apart", 0.1, 1000.0)
+    rate: float = setting(10.0, "Hz", "measurements per simulated second; the period is a whole number of ticks", 0.1, 1000.0)
     latency: float = setting(0.0, "s", "from a measurement's stamp to its arrival", 0.0, 2.0)
 
 
 @dataclass(frozen=True)
 class GnssSettings(_Sampled):
-    """A GNSS receiver and the place of the plane's origin on the earth."""
+    """Settings of a GNSS receiver, and position of the plane's origin on the earth."""
 
     ABOUT = "GNSS: "
 
@@ -82,7 +81,7 @@ class GnssSettings(_Sampled):
 
 @dataclass(frozen=True)
 class ImuSettings(_Sampled):
-    """An inertial measurement unit."""
+    """Settings of an inertial measurement unit."""
 
     ABOUT = "IMU: "
 
@@ -91,7 +90,7 @@ class ImuSettings(_Sampled):
 
 
 def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[float, float, float]:
-    """Computes the reading (x, y, z) of an accelerometer on the sprung mass [m/s^2], which leans with the body against gravity.
+    """Computes the specific force (x, y, z) of an accelerometer on the sprung mass [m/s^2], tilted with the body.
 
     Args:
         ax, ay: accelerations in the level, heading-fixed frame [m/s^2].
@@ -103,7 +102,7 @@ def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[flo
 
 
 class _Instrument:
-    """Common part of GNSS and IMU: noise that depends on the seed and the number of the measurement alone."""
+    """Common part of GNSS and IMU: noise as a function of the seed and the number of the measurement alone."""
 
     def __init__(self, settings: Any, mount: Mount, surroundings: SensorScene, seed: int) -> None:
         self.settings, self.mount, self.seed = settings, mount, seed
@@ -124,7 +123,7 @@ class Gnss(_Instrument):
 
 
 class Imu(_Instrument):
-    """Angular rates (3) [rad/s] and specific force (3) [m/s^2] at the mount, without the part of the yaw acceleration."""
+    """Angular rates (3) [rad/s] and specific force (3) [m/s^2] at the mount, without the term of the yaw acceleration."""
 
     def measure(self, view: VehicleView) -> Mapping[str, np.ndarray]:
         s, m, out = self.settings, self.mount, view.outputs
@@ -144,7 +143,7 @@ GNSS_TYPE = SensorType("gnss", "GNSS receiver", GnssSettings, Gnss, (
     SensorMessage("sensor_msgs/msg/NavSatFix", lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix)))),),
     {"noise_sd": 10.0})
 IMU_TYPE = SensorType("imu", "inertial measurement unit", ImuSettings, Imu, (
-    SensorMessage("sensor_msgs/msg/Imu", lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()}),),
+    SensorMessage("sensor_msgs/msg/Imu", lambda imu: {name: dict(zip("xyz", vector.tolist())) for name, vector in imu.items()}),),
     {"noise_acceleration": 1.0, "noise_rate": 0.05})
 for _kind in (LIDAR_TYPE, GNSS_TYPE, IMU_TYPE):
     register_sensor(_kind)

@@ -1,5 +1,5 @@
-"""Actuators between a command and the vehicle: a pure delay, a lag of the steering, limits on how fast pedals and steering move, and the
-selector of forwards or reverse."""
+"""Actuators between a command and the vehicle: dead time, steering lag, rate limits of pedals and steering, and the selector of forwards or
+reverse."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ import numpy as np
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.vehicles import Actuators
 
-# Commands are stamped and time is counted in sums of steps; less than this apart [s] is the same instant.
-_SAME = 1e-9
-# The selector goes from forwards to reverse and back below this speed [m/s].
-SHIFTING_SPEED = 0.3
+_SAME = 1e-9  # [s] tolerance of equal times, as times are sums of steps
+SHIFTING_SPEED = 0.3  # [m/s] below which the selector shifts
 
 Command = Sequence[float] | np.ndarray  # steering, throttle, brake
 
 
 class Selector:
-    """Forwards or reverse, as the throttle's sign asks, but only near standstill: until then the vehicle gets no throttle."""
+    """Selector of forwards or reverse by the throttle's sign; it shifts near standstill only, without throttle until then."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forwards."""
+        """Selects forwards."""
         self.reverse = False
 
     def through(self, inputs: np.ndarray, speed: float) -> np.ndarray:
-        """Returns the inputs (3,) that reach a vehicle of this forward speed [m/s]."""
+        """Returns the inputs (3,) of the vehicle at a forward speed [m/s]."""
         throttle = float(inputs[1])
         if throttle and (throttle < 0.0) != self.reverse:
             if abs(speed) >= SHIFTING_SPEED:
@@ -41,21 +39,21 @@ class Selector:
 
 
 class Actuator:
-    """Turns commands (steering, throttle, brake), sent at any time, into the inputs that reach the vehicle.
+    """Dynamics from commands (steering, throttle, brake), sent at any time, to the vehicle's inputs.
 
-    A pure delay; then each follows with at most its rate, and the steering with a first-order lag as well. Jayakumar et al., Advanced
-    mobility testbed for dynamic semi-autonomous unmanned ground vehicles, section 2.1: latencies of sensing and of actuation. With
-    zeros and no limits it passes commands through exactly. Between calls the delayed command is held, as a bus holds the last message.
+    Dead time, then a rate limit of each and a first-order lag of the steering. Jayakumar et al., Advanced mobility testbed for dynamic
+    semi-autonomous unmanned ground vehicles, section 2.1: latencies of sensing and of actuation. With zeros and no limits commands pass
+    unchanged. Commands are held until the next one.
     """
 
     def __init__(self, delay: float = 0.0, steering_lag: float = 0.0, steering_rate: float = math.inf, throttle_rate: float = math.inf,
                  brake_rate: float = math.inf, *, inputs: Command = (0.0, 0.0, 0.0)):
-        """Sets the actuators up at rest.
+        """Initialises the actuators in steady state.
 
         Args:
-            delay: from a command's being sent to its effect [s].
+            delay: dead time from sending a command to its effect [s].
             steering_lag: time constant of the steering [s].
-            steering_rate, throttle_rate, brake_rate: greatest change of each [1/s], up or down.
+            steering_rate, throttle_rate, brake_rate: maximum rate of each [1/s], up or down.
             inputs: of the vehicle before the first command.
 
         Raises:
@@ -78,7 +76,7 @@ class Actuator:
         return cls(a.delay, a.steering_lag, a.steering_rate, a.throttle_rate, a.brake_rate)
 
     def reset(self, time: float = 0.0, inputs: Command = (0.0, 0.0, 0.0)) -> None:
-        """Starts anew at a time [s] with these inputs in effect and no command under way."""
+        """Restarts at a time [s] in steady state with these inputs, without pending commands."""
         self._time = time
         self._waiting: deque[tuple[float, list[float]]] = deque()
         self._target = _checked(inputs)
@@ -86,8 +84,8 @@ class Actuator:
         self._sent = -math.inf
 
     def send(self, time: float, command: Command) -> None:
-        """Sends a command (steering, throttle, brake) at a time [s]; it takes effect `delay` later. The last of two at one time counts.
-        Raises InputError: a value is not finite, or the time is before that of the command before."""
+        """Sends a command (steering, throttle, brake) at a time [s], effective after `delay`; the last one at a time counts. Raises
+        InputError: a value is not finite, or the time is before that of the last command."""
         if not math.isfinite(time) or time < self._sent:
             raise InputError(f"actuator: a command at {time:g} s after one at {self._sent:g} s; send them in order, or reset first")
         self._sent = time
@@ -113,17 +111,17 @@ class Actuator:
         return np.array(self._inputs)
 
     def steady(self) -> float:
-        """Returns for how long [s] the vehicle's inputs stay as they are now, as far as commands have been sent."""
+        """Returns the time [s] for which the inputs stay constant, given the commands sent so far."""
         if self._inputs != self._target:
             return 0.0
         return next((due - self._time for due, command in self._waiting if command != self._target), math.inf)
 
     def _move(self, span: float) -> None:
-        """Returns the held command acts for a span [s]."""
+        """Moves the inputs towards the held command for a span [s]."""
         for k, rate in enumerate(self._rates):
             distance = self._target[k] - self._inputs[k]
-            left = _remaining(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
-            self._inputs[k] = self._target[k] - math.copysign(left, distance)
+            remaining = _remaining(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
+            self._inputs[k] = self._target[k] - math.copysign(remaining, distance)
 
 
 def _remaining(distance: float, span: float, lag: float, rate: float) -> float:
@@ -131,7 +129,7 @@ def _remaining(distance: float, span: float, lag: float, rate: float) -> float:
     if lag == 0.0:
         return max(distance - rate * span, 0.0) if math.isfinite(rate) else 0.0
     if math.isfinite(rate) and distance > rate * lag:
-        limited = min(distance / rate - lag, span)  # time at the greatest rate
+        limited = min(distance / rate - lag, span)  # time at the maximum rate
         distance, span = distance - rate * limited, span - limited
     return distance * math.exp(-span / lag)
 

@@ -1,4 +1,4 @@
-"""Many vehicles, each with its own parameters and, where given, inputs, in one compiled parallel call."""
+"""Many vehicles with individual parameters and, optionally, inputs in one compiled parallel call."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from lfdm_ros.scheduling import Scheduler
 from lfdm_ros.vehicles import Vehicle
 
 PRECISIONS = ("float64", "float32")
-MEMORY = 2**30  # bytes of parameters and states that are handed over at a time
+MEMORY = 2**30  # bytes of parameters and states in one call of the back end
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Common data of runs of one vehicle at the same sample times, checked. Plain data, so it can go to another process."""
+    """Checked data common to runs of one vehicle at the same sample times. Picklable."""
 
     model: Model
     base: np.ndarray  # (np,) all parameters of the model
-    columns: np.ndarray  # (P,) places of the parameters that a call gives
-    rows: np.ndarray  # (C,) places of the states that are reported
+    columns: np.ndarray  # (P,) indices of the parameters given by a call
+    rows: np.ndarray  # (C,) indices of the reported states
     parameters: tuple[str, ...]
     prescribed: tuple[str, ...]
     times: np.ndarray  # (K,) [s]
@@ -33,8 +33,8 @@ class Sampling:
     hold: bool
 
     def table(self, inputs: ArrayLike) -> np.ndarray:
-        """Returns inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own. Raises
-        InputError: not finite, or of another shape."""
+        """Returns inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) for each of N vehicles. Raises InputError: not
+        finite, or of another shape."""
         table = np.asarray(inputs, float)
         shape = (len(self.times), len(self.model.inputs) + len(self.prescribed))
         if table.ndim not in (2, 3) or table.shape[-2:] != shape or not np.isfinite(table).all():
@@ -45,7 +45,7 @@ class Sampling:
 
 def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, parameters: Sequence[str],
                      channels: Sequence[str], hold: bool, prescribed: Sequence[str]) -> Sampling:
-    """Returns the arguments that `BatchRollout` and `SensitivityRollout` share. Raises InputError: as theirs."""
+    """Checks the common arguments of `BatchRollout` and `SensitivityRollout`. Raises InputError: as theirs."""
     declared = vehicle.model(model)
     names, states = [f.name for f in declared.parameters], [f.name for f in declared.states]
     check_names(declared, "parameter", parameters, names)
@@ -60,29 +60,24 @@ def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: 
     if len(instants) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
         raise InputError("sample times must rise evenly; resample the inputs")
     interval = float(instants[-1] - instants[0]) / (len(instants) - 1)
-    substeps = max(1, int(np.ceil(interval / dt - 1e-9)))  # the fewest equal steps that are not longer than dt
+    substeps = max(1, int(np.ceil(interval / dt - 1e-9)))  # smallest number of equal steps up to dt
     return Sampling(declared, vehicle.vector(declared), np.array([names.index(n) for n in parameters], dtype=np.int64),
                     np.array([states.index(n) for n in channels], dtype=np.int64), tuple(parameters), tuple(prescribed), instants,
                     substeps, interval / substeps, bool(hold))
 
 
-def check_names(model: Model, what: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raises:
-        InputError: a name is not known, or is there twice.
-    """
+def check_names(model: Model, what: str, names: Sequence[str], allowed: Sequence[str]) -> None:
+    """Raises InputError: an unknown or repeated name."""
     for name in names:
-        if name not in known:
+        if name not in allowed:
             raise InputError(f"model '{model.name}' has no {what} '{name}'"
-                             + (suggest(name, known) or f"; `lfdm models {model.name}` lists them"))
+                             + (suggest(name, allowed) or f"; `lfdm models {model.name}` lists them"))
     if len(set(names)) != len(names):
         raise InputError(f"a {what} is named twice: {', '.join(names)}")
 
 
 class BatchRollout:
-    """N runs at once, at the same sample times; each run has its own values of some parameters and, optionally, its own inputs.
-
-    Can be pickled, and be used by several threads at once.
-    """
+    """N runs at the same sample times, with individual values of some parameters and, optionally, inputs. Picklable and thread-safe."""
 
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64",
@@ -90,19 +85,18 @@ class BatchRollout:
         """Compiles the model for these runs.
 
         Args:
-            dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
+            dt: maximum physics step [s]; the sample interval is divided into equal steps.
             times: (K,) sample times [s], evenly spaced.
             inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states; or
-                (N, K, 3 + M), those of each run.
-            parameters: P names of what `theta` holds.
+                (N, K, 3 + M) for each run.
+            parameters: P names, of the columns of `theta`.
             channels: C names of states to report or compare.
-            hold: the driver's inputs are kept from each sample to the next instead, as an actuator keeps a command.
+            hold: zero-order hold of the driver's inputs between samples, in place of linear ones.
             precision: float64, or float32: about twice as fast. Over 10 s of slalom at 1 ms position, velocity and yaw rate differ by up to
                 2e-3 of their range (eight_dof and eighteen_dof with TMeasy tyres), 6e-4 (other chassis and tyres).
-            prescribed: M names of continuous states that follow a series instead of the equations: linear between samples, each
-                step starting from its value, whatever `hold` is. The vehicle is dragged along: vx taken from a recording without
-                throttle, say. Their values in `x0` are not used.
-            backend: name of the back end that runs them (`lfdm_ros.backends.BACKENDS`); empty: that of LFDM_BACKEND, or cpu.
+            prescribed: M names of continuous states that follow a series instead of the equations: linear between samples also with `hold`,
+                each step starting from its value, such as a recorded vx without throttle. Their values in `x0` are ignored.
+            backend: name of a back end (`lfdm_ros.backends.BACKENDS`); empty: that of LFDM_BACKEND, or cpu.
 
         Raises:
             InputError: unknown model, parameter, state or back end; times not evenly spaced; inputs not finite.
@@ -137,9 +131,8 @@ class BatchRollout:
     def trajectories(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
         """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start.
 
-        The result is a view of an array (K, C, N) in which the runs lie next to each other: `result.transpose(1, 2, 0)`, without a copy.
-        `inputs`, of one form that the constructor takes, replace those for this call. Where they are a view of this kind, they are
-        not copied either.
+        The result is a view of a contiguous array (K, C, N): `result.transpose(1, 2, 0)` needs no copy. `inputs`, in a form of the
+        constructor's, replace those for this call; views of this kind are not copied.
 
         Raises:
             InputError: inputs not finite or of another shape.
@@ -148,9 +141,9 @@ class BatchRollout:
         return self._run(theta, x0, inputs, unobserved, keep=True)[1]
 
     def squared_errors(self, theta: ArrayLike, x0: ArrayLike, observed: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
-        """Sums over the samples of (model - observed)^2, (N, C); observed (K, C) has NaN where nothing was measured.
+        """Computes sums over the samples of (model - observed)^2, (N, C); observed (K, C), NaN if not measured.
 
-        A run that diverged has +inf. `inputs` as in `trajectories`.
+        Diverged runs give +inf. `inputs` as in `trajectories`.
 
         Raises:
             InputError: inputs not finite or of another shape.
@@ -165,7 +158,7 @@ class BatchRollout:
         return measured
 
     def _in_order(self, inputs: ArrayLike) -> np.ndarray:
-        """Returns the inputs as the kernel takes them, with the vehicle as the last index."""
+        """Returns the inputs for the kernel, with the vehicle as the last index."""
         table = self._sampling.table(inputs)
         return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
 
@@ -188,15 +181,15 @@ class BatchRollout:
         def part(first: int, end: int) -> tuple[np.ndarray, np.ndarray | None]:
             parameters = np.repeat(common.base[:, None], end - first, axis=1)
             parameters[common.columns] = theta[first:end].T
-            own = np.ascontiguousarray(table[..., first:end]) if table.ndim == 3 else table
-            return run(parameters, np.array(starts[first:end].T, order="C"), own, common.hold, common.substeps, common.h, common.rows,
-                       observed, keep)
+            part_inputs = np.ascontiguousarray(table[..., first:end]) if table.ndim == 3 else table
+            return run(parameters, np.array(starts[first:end].T, order="C"), part_inputs, common.hold, common.substeps, common.h,
+                       common.rows, observed, keep)
 
         size = max(1, MEMORY // (8 * (len(common.base) + starts.shape[1])))
         if n <= size:
             sums, outputs = part(0, n)
             return sums, np.empty((0, 0, 0)) if outputs is None else outputs
-        # Parameters of all vehicles at once are most of the memory that a large batch takes.
+        # In parts, as the parameters of all vehicles would be most of a large batch's memory.
         sums, whole = np.empty((n, shape[1])), np.empty((*shape, n if keep else 0))
         for first in range(0, n, size):
             end = min(first + size, n)
@@ -207,12 +200,12 @@ class BatchRollout:
 
 
 PIECE = 16_384  # vehicles
-NUMBERS = 2**27  # of a piece's results at most: 1 GiB
+NUMBERS = 2**27  # maximum of a piece's results: 1 GiB
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Quantiles (Q, K, C) of the runs that stayed finite, `runs` in all, and how many did not."""
+    """Quantiles (Q, K, C) of the finite runs, number of all runs, and number of diverged ones."""
 
     quantiles: np.ndarray
     runs: int
@@ -221,23 +214,22 @@ class Spread:
 
 def motion_spread(rollout: BatchRollout, theta: np.ndarray, x0: np.ndarray, shares: Sequence[float],
                   scheduler: Scheduler) -> Iterator[Spread]:
-    """Yields the spread of the runs that are done, last that of all.
+    """Yields the spread of the completed runs, finally of all.
 
-    Vehicles go in pieces, on the workers of a scheduler or one after the other, so that memory is bounded whatever their number. A quantile
-    is the mean of those of the pieces, weighted by their runs. The pieces, and so the result, are the same whatever computes
-    them; the work of a lost worker is repeated.
+    Runs go in pieces to the workers of a scheduler or one after the other, which bounds the memory. A quantile is the mean over the pieces,
+    weighted by their runs. The result does not depend on the scheduler; the work of a lost worker is repeated.
 
     Args:
         theta: (N, P) parameters of the runs.
-        x0: (nx,) state at the start.
-        shares: Q shares of the runs, 0 to 1.
+        x0: (nx,) initial state.
+        shares: Q probabilities, 0 to 1.
     """
     size = max(1, min(PIECE, NUMBERS // max(1, len(rollout.times) * rollout.channels)))
     pieces = [theta[first:first + size] for first in range(0, len(theta), size)]
-    found: dict[int, Spread] = {}
+    done: dict[int, Spread] = {}
     for number, spread in scheduler.map(partial(_spread, rollout, x0, tuple(shares)), pieces):
-        found[number] = spread
-        yield _together([found[k] for k in sorted(found)])
+        done[number] = spread
+        yield _combined([done[k] for k in sorted(done)])
 
 
 def _spread(rollout: BatchRollout, x0: np.ndarray, shares: tuple[float, ...], theta: np.ndarray) -> Spread:
@@ -249,10 +241,9 @@ def _spread(rollout: BatchRollout, x0: np.ndarray, shares: tuple[float, ...], th
     return Spread(quantiles, len(runs), int((~finite).sum()))
 
 
-def _together(parts: Sequence[Spread]) -> Spread:
-    weights = np.array([part.runs - part.diverged for part in parts], float)
-    if not weights.sum():
-        return Spread(parts[0].quantiles, sum(part.runs for part in parts), sum(part.diverged for part in parts))
-    alive = weights > 0.0
-    quantiles = np.average([part.quantiles for part, lives in zip(parts, alive) if lives], axis=0, weights=weights[alive])
+def _combined(parts: Sequence[Spread]) -> Spread:
+    finite = [part for part in parts if part.runs > part.diverged]
+    quantiles = parts[0].quantiles
+    if finite:
+        quantiles = np.average([part.quantiles for part in finite], axis=0, weights=[part.runs - part.diverged for part in finite])
     return Spread(quantiles, sum(part.runs for part in parts), sum(part.diverged for part in parts))

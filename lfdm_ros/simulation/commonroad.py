@@ -1,8 +1,8 @@
-"""Scenarios of CommonRoad: its lanes, traffic and planning problem as a task of ours (formats 2018b and 2020a).
+"""Import of CommonRoad scenarios: lanes, traffic and planning problem as a `Course` (formats 2018b and 2020a).
 
 Althoff, Koschi and Manzinger, "CommonRoad: Composable Benchmarks for Motion Planning on Roads" (IV 2017), and the format's documentation.
-The way leads along lanes and changes them where both lie side by side; they are its corridor. Traffic drives as recorded, whatever the
-vehicle does. The vehicle's initial state gives place, heading and speed.
+The path follows lanes and changes between adjacent ones, which are its corridor. Traffic moves as recorded, without reaction to the
+vehicle. The vehicle's initial state gives position, yaw and speed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_BYTES = 100_000_000
-SPACING = 2.0  # [m] of the way's points
-CHANGE_TIME = 4.0  # [s] that a change of lanes takes where the lanes are long enough
-CHANGE_COST, SHORT_COST = 10.0, 1000.0  # [m] of way, and [m^2] by the lane's length, that a change is worth: long lanes are better
-HEADING = math.radians(60.0)  # by which the vehicle may stand across its lane
-ACCELERATION = 2.0  # [m/s^2] with which the speed of the way is reached
-USUAL_SPEED = 50.0 / 3.6  # [m/s] for a vehicle standing at the start, without a speed limit sign
-UNDER_WAY = 1.0  # [s] for which the traffic has been seen before: its planners are given all states from the start
-DURATION = 30.0  # [s] of a drive without an end
-SPEED_LIMITS = ("274", "274.1", "R2-1")  # signs whose value is a speed [m/s]
+SPACING = 2.0  # [m] of the path's points
+CHANGE_TIME = 4.0  # [s] of a lane change in lanes of sufficient length
+CHANGE_COST, SHORT_COST = 10.0, 1000.0  # [m], and [m^2] over the lane's length, of a lane change: long lanes are better
+HEADING = math.radians(60.0)  # maximum angle between vehicle and lane
+ACCELERATION = 2.0  # [m/s^2] towards the reference speed
+USUAL_SPEED = 50.0 / 3.6  # [m/s] for a start at standstill without a speed limit sign
+UNDER_WAY = 1.0  # [s] of observed traffic before the start: CommonRoad's planners get all states at the start
+DURATION = 30.0  # [s] of a drive without a time limit
+SPEED_LIMITS = ("274", "274.1", "R2-1")  # signs with a speed as their value [m/s]
 _KINDS = {"car": "car", "taxi": "car", "parkedVehicle": "car", "priorityVehicle": "car", "truck": "van", "bus": "van", "train": "van",
           "motorcycle": "cyclist", "bicycle": "cyclist", "pedestrian": "pedestrian", "constructionZone": "wall", "roadBoundary": "wall",
           "building": "wall", "median_strip": "wall", "pillar": "post", "vegetation": "tree"}
@@ -43,7 +43,7 @@ _KINDS = {"car": "car", "taxi": "car", "parkedVehicle": "car", "priorityVehicle"
 
 @dataclass(frozen=True, eq=False)
 class _Lane:
-    """A lanelet: edges (n, 2) [m], lanes that follow, lanes of its direction beside it, highest speed [m/s]."""
+    """A lanelet: edges (n, 2) [m], successors, adjacent lanes (left, right) of the same direction, speed limit [m/s]."""
 
     left: np.ndarray
     right: np.ndarray
@@ -65,7 +65,7 @@ class _Lane:
         return float(_stations(self.centre)[-1])
 
     def find(self, point: np.ndarray) -> tuple[float, float, float]:
-        """Returns the nearest place of the centre line: its share of the length, its distance [m] and its heading [rad]."""
+        """Returns the nearest point of the centre line: fraction of the length, distance [m] and heading [rad]."""
         line = self.centre
         part, apart = _project(point, line)
         k, s = int(np.argmin(apart)), _stations(line)
@@ -76,8 +76,8 @@ def read_commonroad(path: Path) -> Course:
     """Reads a scenario of CommonRoad with its first planning problem.
 
     Raises:
-        InputError: a file that cannot be read, of another format or without a planning problem, an element that is not as the format says,
-            or a goal to which no lane leads; the message names file, element and id.
+        InputError: a file that cannot be read, of another format or without a planning problem, an invalid element, or a goal not
+            connected by lanes; the message names file, element and id.
     """
     with prefixing(path, OSError):
         if path.stat().st_size > MAX_BYTES:
@@ -96,18 +96,18 @@ def read_commonroad(path: Path) -> Course:
 
 
 class _Scene:
-    """A file's lanes, obstacles and first planning problem; `step` [s] is that of its times."""
+    """Lanes, obstacles and first planning problem of a file; `step` [s]: unit of its times."""
 
     def __init__(self, root: Element, step: float) -> None:
         self._step = step
         signs = {sign.get("id", ""): min(_speeds_of(sign), default=math.inf) for sign in root.iter("trafficSign")}
         self._lanes = {lane.get("id", ""): _lane(lane, signs) for lane in root.iter("lanelet")
-                       if lane.find("leftBound") is not None}  # the format calls references to one lanelet, too
+                       if lane.find("leftBound") is not None}  # references are elements `lanelet`, too
         problem = root.find("planningProblem")
         if problem is None:
             raise InputError("no planningProblem: nothing to do")
         if not self._lanes:
-            raise InputError("no lanelet: there is no way to drive along")
+            raise InputError("no lanelet: there is no lane to drive along")
         where = f"planningProblem {problem.get('id')}"
         initial = _child(problem, "initialState", where)
         self._begin = _value(initial, "time", where)
@@ -117,21 +117,21 @@ class _Scene:
             "obstacle", "dynamicObstacle", "staticObstacle", "environmentObstacle") for obstacle in self._obstacle(element))
         self._goals = [self._goal(goal, where) for goal in problem.findall("goalState")]
 
-    # ---- the task ------------------------------------------------------------------------------------------------------
+    # ---- Task ----------------------------------------------------------------------------------------------------------
 
     def course(self) -> Course:
         """Returns the task."""
         route, goal = self._route()
         areas = goal.areas if goal else ()
-        duration = goal.time[1] + self._step if goal and math.isfinite(goal.time[1]) else DURATION  # goals of one instant count
+        duration = goal.time[1] + self._step if goal and math.isfinite(goal.time[1]) else DURATION  # one step more for goals of one instant
         route = self._extended(route, duration)
-        path, way = self._path(route, areas)
+        path, distance = self._path(route, areas)
         limit = self._lanes[route[0]].limit
-        speed, flow = self._speed(0.5 * sum(goal.time) if goal else math.nan, way, limit), min(self._pose.speed, limit)
-        if goal and way is not None and goal.speed[0] <= 0.0 and speed < flow:
-            # With the traffic, and a stop at the goal, where there is time to spare.
+        speed, flow = self._speed(0.5 * sum(goal.time) if goal else math.nan, distance, limit), min(self._pose.speed, limit)
+        if goal and distance is not None and goal.speed[0] <= 0.0 and speed < flow:
+            # With time to spare: at the initial speed, with a stop at the goal.
             speed = flow
-            s, end = _stations(path), self._pose_station(path) + max(way, 1.0)
+            s, end = _stations(path), self._pose_station(path) + max(distance, 1.0)
             path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
         rows = [sorted(row, key=self._row(row[0]).index) for row in _rows(route, self._lanes)]
         edges = [np.concatenate([getattr(self._lanes[row[side]], name) for row in rows]) for side, name in ((0, "left"), (-1, "right"))]
@@ -150,20 +150,20 @@ class _Scene:
         return GoalState(tuple(areas), (self._time(time[0]), self._time(time[1])), _interval(goal, "velocity", where),
                        _interval(goal, "orientation", where))
 
-    def _speed(self, time: float, way: float | None, limit: float) -> float:
-        """Returns the speed of the way [m/s]: that at which the vehicle is at the goal, `way` [m] ahead, at a time [s]; or its first."""
+    def _speed(self, time: float, distance: float | None, limit: float) -> float:
+        """Returns the reference speed [m/s] to reach the goal at a distance [m] at a time [s]; without these the initial speed."""
         begin = self._pose.speed
         speed = begin if begin > 1.0 else min(limit, USUAL_SPEED)
-        if way is not None and math.isfinite(time) and time > 0.0:
-            # way = speed time - (speed - begin)^2 / 2 a, as it gains or loses speed at first.
-            a = math.copysign(ACCELERATION, way - begin * time)
-            speed = begin + a * time - math.copysign(math.sqrt(max((a * time) ** 2 + 2.0 * a * (begin * time - way), 0.0)), a)
+        if distance is not None and math.isfinite(time) and time > 0.0:
+            # distance = speed time - (speed - begin)^2 / 2 a, with constant acceleration at first.
+            a = math.copysign(ACCELERATION, distance - begin * time)
+            speed = begin + a * time - math.copysign(math.sqrt(max((a * time) ** 2 + 2.0 * a * (begin * time - distance), 0.0)), a)
         return float(np.clip(speed, 1.0, max(1.0, limit)))
 
-    # ---- the way -------------------------------------------------------------------------------------------------------
+    # ---- Path ----------------------------------------------------------------------------------------------------------
 
     def _route(self) -> tuple[list[str], GoalState | None]:
-        """Returns the lanes to the nearest goal, or that of the start, and the goal."""
+        """Returns the lanes to the nearest goal, or the lane of the start, and the goal."""
         starts = self._lanes_at(np.array([self._pose.x, self._pose.y]), self._pose.yaw)
         if not self._goals or not self._goals[0].areas:
             return starts[:1], self._goals[0] if self._goals else None
@@ -181,16 +181,16 @@ class _Scene:
         return route, ends[route[-1]]
 
     def _lanes_at(self, point: np.ndarray, yaw: float) -> list[str]:
-        """Returns the lanes that a point lies in, those that head as `yaw` [rad] says first, if it is known; in none, the nearest."""
-        found = {name: lane.find(point) for name, lane in self._lanes.items()}
+        """Returns the lanes at a point, sorted by the angle to `yaw` [rad], if finite; outside of all lanes the nearest one."""
+        nearest = {name: lane.find(point) for name, lane in self._lanes.items()}
         inside = [name for name, lane in self._lanes.items() if contains(lane.outline, point)]
         if not inside:
-            return [min(found, key=lambda name: (_across(found[name][2], yaw) > HEADING, found[name][1]))]
-        inside.sort(key=lambda name: _across(found[name][2], yaw))
-        return [name for name in inside if _across(found[name][2], yaw) <= HEADING] or inside[:1]
+            return [min(nearest, key=lambda name: (_across(nearest[name][2], yaw) > HEADING, nearest[name][1]))]
+        inside.sort(key=lambda name: _across(nearest[name][2], yaw))
+        return [name for name in inside if _across(nearest[name][2], yaw) <= HEADING] or inside[:1]
 
     def _shortest(self, starts: Sequence[str], ends: Collection[str]) -> list[str]:
-        """Returns the shortest way from a lane to another (Dijkstra), later ones of `starts` being dearer; empty if there is none."""
+        """Returns the shortest route from one of `starts`, later ones at higher cost, to one of `ends` (Dijkstra); empty without one."""
         queue = [(10.0 * k, name, [name]) for k, name in enumerate(starts)]
         done: set[str] = set()
         while queue:
@@ -209,12 +209,12 @@ class _Scene:
         return []
 
     def _extended(self, route: list[str], duration: float) -> list[str]:
-        """Returns a route with lanes that follow, the straightest, for as far as the vehicle may come in a time [s]."""
+        """Extends a route by the straightest successors to the maximum distance within a time [s]."""
         limit, here = self._lanes[route[-1]].limit, np.array([self._pose.x, self._pose.y])
         far = max(self._pose.speed + 5.0, limit if math.isfinite(limit) else 0.0, USUAL_SPEED) * duration + 50.0
         route = list(route)
-        way = sum(self._lanes[name].length for name in route) - self._lanes[route[0]].find(here)[0] * self._lanes[route[0]].length
-        while way < far:
+        length = sum(self._lanes[name].length for name in route) - self._lanes[route[0]].find(here)[0] * self._lanes[route[0]].length
+        while length < far:
             last = np.diff(self._lanes[route[-1]].centre[-2:], axis=0)[0]
             choices = []
             for name in self._lanes[route[-1]].following:
@@ -225,11 +225,11 @@ class _Scene:
             if not choices:
                 break
             route.append(min(choices)[1])
-            way += self._lanes[route[-1]].length
+            length += self._lanes[route[-1]].length
         return route
 
     def _path(self, route: list[str], areas: Sequence[np.ndarray]) -> tuple[np.ndarray, float | None]:
-        """Returns the way's points (n, 2) [m], and how far it is from the vehicle to the middle of the goal [m], None without areas."""
+        """Returns the path's points (n, 2) [m], and the distance along it to the centre of the goal [m], None without areas."""
         here, pieces = np.array([self._pose.x, self._pose.y]), list[np.ndarray]()
         for row in _rows(route, self._lanes):
             first, last = self._lanes[row[0]], self._lanes[row[-1]]
@@ -246,7 +246,7 @@ class _Scene:
         points = np.concatenate(pieces)
         points = points[np.concatenate([[True], np.hypot(*np.diff(points, axis=0).T) > 0.2])]
         near = min(int(np.argmin(np.hypot(*(points - here).T))), len(points) - 2)
-        points = points[max(0, near - math.ceil(10.0 / SPACING)):]  # of those behind the vehicle only the last
+        points = points[max(0, near - math.ceil(10.0 / SPACING)):]  # keeps 10 m behind the vehicle
         if not areas:
             return points, None
         s = _stations(points)
@@ -255,11 +255,11 @@ class _Scene:
         return points, middle - self._pose_station(points)
 
     def _pose_station(self, points: np.ndarray) -> float:
-        """Returns how far along a way (n, 2) the vehicle begins [m]."""
+        """Returns the vehicle's initial distance along a path (n, 2) [m]."""
         return float(_stations(points)[np.argmin(np.hypot(*(points - [self._pose.x, self._pose.y]).T))])
 
     def _row(self, lane: str) -> list[str]:
-        """Returns the lanes of one direction side by side, from left to right."""
+        """Returns the adjacent lanes of one direction, from left to right."""
         row = [lane]
         for side, end in ((0, 0), (1, -1)):
             while (beside := self._lanes[row[end]].beside[side]) in self._lanes and beside not in row:
@@ -271,7 +271,7 @@ class _Scene:
             raise InputError(f"{where}: no lanelet {quote(name)}")
         return self._lanes[name]
 
-    # ---- traffic -------------------------------------------------------------------------------------------------------
+    # ---- Traffic -------------------------------------------------------------------------------------------------------
 
     def _time(self, steps: float) -> float:
         return (steps - self._begin) * self._step
@@ -300,13 +300,13 @@ class _Scene:
             else:
                 corners = _outline(shape, name)
                 centre = corners.mean(axis=0)
-            if not states:  # of the environment, in place
+            if not states:  # an obstacle of the environment
                 places, yaws, times = np.zeros((1, 2)), np.zeros(1), np.zeros(1)
-            # The outline turns about the mean of its corners, which moves about the recorded place.
+            # The outline rotates about the mean of its corners, which moves around the recorded position.
             middles = places + turn(centre, yaws)
             speeds = np.diff(middles, axis=0) / np.diff(times)[:, None] if moves else np.zeros((1, 2))
             k = int(np.clip(np.searchsorted(times, 0.0, "right") - 1, 0, max(len(times) - 2, 0)))
-            at = middles[k] - times[k] * speeds[k]  # at time 0, were it there
+            at = middles[k] - times[k] * speeds[k]  # extrapolated to time 0
             steps = tuple(MotionStep(float(t), float(v[0]), float(v[1]), float(yaw - yaws[k]))
                           for t, v, yaw in zip(times[k + 1:], (*speeds[k + 1:], speeds[-1]), yaws[k + 1:]))
             vx, vy = speeds[k].tolist()
@@ -319,12 +319,12 @@ class _Scene:
 
 
 def _across(heading: float, yaw: float) -> float:
-    """Returns the angle between two headings [rad], 0 where one is not known."""
+    """Returns the angle between a heading and a yaw [rad], 0 for an unspecified yaw."""
     return abs(math.remainder(heading - yaw, math.tau)) if math.isfinite(yaw) else 0.0
 
 
 def _rows(route: list[str], lanes: dict[str, _Lane]) -> list[list[str]]:
-    """Returns the lanes of a route, those side by side together."""
+    """Groups the lanes of a route by adjacency."""
     rows = [[route[0]]]
     for before, name in itertools.pairwise(route):
         if name in lanes[before].beside:
@@ -334,7 +334,7 @@ def _rows(route: list[str], lanes: dict[str, _Lane]) -> list[list[str]]:
     return rows
 
 
-# ---- elements ---------------------------------------------------------------------------------------------------------------
+# ---- Elements ---------------------------------------------------------------------------------------------------------------
 
 
 def _lane(element: Element, signs: dict[str, float]) -> _Lane:
@@ -350,8 +350,8 @@ def _lane(element: Element, signs: dict[str, float]) -> _Lane:
         neighbour = element.find(side)
         beside.append(neighbour.get("ref") if neighbour is not None and neighbour.get("drivingDir") == "same" else None)
     limits = [signs.get(sign.get("ref", ""), math.inf) for sign in element.iterfind("trafficSignRef")]
-    if (given := element.findtext("speedLimit")) is not None:
-        limits.append(_number(given, f"{where}: speedLimit"))
+    if (limit := element.findtext("speedLimit")) is not None:
+        limits.append(_number(limit, f"{where}: speedLimit"))
     return _Lane(left, right, tuple(s.get("ref", "") for s in element.iterfind("successor")), (beside[0], beside[1]),
                  min(limits, default=math.inf))
 
@@ -363,7 +363,7 @@ def _speeds_of(sign: Element) -> Iterator[float]:
 
 
 def _outline(shape: Element, where: str) -> np.ndarray:
-    """Returns the corners (n, 2) of a shape in its own axes [m]; of a circle, 24 of them."""
+    """Returns the corners (n, 2) of a shape in its axes [m]; 24 for a circle."""
     if shape.tag == "polygon":
         corners = np.array([_xy(point, where) for point in shape.iterfind("point")]).reshape(-1, 2)
         if len(corners) > 3 and np.array_equal(corners[0], corners[-1]):  # some writers close the ring
@@ -385,10 +385,10 @@ def _outline(shape: Element, where: str) -> np.ndarray:
 
 
 def _child(element: Element, tag: str, where: str) -> Element:
-    found = element.find(tag)
-    if found is None:
+    child = element.find(tag)
+    if child is None:
         raise InputError(f"{where}: no {tag}")
-    return found
+    return child
 
 
 def _number(text: str | None, where: str) -> float:
@@ -407,7 +407,7 @@ def _point(element: Element, where: str) -> np.ndarray:
 
 
 def _position(state: Element, where: str) -> np.ndarray:
-    """Returns the place (2,) of a state [m], of an uncertain one the middle of its area."""
+    """Returns the position (2,) of a state [m], for an area its mean."""
     position = _child(state, "position", where)
     point = position.find("point")
     if point is not None:
@@ -418,18 +418,18 @@ def _position(state: Element, where: str) -> np.ndarray:
 
 
 def _interval(state: Element, tag: str, where: str) -> tuple[float, float]:
-    """Returns the ends of a quantity: those of its interval, its exact value twice, or infinite ones where it is not given."""
-    found = state.find(tag)
-    if found is None:
+    """Returns the limits of a quantity: its interval, its exact value twice, or infinity if it is missing."""
+    node = state.find(tag)
+    if node is None:
         return -math.inf, math.inf
-    exact = found.findtext("exact")
+    exact = node.findtext("exact")
     names = ("exact", "exact") if exact is not None else ("intervalStart", "intervalEnd")
-    low, high = (_number(found.findtext(name), f"{where}: {tag}: {name}") for name in names)
+    low, high = (_number(node.findtext(name), f"{where}: {tag}: {name}") for name in names)
     return low, high
 
 
 def _value(state: Element, tag: str, where: str, default: float = math.nan) -> float:
-    """Returns a quantity, of an interval its middle. Raises InputError: there is none, and no default."""
+    """Returns a quantity, for an interval its midpoint. Raises InputError: missing, without a default."""
     low, high = _interval(state, tag, where)
     if math.isfinite(low):
         return 0.5 * (low + high)
@@ -445,7 +445,7 @@ def _yaw(state: Element, where: str) -> float:
     return _value(state, "orientation", where, 0.0)
 
 
-# ---- lines ------------------------------------------------------------------------------------------------------------------
+# ---- Lines ------------------------------------------------------------------------------------------------------------------
 
 
 def _stations(line: np.ndarray) -> np.ndarray:
@@ -454,13 +454,13 @@ def _stations(line: np.ndarray) -> np.ndarray:
 
 
 def _resampled(line: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Returns points (n, 2) of a line at shares (n,) of its length."""
+    """Returns points (n, 2) of a line at fractions (n,) of its length."""
     s = _stations(line)
     return np.column_stack([np.interp(share * s[-1], s, line[:, axis]) for axis in (0, 1)])
 
 
 def _project(point: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the place on each piece of a line (n, 2) that is nearest to a point, as share of the piece, and its distance (n - 1,) [m]."""
+    """Projects a point onto each segment of a line (n, 2): fraction of the segment, and distance (n - 1,) [m]."""
     steps = np.diff(line, axis=0)
     part = np.clip(((point - line[:-1]) * steps).sum(axis=1) / np.maximum((steps ** 2).sum(axis=1), 1e-12), 0.0, 1.0)
     return part, np.hypot(*(line[:-1] + part[:, None] * steps - point).T)

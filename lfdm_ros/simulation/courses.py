@@ -1,6 +1,6 @@
-"""Generators of test courses: lane changes, slalom, a bend, obstacle fields, moving obstacles, a dead end. Pure functions; SI.
+"""Generators of test courses: lane changes, slalom, a bend, obstacle fields, moving obstacles, a dead end; pure functions, SI.
 
-All start at the origin, along x. Each returns a `Course`; scenario files name them by `course: {kind: ..., ...}`.
+All start at the origin along x and return a `Course`; scenario files select them by `course: {kind: ..., ...}`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ from lfdm_ros.bounds import BOUNDS, require
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation.world import Circle, Goal, GoalState, Polygon, Pose
 
-# Base circle of a traffic cone of 500 mm, the least height that ISO 3888-2 allows [m].
-CONE_RADIUS = 0.15
-# Of a reference path [m].
-SPACING = 0.5
-# Width of the vehicle that an obstacle field, a slalom and a dead end are made for [m], and its length before its position point.
+CONE_RADIUS = 0.15  # [m] base of a traffic cone of 500 mm, the minimum height of ISO 3888-2
+SPACING = 0.5  # [m] of a reference path
+# Vehicle of an obstacle field, a slalom and a dead end: width, and length before its position point [m].
 VEHICLE_WIDTH, VEHICLE_FRONT = 2.2, 2.4
-# Radii of an obstacle field's obstacles [m].
-RADII = (0.5, 2.5)
+RADII = (0.5, 2.5)  # [m] of the obstacles of a field
 # Feasible stop: deceleration [m/s^2], latency of scan and brake [s], remaining distance to the obstacle [m].
 FAIR_BRAKING, FAIR_LATENCY, FAIR_ROOM = 5.0, 0.5, 2.0
-# Least gap of a dense field [m].
-NARROWEST = 0.5
+MIN_GAP = 0.5  # [m] of a dense field
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +42,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Lane:
-    """A straight piece of track between cones: from `start` to `end` along x, `centre` across, `width` [m]."""
+    """A straight section between cones: from `start` to `end` along x, centre line at y = `centre`, `width` [m]."""
 
     start: float
     end: float
@@ -69,8 +65,8 @@ def iso_3888_1(vehicle_width: float, speed: float, offset: float = 3.5, approach
     """Returns the double lane change of ISO 3888-1:2018, to the left and back; section 1 starts at x = approach.
 
     With b the vehicle's width: section 1 15 m long and 1.1 b + 0.25 m wide, 30 m to change, section 3 25 m and 1.2 b + 0.25 m, 25 m to
-    change, section 5 15 m and 1.3 b + 0.25 m. `offset` [m] from the middle of section 1 to the middle of section 3; sections 1 and 5 have
-    their right limits in line.
+    change, section 5 15 m and 1.3 b + 0.25 m. `offset` [m] between the centre lines of sections 1 and 3; the right limits of sections 1 and
+    5 are aligned.
     """
     _positive(vehicle_width=vehicle_width, speed=speed, offset=offset, approach=approach)
     first, second, third = (share * vehicle_width + 0.25 for share in (1.1, 1.2, 1.3))
@@ -82,8 +78,8 @@ def iso_3888_2(vehicle_width: float, speed: float, approach: float = 30.0) -> Co
     """Returns the severe lane change of ISO 3888-2:2011 (obstacle avoidance), to the left and back; section 1 starts at x = approach.
 
     Table 1 of the standard, b the vehicle's width without mirrors: section 1 12 m long and 1.1 b + 0.25 m wide, 13.5 m to change, section
-    3 11 m and b + 1 m, 12.5 m to change, section 5 12 m and 1.3 b + 0.25 m, at least 3 m; 61 m in all. Section 3 lies 1 m to the left of
-    section 1; sections 1 and 5 have their right limits in line.
+    3 11 m and b + 1 m, 12.5 m to change, section 5 12 m and 1.3 b + 0.25 m, at least 3 m; 61 m in total. Section 3 lies 1 m to the left of
+    section 1; the right limits of sections 1 and 5 are aligned.
     """
     _positive(vehicle_width=vehicle_width, speed=speed, approach=approach)
     first, second, third = 1.1 * vehicle_width + 0.25, vehicle_width + 1.0, max(1.3 * vehicle_width + 0.25, 3.0)
@@ -97,7 +93,7 @@ def nato_lane_change(vehicle_width: float, vehicle_length: float, speed: float, 
 
     Sections of 15, 25 and 15 m, each change within the vehicle's length + 24 m; with b the vehicle's width, the middle section is
     1.2 b + 0.25 m wide, the others 1.1 b + 0.25 m. Lengths and widths agree with the FED alpha's course in Project Chrono (2.28 m wide,
-    28.6 m for a change). `offset` [m] between the lanes' centres: 3.5 here; courses with 3.6 (Chrono's for the HMMWV) and 3.9 m are found.
+    28.6 m for a change). `offset` [m] between the centre lines: 3.5 here; courses with 3.6 (Chrono's for the HMMWV) and 3.9 m exist.
     """
     _positive(vehicle_width=vehicle_width, vehicle_length=vehicle_length, speed=speed, offset=offset, approach=approach)
     narrow, change = 1.1 * vehicle_width + 0.25, vehicle_length + 24.0
@@ -106,7 +102,7 @@ def nato_lane_change(vehicle_width: float, vehicle_length: float, speed: float, 
 
 
 def slalom(speed: float, spacing: float = 30.0, cones: int = 8, margin: float = 0.75) -> Course:
-    """Cones in line, `spacing` [m] apart, passed on alternate sides, the first on its left, with `margin` [m] to the vehicle's side."""
+    """Returns cones in line, `spacing` [m] apart, passed on alternate sides, the first on its left, `margin` [m] from the vehicle."""
     _positive(speed=speed, spacing=spacing, margin=margin)
     if cones < 2:
         raise InputError(f"cones is {cones}; give 2 or more")
@@ -123,8 +119,8 @@ def slalom(speed: float, spacing: float = 30.0, cones: int = 8, margin: float = 
 
 
 def curve(speed: float, radius: float, angle: float = 0.5 * math.pi, width: float = 6.0, approach: float = 60.0) -> Course:
-    """Returns a bend to the left of a radius [m] through an angle [rad], in a lane of a width [m], with `approach` [m] straight on before
-    and after it. Its curvature rises and falls over a quarter of the bend each, so that no steering has to jump."""
+    """Returns a bend to the left of a radius [m] through an angle [rad], in a lane of a width [m], with straights of `approach` [m] before
+    and after it. The curvature rises and falls over a quarter of the bend each, for continuous steering."""
     _positive(speed=speed, radius=radius, angle=angle, width=width, approach=approach)
     if angle > math.pi:
         raise InputError(f"angle is {angle:g} rad; give up to pi")
@@ -148,7 +144,7 @@ def _lane_change(vehicle_width: float, speed: float, approach: float, lengths: S
     x = _along(starts[-1] + approach)
     y = np.zeros_like(x)
     for one, other in itertools.pairwise(lanes):
-        # The change begins and ends within the lanes, where half of the room beside the vehicle allows it: half the curvature.
+        # The change begins and ends within the lanes, using half of the room beside the vehicle, which halves the curvature.
         step = abs(other.centre - one.centre)
         grid = np.linspace(0.0, 0.4, 401)
         room = 0.5 * 0.5 * (min(one.width, other.width) - vehicle_width)
@@ -156,8 +152,8 @@ def _lane_change(vehicle_width: float, speed: float, approach: float, lengths: S
         gap = other.start - one.end
         early = min(part / (1.0 - 2.0 * part) * gap, 0.5 * (one.end - one.start), 0.5 * (other.end - other.start))
         y += (other.centre - one.centre) * _smooth_step((x - one.end + early) / (gap + 2.0 * early))
-    # Limits across: the lanes', and between them the outer ones of both neighbours; 2 m more before and after. They open within
-    # 1 m, from a point of the path past the lane's end on, so that none cuts the corner of the lane.
+    # Lateral limits: the lanes', and between them the outer ones of both neighbours; 2 m more before and after. They open within 1 m, from
+    # a point of the path beyond the lane's end, to clear the corners of the lane.
     pairs = itertools.pairwise(lanes)
     free = [(lanes[0].left + 2.0, lanes[0].right - 2.0), *((max(a.left, b.left), min(a.right, b.right)) for a, b in pairs),
             (lanes[2].left + 2.0, lanes[2].right - 2.0)]
@@ -185,14 +181,14 @@ def _along(length: float) -> np.ndarray:
 
 
 def _smooth_step(part: np.ndarray) -> np.ndarray:
-    """Rises from 0 at 0 to 1 at 1, with two continuous derivatives."""
+    """Computes a step from 0 at 0 to 1 at 1 with two continuous derivatives."""
     u = np.clip(part, 0.0, 1.0)
     share: np.ndarray = u ** 3 * (10.0 + u * (6.0 * u - 15.0))
     return share
 
 
 def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the points (n, 2) and, at each, s and the room to limits that lie along x, measured across the path."""
+    """Returns the points (n, 2) and rows of s and the room to limits along x, measured perpendicular to the path."""
     path = np.column_stack([x, y])
     steps = np.hypot(np.diff(x), np.diff(y))
     cos = 1.0 / np.hypot(1.0, np.gradient(y, x))
@@ -203,38 +199,37 @@ def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np
 
 
 def least_gap(speed: float, times: float = 1.0) -> float:
-    """Returns the free room [m] between any two obstacles of a field for a speed [m/s]: the vehicle's width and more, the faster the more.
+    """Returns the minimum gap [m] between any two obstacles of a field for a speed [m/s].
 
-    In a field of `times` the density it shrinks as the mean distance between the obstacles' middles does, by the root of `times` (an
-    obstacle is 3 m across in the mean), down to 0.5 m: from some density on there are gaps that are too narrow for the vehicle.
+    In a field of `times` the density it shrinks with the mean distance of the obstacles' centres, by the root of `times` (mean diameter
+    3 m), down to 0.5 m: in dense fields some gaps are too narrow for the vehicle.
     """
     gap = 4.0 + 0.35 * speed
-    return gap if times <= 1.0 else max((gap + 3.0) / math.sqrt(times) - 3.0, NARROWEST)
+    return gap if times <= 1.0 else max((gap + 3.0) / math.sqrt(times) - 3.0, MIN_GAP)
 
 
 def fair_start(speed: float) -> float:
-    """Returns the distance that is free before the first obstacle of a dense field [m]: a stop from `speed` [m/s] at 5 m/s^2 after 0.5 s, 2
-    m before it.
+    """Returns the free distance from the vehicle's position point to the first obstacle of a dense field [m].
 
-    From the vehicle's position point to the nearest that an obstacle reaches. Without it, a field may be impossible.
+    It allows a stop from `speed` [m/s] at 5 m/s^2 after 0.5 s, 2 m before the obstacle. Without it, a field may be impossible.
     """
     return VEHICLE_FRONT + FAIR_LATENCY * speed + 0.5 * speed * speed / FAIR_BRAKING + FAIR_ROOM
 
 
 def obstacle_field(speed: float, length: float, seed: int = 1, density: float | None = None, width: float = 50.0,
                    times: float = 1.0) -> Course:
-    """Makes random circles and polygons on the way to a goal straight ahead, at `length` [m]; the vehicle starts at `speed` [m/s].
+    """Makes random circles and polygons before a goal straight ahead at `length` [m]; the vehicle starts at `speed` [m/s].
 
-    Radii 0.5 to 2.5 m, a quarter of them polygons of 4 to 6 corners in a circle of that size. Any two are `least_gap(speed, times)`
-    apart, so there is a way between any two where times is 1; in about every 120 m one stands on the straight line. The first 10 m + 2 s
-    and the last 10 m + 1 s of driving are free of obstacles' middles. `density` [1/m^2]; None: a quarter of a square lattice of obstacles
-    of 1.5 m with that gap. The field is `width` [m] wide; beside it nothing stands.
+    Radii 0.5 to 2.5 m, a quarter of them polygons of 4 to 6 corners in a circle of that size. Any two are `least_gap(speed, times)` apart,
+    so with `times` 1 the vehicle fits between any two; about every 120 m one lies on the straight line. The first 10 m + 2 s and the last
+    10 m + 1 s of driving are free of obstacles' centres. `density` [1/m^2]; None: a quarter of a square lattice of obstacles of 1.5 m with
+    that gap. The field is `width` [m] wide.
 
-    `times` multiplies the number of obstacles on the same ground. With more than 1 the start is fair: the first `fair_start`
-    metres are free as well, so that braking at once at 5 m/s^2 touches nothing; a way through is not guaranteed.
+    `times` multiplies the number of obstacles on the same area. Above 1 the first `fair_start` metres are free as well, so that immediate
+    braking at 5 m/s^2 avoids a collision; a path through the field is not guaranteed.
 
     Raises:
-        InputError: a figure is not positive, the field is too short for the speed, or the density leaves too little room.
+        InputError: a value is not positive, the field is too short for the speed, or too dense.
     """
     _positive(speed=speed, length=length, width=width, times=times)
     if seed < 0:
@@ -258,7 +253,7 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
         for _ in range(500):
             radius = random.uniform(*RADII)
             if k < blocks:
-                # One in each stretch, with its middle within half the vehicle's width of the straight line.
+                # One in each block, centred within half the vehicle's width of the straight line.
                 x, y = begin + (end - begin) * (k + random.uniform()) / blocks, random.uniform(-0.5, 0.5) * VEHICLE_WIDTH
             else:
                 x, y = random.uniform(begin, end), random.uniform(-0.5, 0.5) * width
@@ -280,10 +275,9 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
 
 
 def moving_obstacle(speed: float, length: float = 200.0, crossing_speed: float = 2.0, oncoming_speed: float = 5.0) -> Course:
-    """Returns two moving circles on the way to a goal straight ahead; both would be met by a vehicle that drives straight on at `speed`
-    [m/s].
+    """Returns two moving circles before a goal straight ahead, on collision course with a vehicle that drives straight on at `speed` [m/s].
 
-    One crosses from the left and is on the line at 40 % of the way, one comes towards the vehicle and is met at 70 %.
+    One crosses from the left, for a collision at 40 % of the length, one is oncoming, at 70 %.
     """
     _positive(speed=speed, length=length, crossing_speed=crossing_speed, oncoming_speed=oncoming_speed)
     crossing, meeting = 0.4 * length, 0.7 * length
@@ -293,10 +287,9 @@ def moving_obstacle(speed: float, length: float = 200.0, crossing_speed: float =
 
 
 def dead_end(speed: float, approach: float = 60.0, depth: float = 30.0, width: float = 12.0, way_round: bool = False) -> Course:
-    """Returns a U of walls, open to the vehicle, `approach` [m] ahead, `width` wide and `depth` deep [m]; the goal lies 15 m behind its
-    end.
+    """Returns a U of walls, open to the vehicle, `approach` [m] ahead, `width` wide and `depth` deep [m]; the goal is 15 m behind its end.
 
-    Without `way_round` more walls close the goal in on all sides: it cannot be reached, and the vehicle has to stop before the wall.
+    Without `way_round` further walls enclose the goal: it cannot be reached, and the vehicle has to stop before the wall.
     """
     _positive(speed=speed, approach=approach, depth=depth, width=width)
     if width < 2.0 * VEHICLE_WIDTH:
@@ -330,4 +323,4 @@ def _positive(**values: float) -> None:
 
 
 COURSES: dict[str, Callable[..., Course]] = {
-    made.__name__: made for made in (iso_3888_1, iso_3888_2, nato_lane_change, slalom, curve, obstacle_field, moving_obstacle, dead_end)}
+    make.__name__: make for make in (iso_3888_1, iso_3888_2, nato_lane_change, slalom, curve, obstacle_field, moving_obstacle, dead_end)}

@@ -11,18 +11,17 @@ from numpy.typing import ArrayLike
 from lfdm_ros.errors import InputError, prefixing, reason
 from lfdm_ros.models.declaration import INPUTS
 
-# Inputs that a program wrote may leave their range by its rounding; they are cut to it.
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # tolerance of the inputs' ranges; within it they are clipped
 
 COLUMNS = ("time", *(field.name for field in INPUTS))
 
 
 class InputProfile:
-    """Steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1] over time [s]: linear between the rows, held outside them."""
+    """Steering [-1, 1], throttle [-1, 1] (negative in reverse), brake [0, 1] over time [s]: linear between the rows, constant outside."""
 
     def __init__(self, time: ArrayLike, steering: ArrayLike, throttle: ArrayLike, brake: ArrayLike, where: str = "inputs"):
-        """Takes four sequences of equal length. Raises InputError: not finite, out of range, or time that does not rise; `where` and the
-        row lead the message."""
+        """Checks four sequences of equal length. Raises InputError: not finite, out of range, or time not increasing; `where` and the row
+        lead the message."""
         with prefixing(where, ValueError):
             table = np.column_stack([np.asarray(c, float).ravel() for c in (time, steering, throttle, brake)])
         if not len(table):

@@ -1,12 +1,12 @@
-"""Whole runs of one vehicle: `rollout` by the model's half-implicit step, and by other integrators.
+"""Whole runs of one vehicle: `rollout` with the model's half-implicit step, and with other integrators.
 
 - `rollout_rk4`: explicit, fourth order, fixed steps. For comparison: the tyre at low speed is too stiff for it at usual steps.
-- `rollout_implicit`: BDF with error control through SUNDIALS. The reference to which the others converge, and the choice for stiff cases;
-  some hundred times slower.
+- `rollout_implicit`: BDF with error control by SUNDIALS. The reference to which the others converge, and for stiff cases; some hundred
+  times slower.
 
-Both solve the continuous equations (`rhs`), in which a held state (the acceleration that makes the load transfer, say) is the
-solution of its own equation, and friction at rest is a damper. Gears stay between outputs and change after each by the rule of
-the model's step; in `rollout_rk4` after each step."""
+Both solve the continuous equations (`rhs`), where a held state (such as the acceleration of the load transfer) solves its algebraic
+equation, and friction at rest is a damper. Gears are constant between outputs and change after each by the rule of the model's step; in
+`rollout_rk4` after each step."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ CHUNK = 20_000
 def rollout(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
     """Runs from the simulator's present state and returns times (K,) [s] and outputs (K, ny), the first row at the start.
 
-    The profile is read in each physics step, so its rows need not lie on the outputs. Leaves the simulator at the end of the run.
+    The profile is sampled at each physics step, so its rows need not lie on the outputs. Leaves the simulator at the end of the run.
 
     Raises:
         InputError: output_step is not a multiple of the physics step.
@@ -33,21 +33,21 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
     start = time = simulator.time
     dt = simulator.dt
     kernel, p = sensitivity_kernel(simulator.model), simulator.vehicle.vector(simulator.model)
-    nothing = np.zeros((len(simulator.state), kernel.directions)), np.zeros((0, kernel.directions))
+    no_seeds = np.zeros((len(simulator.state), kernel.directions)), np.zeros((0, kernel.directions))
     shift = casadi_model(simulator.model).input_time
     states = np.empty((count, len(simulator.state)))
     states[0] = x = simulator.state.copy()
-    # Whole rows where they fit.
+    # Whole rows if they fit.
     chunk = CHUNK // substeps * substeps or CHUNK
     total = (count - 1) * substeps
     for done in range(0, total, chunk):
         length = min(chunk, total - done)
-        # Kept over each step is the input at the time at which the model reads it. Time adds up, as in the C++ library: where a
-        # ramp begins, the rounding of t decides in which step a wheel first turns.
+        # Inputs are constant over a step, sampled at the model's input time. Times are summed, as in the C++ library: at the start of a
+        # ramp the rounding of t decides in which step a wheel first turns.
         steps = np.cumsum(np.concatenate([[time], np.full(length, dt)]))
         time = steps[-1]
         inputs = simulator.complete(profile.sample(steps + shift * dt))
-        run, _ = kernel.run(x, nothing[0], p, nothing[1], inputs, 1, dt, True)
+        run, _ = kernel.run(x, no_seeds[0], p, no_seeds[1], inputs, 1, dt, True)
         first, last = done // substeps + 1, (done + length) // substeps + 1
         states[first:last] = run[first * substeps - done::substeps]
         if not np.isfinite(run[-1]).all():
@@ -74,7 +74,7 @@ def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.n
 
 
 def substeps_of(simulator: Simulator, output_step: float) -> int:
-    """Physics steps between two outputs. Raises InputError: output_step is not a multiple of the physics step."""
+    """Returns the physics steps between two outputs. Raises InputError: output_step is not a multiple of the physics step."""
     substeps = round(output_step / simulator.dt)
     if substeps < 1 or abs(substeps * simulator.dt - output_step) > 1e-9 * output_step:
         raise InputError(f"output step {output_step} s is not a multiple of the physics step {simulator.dt} s")
@@ -82,7 +82,7 @@ def substeps_of(simulator: Simulator, output_step: float) -> int:
 
 
 class IntegrationFailed(SimulationDiverged):
-    """The implicit solver gave up. `time` [s] and `state` (nx,) are the last output it reached; `reason` is the solver's."""
+    """Failure of the implicit solver. `time` [s], `state` (nx,): of its last output; `reason`: the solver's."""
 
     def __init__(self, time: float, state: np.ndarray, reason: str):
         RuntimeError.__init__(self, f"the implicit integrator failed after t = {time:.6g} s: {reason}")
@@ -92,7 +92,7 @@ class IntegrationFailed(SimulationDiverged):
 def rollout_rk4(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
     """Runs with the classic Runge-Kutta method, steps of `simulator.dt`; arguments and results as `rollout`.
 
-    Starts from the simulator's state and leaves the simulator as it is.
+    Starts from the simulator's state and leaves the simulator unchanged.
 
     Raises:
         InputError: output_step is not a multiple of the physics step.
@@ -101,8 +101,8 @@ def rollout_rk4(simulator: Simulator, profile: InputProfile, until: float, outpu
     substeps = substeps_of(simulator, output_step)
     times, inputs = _samples(simulator, profile, until, output_step)
     kernel = sensitivity_kernel(simulator.model, scheme=RUNGE_KUTTA)
-    nothing = np.zeros((len(simulator.state), kernel.directions))
-    states, _ = kernel.run(simulator.state, nothing, simulator.vehicle.vector(simulator.model), np.zeros((0, kernel.directions)),
+    no_seeds = np.zeros((len(simulator.state), kernel.directions))
+    states, _ = kernel.run(simulator.state, no_seeds, simulator.vehicle.vector(simulator.model), np.zeros((0, kernel.directions)),
                            inputs, substeps, simulator.dt, False)
     broken = ~np.isfinite(states).all(axis=1)
     if broken.any():
@@ -115,7 +115,7 @@ def rollout_implicit(simulator: Simulator, profile: InputProfile, until: float, 
                      tolerance: float = 1e-8) -> tuple[np.ndarray, np.ndarray]:
     """Runs with an implicit method of variable step and order; arguments and results as `rollout`.
 
-    Starts from the simulator's state and leaves the simulator as it is. `tolerance` is the local error allowed, relative, and
+    Starts from the simulator's state and leaves the simulator unchanged. `tolerance` is the local error allowed, relative, and
     absolute in SI units.
 
     Raises:

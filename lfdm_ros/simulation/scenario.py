@@ -1,4 +1,4 @@
-"""Scenarios: driver's inputs or a task for a vehicle, and the world around it (config/scenarios/*.yaml)."""
+"""Scenarios (config/scenarios/*.yaml): driver's inputs or a task for a vehicle, and the world around it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from lfdm_ros.simulation.world import Circle, Goal, GoalState, MotionStep, Polyg
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """A manoeuvre: where it starts, how long it takes at most [s], and what is to be done: the driver's inputs over time, or a task.
+    """A manoeuvre: start, maximum duration [s], and either the driver's inputs over time or a task.
 
-    The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or highest speed [m/s], in a world of obstacles. The
-    corridor (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the
-    vehicle's centre. goal_states: where one holds, the drive is done; without one it is at the end of its path.
-    under_way: time before the start for which the sensors have seen the world [s]. hidden_speed: assumed speed of traffic that obstacles
-    beside the path may hide [m/s], 0 for none.
+    The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or maximum speed [m/s], in a world of obstacles. The corridor
+    (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the vehicle's
+    centre. goal_states: the drive ends in any of them, without them at the end of its path. under_way: observation time of the sensors
+    before the start [s]. hidden_speed: assumed speed of traffic occluded by obstacles beside the path [m/s], 0 for none.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Scenario:
     hidden_speed: float = 0.0
 
     def arrived(self, time: float, pose: np.ndarray, speed: float) -> bool:
-        """Decides by `goal_states` for a time [s], a pose x, y [m], yaw [rad] and a forward speed [m/s]."""
+        """Checks `goal_states` for a time [s], a pose x, y [m], yaw [rad] and a forward speed [m/s]."""
         x, y, yaw = pose.tolist()
         return any(goal.holds(time, x, y, yaw, speed) for goal in self.goal_states)
 
@@ -65,9 +64,9 @@ def corridor_edges(path: np.ndarray, corridor: np.ndarray) -> tuple[np.ndarray, 
     return path + left * normals, path - right * normals
 
 
-_MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # characters of a file: a path may have so many points
+_MAX_CHARACTERS = 32 * int(BOUNDS["points"].upper)  # of a file, for the maximum number of points of a path
 _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course", "hidden_traffic")
-HIDDEN_TRAFFIC = {"pedestrians": 1.5, "cyclists": 5.0, "cars": 8.0}  # [m/s] assumed speeds of those that obstacles may hide
+HIDDEN_TRAFFIC = {"pedestrians": 1.5, "cyclists": 5.0, "cars": 8.0}  # [m/s] assumed speeds of occluded traffic
 
 
 def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None, *,
@@ -75,8 +74,8 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     """Reads a scenario by name or path: of this package (YAML), of CommonRoad (XML), or a table of inputs, which starts at rest and ends
     with the last row.
 
-    `seed` and `times`, the density of an obstacle field by that of its file, replace those of the scenario's course; with `seed_if_any`
-    a course without a seed, or none, is no error.
+    `seed` and `times` (density of an obstacle field relative to that of its file) replace those of the course; with `seed_if_any` a missing
+    course or seed is no error.
 
     Raises:
         InputError: names file and key.
@@ -96,13 +95,13 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     course = _course(data, str(path), {"seed": seed, "times": times}, ("seed",) if seed_if_any else ())
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
-    given = _profile(data, str(path))
+    inputs = _profile(data, str(path))
     start = documents.numbers(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
     pose = _record(Pose, {**(asdict(course.initial) if course else {}), **start}, f"{path}: initial")
     if "duration" in data:
         duration = documents.number(data["duration"], f"{path}: duration")
-    elif given:
-        duration = float(given.time[-1])
+    elif inputs:
+        duration = float(inputs.time[-1])
     elif course:
         duration = course.duration
     else:
@@ -137,13 +136,12 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         raise InputError(f"{path}: hidden_traffic is {quote(hidden)}; choose one of: {', '.join(HIDDEN_TRAFFIC)}")
     if hidden is not None and line is None:
         raise InputError(f"{path}: hidden_traffic: it bounds the speed on a path; give one")
-    return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor,
+    return Scenario(path.stem, pose, inputs, duration, World(obstacles), goal, line, speed, corridor,
                     hidden_speed=HIDDEN_TRAFFIC[hidden] if hidden else 0.0)
 
 
 def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None], optional: Sequence[str] = ()) -> Course | None:
-    """Returns the course that a file names, with those of its figures that are to be others, `optional` ones if it has them; None where it
-    names none."""
+    """Returns the course of a file with some values changed, `optional` ones if it has them; None without a course."""
     changed = {key: value for key, value in changes.items() if value is not None}
     if "course" not in data:
         for key in (key for key in changed if key not in optional):
@@ -156,7 +154,7 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
         raise InputError(f"{where}: kind is {quote(kind)}; choose one of: {', '.join(COURSES)}")
     for key in ("path", "corridor"):
         if key in data:
-            raise InputError(f"{where}: the course has a path of its own; remove the key '{key}' or the course")
+            raise InputError(f"{where}: the course defines its path; remove the key '{key}' or the course")
     expected = inspect.signature(COURSES[kind]).parameters
     required = [name for name, p in expected.items() if p.default is p.empty]
     values = documents.mapping(entry, where, ("kind", *required), [name for name in expected if name not in required])
@@ -192,7 +190,7 @@ def _goal(node: Any, where: str) -> Goal:
 
 
 def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
-    found: list[Circle | Polygon] = []
+    obstacles: list[Circle | Polygon] = []
     for here, entry in documents.entries(node, where, "{circle: {x, y, radius}} or {polygon: [[x, y], ...]}"):
         values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "motion", "present", "name", "kind"))
         if ("circle" in values) == ("polygon" in values):
@@ -208,11 +206,11 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             rest["present"] = tuple(span)
         if "circle" in values:
             here = f"{here}: circle"
-            found.append(_record(Circle, {**documents.numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
+            obstacles.append(_record(Circle, {**documents.numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
         else:
             here = f"{here}: polygon"
-            found.append(_record(Polygon, {"vertices": _table(values["polygon"], ("x", "y"), here, 3), **rest}, here))
-    return found
+            obstacles.append(_record(Polygon, {"vertices": _table(values["polygon"], ("x", "y"), here, 3), **rest}, here))
+    return obstacles
 
 
 def _motion(node: Any, where: str) -> tuple[MotionStep, ...]:
@@ -231,7 +229,7 @@ def _record(kind: Any, values: dict[str, Any], where: str) -> Any:
 
 
 def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:
-    """Returns a list of rows as an array (rows, columns)."""
+    """Converts a list of rows to an array (rows, columns)."""
     if not isinstance(node, list) or not all(isinstance(row, list) and len(row) == len(columns) for row in node):
         raise InputError(f"{where}: give rows [{', '.join(columns)}]")
     try:
@@ -240,8 +238,8 @@ def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:
         raise InputError(f"{where}: not all cells are numbers") from None
 
 
-def _table(node: Any, columns: tuple[str, ...], where: str, least: int) -> np.ndarray:
+def _table(node: Any, columns: tuple[str, ...], where: str, minimum: int) -> np.ndarray:
     table = _rows(node, columns, where)
-    if len(table) < least or not np.isfinite(table).all():
-        raise InputError(f"{where}: give at least {least} rows of finite numbers, found {len(table)} rows")
+    if len(table) < minimum or not np.isfinite(table).all():
+        raise InputError(f"{where}: give at least {minimum} rows of finite numbers, found {len(table)} rows")
     return table

@@ -1,13 +1,13 @@
 """Derivatives of whole trajectories to parameters, initial states and inputs (forward sensitivities).
 
 x_{k+1} = f(x_k, u_k, p, h) is differentiated step by step: S_{k+1} = df/dx S_k + df/du dU_k + df/dp, exactly and in the same compiled
-loop. The discrete map of the chosen step is differentiated, not the continuous equations behind it.
+loop: the discrete map is differentiated, not the continuous equations.
 
-Where a model is not differentiable, the derivative is that of the branch which is computed:
-- at a gear change, with the time of the change held (a small change of a parameter that shifts it makes the trajectory kink);
+At points without a derivative it is that of the active branch:
+- at a gear change, with a fixed time of the change (a parameter that shifts it makes the trajectory kink);
 - when a wheel comes to rest or breaks loose, or lifts or touches down, at the same step;
-- where a table has a corner or a limit begins, the mean of both sides if the value is exactly there.
-Between such events finite differences converge to it; across one they differ by the jump times the event's own shift.
+- exactly at a corner of a table or the start of a limit, the mean of both sides.
+Between such events finite differences converge to it; across one they differ by the jump times the shift of the event.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from lfdm_ros.vehicles import Vehicle
 
 EXACT, FINITE_DIFFERENCE = "exact", "finite_difference"
 
-# Cost of one pass of the exact kernel (8 directions) over that of one block of the batch (16 vehicles), by chassis, from whole calls
-# on a processor with AVX-512. Where nothing stands both cost the same within 6 %, and the exact one is taken.
+# Cost of one pass of the exact kernel (8 directions) over that of one block of the batch (16 vehicles), by chassis, from whole calls on a
+# processor with AVX-512. Other chassis: equal within 6 %, hence exact.
 PASS_COST = {"eleven_dof": 0.9, "twenty_four_dof": 1.4}
 BLOCK = 16
 
@@ -36,9 +36,9 @@ WIDTH = np.finfo(float).eps ** (1.0 / 3.0)
 
 
 class SensitivityRollout:
-    """Runs of one vehicle with derivatives in any directions of parameters, initial state and inputs together, for gradients in samplers.
+    """Runs of one vehicle with derivatives in directions of parameters, initial state and inputs together, for gradients in samplers.
 
-    Checked and compiled once, so that a call costs little beside its run. Can be pickled, and be used by several threads at once.
+    Checked and compiled once, for a low overhead of calls. Picklable and thread-safe.
     """
 
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
@@ -47,15 +47,15 @@ class SensitivityRollout:
         """Compiles the model with its derivatives.
 
         Args:
-            dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
+            dt: maximum physics step [s]; the sample interval is divided into equal steps.
             times: (K,) sample times [s], evenly spaced.
             inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states.
-            parameters: P names of what `theta` holds.
+            parameters: P names, of the elements of `theta`.
             channels: C names of states to report.
-            hold: the driver's inputs are kept from each sample to the next instead.
-            prescribed: M names of continuous states that follow a series instead of the equations, as in `BatchRollout`. They do
-                not depend on anything, so their derivatives are 0.
-            states: names of the states whose initial values the directions may change; None for all. Few make simple models faster.
+            hold: zero-order hold of the driver's inputs between samples, in place of linear ones.
+            prescribed: M names of continuous states that follow a series instead of the equations, as in `BatchRollout`, with zero
+                derivatives.
+            states: names of the states with derivatives to their initial values; None for all. Few make simple models faster.
 
         Raises:
             InputError: unknown model, parameter or state; times not evenly spaced; inputs not finite.
@@ -63,11 +63,11 @@ class SensitivityRollout:
         self._sampling = checked_sampling(model=model, vehicle=vehicle, dt=dt, times=times, parameters=parameters, channels=channels,
                                           hold=hold, prescribed=prescribed)
         declared = self._sampling.model
-        known = [f.name for f in declared.states]
-        chosen = known if states is None else list(states)
-        check_names(declared, "state", chosen, known)
+        names = [f.name for f in declared.states]
+        chosen = names if states is None else list(states)
+        check_names(declared, "state", chosen, names)
         self._states = tuple(name for name in chosen if name not in prescribed)
-        self._fixed = np.array([i for i, name in enumerate(known) if name not in (*chosen, *prescribed)], dtype=np.int64)
+        self._fixed = np.array([i for i, name in enumerate(names) if name not in (*chosen, *prescribed)], dtype=np.int64)
         self._inputs = self._table(np.array(inputs, float))
         self._kernel()
 
@@ -90,11 +90,11 @@ class SensitivityRollout:
             seeds_theta: (P, D) d theta.
             seeds_x0: (nx, D) d x0.
             inputs: (K, 3 + M), instead of the constructor's.
-            seeds_inputs: (K, 3, D) d of steering, throttle, brake at the samples, between them as the inputs are. The kernel for
-                them is compiled when they are first given.
+            seeds_inputs: (K, 3, D) d of steering, throttle, brake at the samples, interpolated as the inputs. Their kernel is compiled on
+                first use.
 
         Returns:
-            Trajectories (K, C) and derivatives (K, C, D). A run that diverged has numbers in them that are not finite.
+            Trajectories (K, C) and derivatives (K, C, D), not finite for a diverged run.
 
         Raises:
             InputError: inputs not finite; an array of another shape; a seed of an initial state that is not among `states`.
@@ -115,7 +115,7 @@ class SensitivityRollout:
         p = common.base.copy()
         p[common.columns] = values
         if not count:
-            # Without directions the kernel for trajectories alone is faster.
+            # The kernel for trajectories alone is faster.
             kernel, by_theta, by_inputs = sensitivity_kernel(common.model, prescribed=common.prescribed), np.zeros((0, 0)), None
         else:
             kernel = self._kernel(of_inputs=by_inputs is not None)
@@ -134,7 +134,7 @@ class SensitivityRollout:
             precision: float64, or of gpu float32.
 
         Returns:
-            Trajectories (N, K, C) and derivatives (N, K, C, D). A run that diverged has numbers in them that are not finite.
+            Trajectories (N, K, C) and derivatives (N, K, C, D), not finite for a diverged run.
 
         Raises:
             InputError: an array of another shape; a seed of an initial state that is not among `states`; no GPU.
@@ -189,7 +189,7 @@ def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 class NotDifferentiable(RuntimeError):
-    """The trajectory is finite but its derivative is not. `time` [s] says when first."""
+    """Derivative of a finite trajectory that is not finite, first at `time` [s]."""
 
     def __init__(self, time: float, names: Sequence[str]):
         super().__init__(f"the derivative by {', '.join(names)} is not finite at t = {time:.6g} s")
@@ -200,8 +200,8 @@ class NotDifferentiable(RuntimeError):
 class Sensitivities:
     """Trajectories and their derivatives: names = parameters, then initial states.
 
-    times (K,) [s], trajectories (K, C) in the channels' units, sensitivities (K, C, len(names)) in those by the names' units;
-    `method` is the one that was taken, exact or finite_difference.
+    times (K,) [s], trajectories (K, C) in the channels' units, sensitivities (K, C, len(names)) in those over the names' units; `method`:
+    exact or finite_difference.
     """
 
     times: np.ndarray
@@ -214,23 +214,22 @@ class Sensitivities:
 
 def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: InputProfile | ArrayLike,
                         x0: ArrayLike, channels: Sequence[str], parameters: Sequence[str] = (), states: Sequence[str] = (),
-                        hold: bool = False,
-                        method: str = "auto") -> Sensitivities:
+                        hold: bool = False, method: str = "auto") -> Sensitivities:
     """Returns one run and its derivatives to parameters and to initial values of states.
 
     Args:
-        dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
+        dt: maximum physics step [s]; the sample interval is divided into equal steps.
         times: (K,) sample times [s], evenly spaced.
         inputs: a profile, or (K, 3) steering, throttle, brake at the sample times; linear in between.
         x0: (nx,) state at the first sample.
         channels: C names of states to report.
-        hold: the inputs are kept from each sample to the next instead.
+        hold: zero-order hold of the inputs between samples, in place of linear ones.
         method: exact; finite_difference: central differences, all perturbed runs as one batch; auto: the cheaper.
 
     Raises:
         InputError: unknown model, parameter, state, channel or method; times not evenly spaced; inputs not finite.
         SimulationDiverged: a state is not finite.
-        NotDifferentiable: a derivative is not.
+        NotDifferentiable: a derivative is not finite.
     """
     declared = vehicle.model(model)
     names = [f.name for f in declared.states]
@@ -270,7 +269,7 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
 
 def _central_differences(batch: BatchRollout, theta: np.ndarray, x0: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """Returns the trajectory and its derivatives by theta and by the initial states in `rows`, from one batch of shifted runs."""
-    # A parameter of 0 has no scale of its own.
+    # Absolute width for a parameter of 0.
     scales = np.concatenate([np.where(theta == 0.0, 1.0, np.abs(theta)), np.maximum(np.abs(x0[rows]), 1.0)])
     widths, count = WIDTH * scales, len(scales)
     shifts = np.concatenate([np.zeros((1, count)), np.diag(widths), -np.diag(widths)])
@@ -282,9 +281,9 @@ def _central_differences(batch: BatchRollout, theta: np.ndarray, x0: np.ndarray,
 
 
 def cheaper_method(model: str, directions: int, cores: int) -> str:
-    """Returns the method to choose for a number of derivatives of a model on a number of cores, from the recorded costs.
+    """Returns the cheaper method for a number of derivatives of a model on a number of cores, from the recorded costs.
 
-    Both work in rounds of one unit a core: the exact kernel in passes of 8 derivatives, the batch in blocks of 16 runs.
+    Both work in rounds of one unit per core: the exact kernel in passes of 8 derivatives, the batch in blocks of 16 runs.
     """
     exact = PASS_COST.get(model.split("/")[0], 1.0) * np.ceil(np.ceil(directions / 8) / cores)
     batch = np.ceil(np.ceil((2 * directions + 1) / BLOCK) / cores)

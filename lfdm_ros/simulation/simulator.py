@@ -27,7 +27,7 @@ class SimulationDiverged(RuntimeError):
 
 
 class OutOfReach(SimulationDiverged):
-    """Wheel beyond the travel of its linkage, at `time` [s] with `state` (nx,); `wheel`: its name (fl ...)."""
+    """Wheel beyond the travel of its linkage, at `time` [s] with `state` (nx,); `wheel`: fl, fr, rl or rr."""
 
     def __init__(self, time: float, state: np.ndarray, wheel: str):
         RuntimeError.__init__(self, f"the {PLACES.get(wheel, wheel)} wheel is out of the reach of its linkage at t = {time:.6g} s")
@@ -35,7 +35,7 @@ class OutOfReach(SimulationDiverged):
 
 
 def diverged(simulator: Simulator, time: float, state: np.ndarray) -> SimulationDiverged:
-    """Makes the exception for a run that has come to `state`, its last that is finite, at `time`."""
+    """Makes the exception for a run with its last finite `state` at `time`."""
     functions = casadi_model(simulator.model)
     if functions.linked and np.isfinite(state).all():
         margins = np.array(functions.reach(state, simulator.complete(np.zeros(3)), simulator.vehicle.vector(simulator.model))).ravel()
@@ -45,8 +45,8 @@ def diverged(simulator: Simulator, time: float, state: np.ndarray) -> Simulation
 
 
 def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
-    """Returns a state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in
-    the first gear. Raises InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`)."""
+    """Returns a state (nx,) from named values [SI]; other states are those of the vehicle at rest, with freely rolling wheels in first
+    gear. Raises InputError: no such state, not a finite number, or a vehicle without `equilibrium`."""
     chosen = vehicle.model(model)
     fields = chosen.states
     names = [f.name for f in fields]
@@ -70,36 +70,36 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
 
 
 def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
-    """Returns the driver's inputs (..., 3) with what wheels meet and the wind, for a model that has them as inputs: (..., nu).
+    """Extends the driver's inputs (..., 3) by ground contact and wind, for a model with these inputs: (..., nu).
 
-    `values` are constants by name, one without its wheel for all wheels: `ground_friction=0.3, ground_friction_fl=0.9, wind_y=500.0`; of
-    the rest the defaults are taken: level ground with the friction of the road the tyre was measured on, no wind.
+    `values` are constants by name, without the wheel for all wheels: `ground_friction=0.3, ground_friction_fl=0.9, wind_y=500.0`. Defaults:
+    level ground with the friction of the road on which the tyre was measured, no wind.
 
     Raises:
         InputError: the model has no such input, or a value is out of range.
     """
     driver = np.asarray(inputs, float)
     fields = model.inputs[driver.shape[-1]:]
-    known = {field.name: field for field in fields} | {field.stem: field for field in fields}
+    declared = {field.name: field for field in fields} | {field.stem: field for field in fields}
     for name, value in values.items():
-        if name not in known:
-            hint = (suggest(name, known, "it has: ") if known
+        if name not in declared:
+            hint = (suggest(name, declared, "it has: ") if declared
                     else f": it drives on a plane; '{model.name}/given_ground' takes the ground as inputs")
             raise InputError(f"model '{model.name}' has no input '{name}'{hint}")
-        if not known[name].lower <= value <= known[name].upper:
-            raise InputError(f"{name} = {value:g} {known[name].unit} is outside [{known[name].lower:g}, {known[name].upper:g}]")
-    met = [values.get(field.name, values.get(field.stem, field.default)) for field in fields]
-    return np.concatenate([driver, np.broadcast_to(met, (*driver.shape[:-1], len(met)))], axis=-1)
+        if not declared[name].lower <= value <= declared[name].upper:
+            raise InputError(f"{name} = {value:g} {declared[name].unit} is outside [{declared[name].lower:g}, {declared[name].upper:g}]")
+    contact = [values.get(field.name, values.get(field.stem, field.default)) for field in fields]
+    return np.concatenate([driver, np.broadcast_to(contact, (*driver.shape[:-1], len(contact)))], axis=-1)
 
 
 class Simulator:
-    """A vehicle that is advanced tick by tick; each tick is one compiled call of many fixed steps."""
+    """A vehicle advanced tick by tick; each tick is one compiled call of many fixed steps."""
 
     def __init__(self, vehicle: Vehicle, model: str | Model = "eight_dof", dt: float = 1e-3, tyre: str | None = None):
         """Compiles the model on first use (a second or so).
 
         Args:
-            model: a chassis, or a full specification; what it leaves open the vehicle decides (`Vehicle.spec`).
+            model: a chassis, or a full specification; the vehicle completes it (`Vehicle.spec`).
             dt: physics step [s].
             tyre: name of a tyre model; default the vehicle's.
 
@@ -129,12 +129,11 @@ class Simulator:
         self._u[:] = with_ground(self.model, np.zeros(3))
 
     def meet(self, **values: float) -> None:
-        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`. Raises InputError: as
-        `with_ground`."""
+        """Sets ground contact and wind until the reset; names, defaults and errors as `with_ground`."""
         self._u[:] = with_ground(self.model, self._u[:3], **values)
 
     def complete(self, inputs: ArrayLike) -> np.ndarray:
-        """Returns the driver's inputs (..., 3) with what the wheels meet now: (..., nu)."""
+        """Extends the driver's inputs (..., 3) by the present ground contact and wind: (..., nu)."""
         driver = np.asarray(inputs, float)
         return np.concatenate([driver, np.broadcast_to(self._u[3:], (*driver.shape[:-1], len(self._u) - 3))], axis=-1)
 
@@ -144,12 +143,12 @@ class Simulator:
         return self._steps * self.dt
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
-        """Advances n steps, the inputs (3,) (steering, throttle, brake) linear from u0 to u1; or all of the model's, (nu,).
+        """Advances n steps, the inputs (3,) (steering, throttle, brake), or all (nu,), linear from u0 to u1.
 
-        Without the ground, the ground contact stays (`meet`).
+        With three inputs, ground contact and wind stay as set by `meet`.
 
         Raises:
-            SimulationDiverged: a state is not finite; `OutOfReach` where a wheel's linkage does not reach.
+            SimulationDiverged: a state is not finite; `OutOfReach` beyond the travel of a wheel's linkage.
         """
         if len(u0) < len(self._u):  # type: ignore[arg-type]
             u0, u1 = self.complete(u0), self.complete(u1)
@@ -162,36 +161,36 @@ class Simulator:
             raise self._diverged(n)
 
     def _diverged(self, n: int) -> SimulationDiverged:
-        """Reports the end of the last n steps; of a vehicle with linkages they are driven again one by one, up to where they end."""
+        """Makes the exception for the last n steps, of a vehicle with linkages by repeating them one by one."""
         if not self._linked:
             return SimulationDiverged(self.time, self.state.copy())
-        first, last, lost = self._u_from.copy(), self._u.copy(), self.state.copy()
+        first, last, final = self._u_from.copy(), self._u.copy(), self.state.copy()
         self.state[:] = self._before
         for k in range(n):
             self._before[:] = self.state
             self._u_from[:], self._u[:] = (first + (last - first) * ((k + i) / n) for i in (0, 1))
             if not self._advance(1, self.dt):
                 break
-        self._u_from[:], self._u[:], self.state[:] = first, last, lost
+        self._u_from[:], self._u[:], self.state[:] = first, last, final
         return diverged(self, self.time - (n - k) * self.dt, self._before.copy())
 
     def jump(self, state: ArrayLike, n: int, u: ArrayLike) -> None:
-        """Takes over what another integrator made of n steps: the state (nx,) after them and the input there, (nu,) or (3,)."""
+        """Sets the result of another integrator after n steps: state (nx,) and inputs, (nu,) or (3,)."""
         self.state[:], self._u[:len(u)] = state, u  # type: ignore[arg-type]
         self._steps += n
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The vehicle's, by name, SI."""
+        """Parameters of the vehicle by name, SI."""
         return self.vehicle.parameters
 
     @property
     def speed(self) -> float:
-        """Forward speed now [m/s]."""
+        """Present longitudinal velocity [m/s]."""
         return float(self.state[self._state_index["vx"]])
 
     @property
     def outputs(self) -> np.ndarray:
-        """Outputs now: (ny,) in the order of `output_names`, SI. The array is reused by the next call."""
+        """Present outputs: (ny,) in the order of `output_names`, SI. The array is reused by the next call."""
         self._report.evaluate()
         return self._report.results[0]

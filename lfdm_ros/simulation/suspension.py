@@ -1,4 +1,4 @@
-"""Kinematics of a vehicle's suspension over its travel, the ends of its linkage, and the vehicle's rest on it."""
+"""Kinematics of a vehicle's suspension over its travel, limits of its linkage, and the vehicle at rest on it."""
 
 import math
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from lfdm_ros.simulation.simulator import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 MODEL = "multibody_hmmwv"
-_GRID, _MAX_ANGLE = 2e-3, 1.5  # [rad] of the lower arm's angle, when ends are looked for
+_GRID, _MAX_ANGLE = 2e-3, 1.5  # [rad] step and limit of the lower arm's angle in the search for the ends of the travel
 _ENDS = ("upper arm", "tie rod")
 
 
 @dataclass(frozen=True)
 class Travel:
-    """A left wheel at some travel, + up from the construction pose: arrays (n,).
+    """Left wheel over its travel, + up from the construction pose: arrays (n,).
 
-    travel, dx, dy: shift of its centre up, ahead and outwards [m]; camber, toe_in [rad] as ISO 8855; motion_ratio: change of the spring's
-    length for one of the travel; force: of spring and stops at the wheel [N]; angle: of the lower arm [rad].
+    travel, dx, dy: shift of its centre up, forward and outwards [m]; camber, toe_in [rad] as in ISO 8855; motion_ratio: change of the
+    spring's length per travel; force: of spring and stops at the wheel [N]; angle: of the lower arm [rad].
     """
 
     travel: np.ndarray
@@ -42,7 +42,7 @@ class Travel:
 
 @dataclass(frozen=True)
 class Reach:
-    """Travel between which both wheels of an axle have a pose [m], what ends it below and above, and where the stops begin [m]."""
+    """Range of the travel of an axle [m], its limiting part below and above, and travels at which the stops begin [m]."""
 
     lowest: float
     highest: float
@@ -54,11 +54,11 @@ class Reach:
 
 @dataclass(frozen=True)
 class Instant:
-    """Figures that follow from a wheel's motion at one instant of its travel.
+    """Instantaneous kinematics of a wheel.
 
-    roll_centre: its height above the ground [m], where the line normal to the contact point's path meets the middle of the vehicle; braked,
-    driven: motion ahead for a unit of motion up [1], of the contact point on a wheel that brakes hold to the upright, and of the centre of
-    one that is driven from the body.
+    roll_centre: height above the ground [m], where the normal of the contact point's path meets the vehicle's centreplane; braked, driven:
+    forward motion per upward motion [1], of the contact point of a wheel braked against the upright, and of the centre of a wheel driven
+    from the body.
     """
 
     roll_centre: float
@@ -72,17 +72,17 @@ class Suspension:
     def __init__(self, vehicle: Vehicle):
         """Raises InputError: the vehicle has no points of a suspension."""
         parts = {slot: vehicle.parts(slot) for slot in ("suspension", "struts", "steering_linkage")}
-        for slot, found in parts.items():
-            if not found:
+        for slot, names in parts.items():
+            if not names:
                 kinds = ", ".join(SLOTS[slot])
                 raise InputError(f"vehicle '{vehicle.name}' has no {slot.replace('_', ' ')} to check ({kinds}); hmmwv_multibody has")
         self.vehicle, self._p = vehicle, SimpleNamespace(**vehicle.parameters)
-        self._kinematics, self._struts, self._linkage = (SLOTS[slot][found[0]].build(ARRAYS) for slot, found in parts.items())
+        self._kinematics, self._struts, self._linkage = (SLOTS[slot][names[0]].build(ARRAYS) for slot, names in parts.items())
         self._corners = {axle: self._kinematics.prepare(self._p, axle, True, ZERO) for axle in AXLES}
         self._springs = {axle: self._struts.prepare(self._p, axle, True, ZERO) for axle in AXLES}
 
     def _at(self, axle: str, angle: Any) -> tuple[Any, Any, Any]:
-        """Computes pose, rates by the angle, and strut; not a number where out of reach."""
+        """Computes pose, rates by the angle, and strut; NaN out of reach."""
         q, cos, sin = self._corners[axle], np.cos(angle), np.sin(angle)
         with np.errstate(invalid="ignore"):
             pose = self._kinematics.pose(q, cos, sin, ZERO)
@@ -104,13 +104,13 @@ class Suspension:
         travels = np.asarray(travel, float)
         grid = self._grid(axle)
         angle = np.interp(travels, self.of_angle(axle, grid).travel, grid)
-        for _ in range(8):  # Newton's method from an interpolation: to rounding
+        for _ in range(8):  # Newton's method from an interpolation, to rounding
             pose, rates, _ = self._at(axle, angle)
             angle = angle - (self.of_angle(axle, angle).travel - travels) / rates.on_upright(pose, pose.wheel).z
         return self.of_angle(axle, angle)
 
     def _grid(self, axle: str) -> np.ndarray:
-        """Returns angles from the lowest to the highest pose, those at the construction pose among them, with rising travel."""
+        """Returns angles from the lowest to the highest pose around the construction pose, with increasing travel."""
         grid = np.arange(-round(_MAX_ANGLE / _GRID), round(_MAX_ANGLE / _GRID) + 1) * _GRID
         pose, rates, _ = self._at(axle, grid)
         with np.errstate(invalid="ignore"):
@@ -120,13 +120,13 @@ class Suspension:
         return grid[below[-1] + 1 if len(below) else 0:middle + above[0] if len(above) else len(grid)]
 
     def reach(self, axle: str) -> Reach:
-        """Computes the travel of the wheels of an axle, the steering straight."""
+        """Computes the range of travel of an axle with straight steering."""
         grid = self._grid(axle)
         at = self.of_angle(axle, grid)
 
         def end(angle: float) -> str:
             margins = self._at(axle, angle)[0].reach
-            return _ENDS[int(margins[0] > margins[1])] if min(margins) < 0.0 else "the wheel's way turns back"
+            return _ENDS[int(margins[0] > margins[1])] if min(margins) < 0.0 else "the wheel's path turns back"
 
         lengths = np.asarray(self._at(axle, grid)[2].spring)[::-1]
         spring = self._springs[axle]
@@ -134,7 +134,7 @@ class Suspension:
         return Reach(float(at.travel[0]), float(at.travel[-1]), end(grid[0] - _GRID), end(grid[-1] + _GRID), *map(float, stops))
 
     def steered(self, steering: float) -> tuple[float, float]:
-        """Computes the angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; nan: out of
+        """Computes the angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; NaN out of
         reach."""
         q = self._linkage.prepare(self._p, ZERO)
         shift: Vector = self._linkage.shift(self._linkage.commanded(steering, q), q).displacement
@@ -145,7 +145,7 @@ class Suspension:
         return left, right
 
     def instant(self, axle: str, angle: float, radius: float) -> Instant:
-        """Computes the motion of the left wheel at an angle of the lower arm, its centre `radius` above the ground in its plane."""
+        """Computes the kinematics of the left wheel at an angle of the lower arm [rad]; radius: loaded, in the wheel's plane [m]."""
         pose, rates, _ = self._at(axle, angle)
         axis = pose.axis
         lean = axis.z
@@ -154,7 +154,7 @@ class Suspension:
         return Instant(float(contact.y * patch.y / patch.z), float(patch.x / patch.z), float(centre.x / centre.z))
 
     def _support(self, axle: str, instant: Instant, height: float) -> dict[str, float]:
-        """Shares of the load that brakes and drive shift which the linkage carries, and not the spring [%]."""
+        """Computes the roll centre height, and the shares [%] of the load transfer by braking and drive that the linkage carries."""
         p = self.vehicle.parameters
         lever = 100.0 * (p["cg_to_front_axle"] + p["cg_to_rear_axle"]) / height
         braked = p[f"brake_torque_{axle}"] / max(p["brake_torque_front"] + p["brake_torque_rear"], 1e-12)
@@ -165,10 +165,10 @@ class Suspension:
                 "anti_lift_driving_percent" if axle == "front" else "anti_squat_percent": sense * driven * instant.driven * lever}
 
     def standing(self) -> dict[str, Any]:
-        """Returns the vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows. Raises
-        InputError: it has no rest, or lacks what the multibody needs besides."""
+        """Returns the vehicle at rest: height of its centre of gravity, pitch, and for each axle (left wheel) the figures of
+        `lfdm vehicle check`. Raises InputError: no equilibrium, or missing parameters of the multibody."""
         model = self.vehicle.model(MODEL)
-        state, found = equilibrium(model, self.vehicle), {}
+        state, axles = equilibrium(model, self.vehicle), {}
         values = initial_state(model, self.vehicle)
         loads = np.array(casadi_model(model).wheel_loads(values, np.zeros(len(model.inputs)), self.vehicle.vector(model))).ravel()
         for axle, wheels in AXLES.items():
@@ -177,15 +177,15 @@ class Suspension:
             rate = float(np.diff(near.force)[0] / 2e-4)
             load = float(loads[model.wheels.index(wheels[0])])
             sprung = load / GRAVITY - 0.5 * self.vehicle.parameters[f"unsprung_mass_{axle}"]
-            found[axle] = {"travel_mm": 1e3 * float(at.travel[0]), "camber_deg": math.degrees(at.camber[0]),
+            axles[axle] = {"travel_mm": 1e3 * float(at.travel[0]), "camber_deg": math.degrees(at.camber[0]),
                            "toe_in_deg": math.degrees(at.toe_in[0]), "motion_ratio": float(at.motion_ratio[0]), "wheel_load_n": load,
                            "wheel_rate_n_per_m": rate, "ride_frequency_hz": math.sqrt(max(rate, 0.0) / sprung) / (2.0 * math.pi)}
             radius = self.vehicle.parameters["wheel_radius"] - load / self.vehicle.parameters[f"tyre_vertical_stiffness_{axle}"]
-            found[axle] |= self._support(axle, self.instant(axle, float(at.angle[0]), radius), state["z"])
-        return {"cg_height_m": state["z"], "pitch_deg": math.degrees(state["pitch"]), **found}
+            axles[axle] |= self._support(axle, self.instant(axle, float(at.angle[0]), radius), state["z"])
+        return {"cg_height_m": state["z"], "pitch_deg": math.degrees(state["pitch"]), **axles}
 
     def rows(self, axle: str, travels: Sequence[float]) -> list[dict[str, float]]:
-        """Returns rows of the table for those of `travels` [m] that are within reach."""
+        """Returns rows of the table for the `travels` [m] within reach."""
         reach = self.reach(axle)
         within = [travel for travel in travels if reach.lowest <= travel <= reach.highest]
         at = self.of_travel(axle, within)
@@ -195,6 +195,6 @@ class Suspension:
 
 
 def reach_in_mm(reach: Reach) -> dict[str, Any]:
-    """Returns the same for a file."""
+    """Converts a reach to a dictionary in mm, for files."""
     return {f"{name}_mm" if isinstance(value, float) else name: 1e3 * value if isinstance(value, float) else value
             for name, value in asdict(reach).items()}

@@ -1,7 +1,7 @@
-"""Obstacles around the vehicle and its clearance from them: circles and polygons, each of one velocity or of several in turn.
+"""Obstacles and the vehicle's clearance from them: circles and polygons with piecewise constant velocity.
 
-By hand, not by Shapely: its distance is 0 wherever things overlap, where judge and studies want the depth, and its checks of an outline do
-not say which corner or edges to mend.
+Without Shapely: its distance is 0 for overlapping shapes, whose depth is needed here, and its validity checks do not name the faulty corner
+or edges.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lfdm_ros.vehicles.body import Footprint
 
 @dataclass(frozen=True)
 class ObstacleKind:
-    """Properties that sensors see: height above the ground [m], colour (red, green, blue) in 0 to 255, mean radar cross-section at 77 GHz
+    """Properties for sensors: height above the ground [m], colour (red, green, blue) in 0 to 255, mean radar cross-section at 77 GHz
     [m^2]."""
 
     height: float
@@ -29,9 +29,9 @@ class ObstacleKind:
     cross_section: float
 
 
-# Cross-sections are orders of magnitude, means over aspects that differ by 10 dB and more: some -8 dBsm of a pedestrian, -1 of a bicycle
+# Cross-sections are orders of magnitude, means over aspects that differ by 10 dB and more: about -8 dBsm of a pedestrian, -1 of a bicycle
 # with its rider, 10 of a car. Measured at 77 GHz: pedestrians by Fortuny-Guasch and Chareau (EUR 25762 EN, 2013), cars by Silberling et al.
-# (DRI-TM-14-70-1, 2014), bicycles by Belgiovane and Chen (doi 10.1109/TITS.2016.2642889). Of the others they are chosen.
+# (DRI-TM-14-70-1, 2014), bicycles by Belgiovane and Chen (doi 10.1109/TITS.2016.2642889). The others are assumptions.
 OBSTACLE_KINDS: dict[str, ObstacleKind] = {
     "": ObstacleKind(1.6, (190, 90, 40), 5.0),
     "car": ObstacleKind(1.5, (60, 80, 150), 10.0),
@@ -45,12 +45,12 @@ OBSTACLE_KINDS: dict[str, ObstacleKind] = {
     "wall": ObstacleKind(3.0, (150, 140, 130), 30.0)}
 
 
-FAR = 1e6  # [m] from its place stands an obstacle that is not present
+FAR = 1e6  # [m] offset of an obstacle that is not present
 
 
 @dataclass(frozen=True)
 class Pose:
-    """Initial pose and speed of the vehicle: x, y [m], yaw [rad], forward speed [m/s]. Raises InputError for what no vehicle can be."""
+    """Initial pose and speed of the vehicle: x, y [m], yaw [rad], forward speed [m/s]. Raises InputError for impossible values."""
 
     x: float = 0.0
     y: float = 0.0
@@ -63,7 +63,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Goal:
-    """A place to reach within a tolerance [m]; `stop`: and to stand there. Raises InputError for what is not finite or not positive."""
+    """A position to reach within a tolerance [m]; `stop`: with standstill there. Raises InputError: not finite, or not positive."""
 
     x: float
     y: float
@@ -78,8 +78,8 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class GoalState:
-    """A place and time to arrive at: one of `areas`, corners (n, 2) [m] each, or anywhere without one, while time [s], forward speed [m/s]
-    and yaw [rad] lie within their limits."""
+    """A region of goal states: one of `areas`, corners (n, 2) [m] each, or any position without areas, with limits of time [s], forward
+    speed [m/s] and yaw [rad]."""
 
     areas: tuple[np.ndarray, ...] = ()
     time: tuple[float, float] = (-math.inf, math.inf)
@@ -87,7 +87,7 @@ class GoalState:
     yaw: tuple[float, float] = (-math.inf, math.inf)
 
     def holds(self, time: float, x: float, y: float, yaw: float, speed: float) -> bool:
-        """Decides for a place [m], yaw [rad] and speed [m/s] at a time [s]; half a millisecond before the limit of time is near enough."""
+        """Checks a time [s], position [m], yaw [rad] and speed [m/s]; the tolerance of time is 0.5 ms."""
         if not (self.time[0] - 5e-4 <= time <= self.time[1] + 5e-4 and self.speed[0] <= speed <= self.speed[1]):
             return False
         middle, half = 0.5 * (self.yaw[0] + self.yaw[1]), 0.5 * (self.yaw[1] - self.yaw[0])
@@ -97,8 +97,8 @@ class GoalState:
 
 
 class MotionStep(NamedTuple):
-    """Part of an obstacle's motion: from `time` [s] on until the next one, its velocity [m/s], and the angle [rad] by which its outline is
-    turned about the mean of its corners, against time 0 (+ left)."""
+    """Part of an obstacle's motion from `time` [s] until the next one: velocity [m/s], and rotation of its outline about the mean of its
+    corners since time 0 [rad], + left."""
 
     time: float
     vx: float
@@ -109,8 +109,8 @@ class MotionStep(NamedTuple):
 @dataclass(frozen=True)
 class Circle:
     """An obstacle: centre [m] at time 0, radius [m], velocity [m/s], its kind of `OBSTACLE_KINDS`, `steps` that change the velocity, and
-    the times [s] from and until which it is `present`. Raises InputError for what is not finite, has no radius, is of no such kind, steps
-    whose times do not rise from above 0, or one that is never present."""
+    the times [s] from and until which it is `present`. Raises InputError: not finite, no radius, an unknown kind, steps without increasing
+    times above 0, or never present."""
 
     x: float
     y: float
@@ -133,12 +133,12 @@ class Circle:
 
 @dataclass(frozen=True, eq=False)
 class Polygon:
-    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
-    `steps` that change velocity and heading; need not be convex. present: as of a circle.
+    """An obstacle: corners (n, 2) [m] at time 0 in either direction, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
+    `steps` that change velocity and heading; may be concave. present: as of a circle.
 
     Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, steps whose times
-            do not rise from above 0, or one that is never present.
+        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, steps without
+            increasing times above 0, or never present.
     """
 
     vertices: np.ndarray
@@ -168,19 +168,19 @@ class Polygon:
 
 @dataclass(frozen=True)
 class World:
-    """Obstacles; each moves as its velocity and steps say while it is present, and passes through the others."""
+    """Moving obstacles without collisions among them."""
 
     obstacles: tuple[Circle | Polygon, ...] = ()
     _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 3): x, y at time 0, radius
     _edges: np.ndarray = field(init=False, repr=False, compare=False)  # (2, ne, 2): starts and ends at time 0
-    _circle_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (nc,) places in `obstacles`
+    _circle_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (nc,) indices in `obstacles`
     _polygon_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (np,)
     _edge_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (ne,)
-    _first_edges: np.ndarray = field(init=False, repr=False, compare=False)  # (np,) places of the polygons' first edges
+    _first_edges: np.ndarray = field(init=False, repr=False, compare=False)  # (np,) indices of the polygons' first edges
     _parts: tuple[tuple[np.ndarray, ...], ...] = field(init=False, repr=False, compare=False)  # convex parts of each polygon
-    _centres: np.ndarray = field(init=False, repr=False, compare=False)  # (n, 2) about which outlines turn
-    # Of n obstacles that have at most k steps: when these begin (n, k), inf where there are fewer; and by step, 0: before them,
-    # the shift at time t is offset + t velocity.
+    _centres: np.ndarray = field(init=False, repr=False, compare=False)  # (n, 2) of rotation
+    # Of n obstacles with at most k steps: their start times (n, k), padded with inf; in each step, 0 before the first, the shift at time t
+    # is offset + t velocity.
     _begins: np.ndarray = field(init=False, repr=False, compare=False)
     _velocities: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1, 2)
     _offsets: np.ndarray = field(init=False, repr=False, compare=False)  # (n, k + 1, 2)
@@ -210,13 +210,13 @@ class World:
 
     @property
     def fastest(self) -> float:
-        """Highest speed [m/s] of any obstacle at any time; infinite where one appears after time 0."""
+        """Maximum speed [m/s] of any obstacle at any time; infinite if one appears after time 0."""
         if any(o.present[0] > 0.0 for o in self.obstacles):
             return math.inf
         return float(np.hypot(self._velocities[..., 0], self._velocities[..., 1]).max(initial=0.0))
 
     def delayed(self, time: float) -> World:
-        """Returns the world with its motion delayed by a time [s]; before, its obstacles have their initial motion."""
+        """Returns the world delayed by a time [s], with the initial motion before."""
         if time == 0.0:
             return self
         later: list[Circle | Polygon] = []
@@ -231,14 +231,13 @@ class World:
         return World(tuple(later))
 
     def motion(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns shifts (n, 2) [m] since time 0, velocities (n, 2) [m/s] and the angles (n,) [rad] by which outlines are turned, at a time
-        [s]."""
+        """Returns shifts (n, 2) [m] since time 0, velocities (n, 2) [m/s] and rotations of the outlines (n,) [rad] at a time [s]."""
         rows, step = np.arange(len(self.obstacles)), (self._begins <= time).sum(axis=1)
         velocities = self._velocities[rows, step]
         return self._offsets[rows, step] + time * velocities, velocities, self._turned[rows, step]
 
     def place(self, points: np.ndarray, owners: np.ndarray | int, time: float) -> np.ndarray:
-        """Carries points (..., m, 2) [m] of obstacles, by their places `owners` (m,), from time 0 to a time [s]."""
+        """Moves points (..., m, 2) [m] of the obstacles with indices `owners` (m,) from time 0 to a time [s]."""
         shifts, _, turned = self.motion(time)
         if turned.any():
             centres = self._centres[owners]
@@ -250,27 +249,27 @@ class World:
         return np.asarray(self.place(self._centres[index][None], index, time)[0])
 
     def circles_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Centres (n, 2) at a time [s], and radii (n,) [m], of the circles."""
+        """Returns centres (n, 2) at a time [s], and radii (n,) [m], of the circles."""
         return self.place(self._circles[:, :2], self._circle_owners, time), self._circles[:, 2]
 
     def edges_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Starts (n, 2) and ends (n, 2) [m] of the edges of all polygons at a time [s]."""
+        """Returns starts (n, 2) and ends (n, 2) [m] of the edges of all polygons at a time [s]."""
         starts, ends = self.place(self._edges, self._edge_owners, time)
         return starts, ends
 
     def polygons_at(self, time: float) -> list[np.ndarray]:
-        """Corners (n, 2) [m] of each polygon at a time [s]."""
+        """Returns corners (n, 2) [m] of each polygon at a time [s]."""
         return np.split(self.edges_at(time)[0], self._first_edges[1:]) if len(self._first_edges) else []
 
     def clearances(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:
         """Computes signed distances (n,) [m] of the vehicle's rectangle at a pose from the obstacles at a time [s], in their order.
 
-        Exact where positive. An overlap is negative: minus the length of the shortest shift that ends it; for a polygon that is not
-        convex, of that of its convex parts which is entered most deeply.
+        Exact if positive. An overlap is negative: minus the penetration depth (shortest separating shift); for a concave polygon, that of
+        the most deeply penetrated convex part.
         """
         result = np.empty(len(self.obstacles))
         cos, sin = np.cos(yaw), np.sin(yaw)
-        axes = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the vehicle's
+        axes = np.array([[cos, -sin], [sin, cos]])  # transforms row vectors from world to vehicle axes
         half = np.array([0.5 * (footprint.front + footprint.rear), footprint.half_width])
         middle = np.array([x, y]) + 0.5 * (footprint.front - footprint.rear) * axes[:, 0]
         if len(self._circle_owners):
@@ -281,7 +280,7 @@ class World:
             start, end = matmul(start - middle, axes), matmul(end - middle, axes)
             distances = _segment_box_distances(start, end, half)
             nearest = np.minimum.reduceat(distances, self._first_edges)
-            # Number of edges that a line from the rectangle's middle to the far left of it crosses, by polygon: odd is inside.
+            # The rectangle's centre is inside of a polygon if a ray from it crosses an odd number of edges.
             spans = (start[:, 1] > 0.0) != (end[:, 1] > 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 at = start[:, 0] - start[:, 1] * (end[:, 0] - start[:, 0]) / (end[:, 1] - start[:, 1])
@@ -304,7 +303,7 @@ class World:
         return self.label(int(np.argmin(self.clearances(time, x, y, yaw, footprint))))
 
     def label(self, index: int) -> str:
-        """Returns the name of an obstacle, "obstacle 3" where the fourth has none."""
+        """Returns the name of an obstacle, by default "obstacle INDEX"."""
         return self.obstacles[index].name or f"obstacle {index}"
 
 
@@ -312,7 +311,7 @@ class World:
 
 
 def turn(vectors: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """Turns vectors (..., 2) to the left by angles (...) [rad]."""
+    """Rotates vectors (..., 2) to the left by angles (...) [rad]."""
     cos, sin = np.cos(angles), np.sin(angles)
     return np.stack([cos * vectors[..., 0] - sin * vectors[..., 1], sin * vectors[..., 0] + cos * vectors[..., 1]], axis=-1)
 
@@ -320,10 +319,10 @@ def turn(vectors: np.ndarray, angles: np.ndarray) -> np.ndarray:
 def _steps(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns `World._begins`, `_velocities`, `_offsets` and `_turned`."""
     motions = [_intervals(obstacle) for obstacle in obstacles]
-    count, most = len(obstacles), max((len(motion) - 1 for motion in motions), default=0)
-    require("points", count * most, "number of obstacles times that of the steps of one")
-    begins, turned = np.full((count, most), np.inf), np.zeros((count, most + 1))
-    velocities, offsets = np.zeros((2, count, most + 1, 2))
+    count, max_steps = len(obstacles), max((len(motion) - 1 for motion in motions), default=0)
+    require("points", count * max_steps, "number of obstacles times that of the steps of one")
+    begins, turned = np.full((count, max_steps), np.inf), np.zeros((count, max_steps + 1))
+    velocities, offsets = np.zeros((2, count, max_steps + 1, 2))
     for i, motion in enumerate(motions):
         table = np.array(motion)
         begins[i, :len(motion) - 1] = table[1:, 0]
@@ -332,8 +331,8 @@ def _steps(obstacles: Sequence[Circle | Polygon]) -> tuple[np.ndarray, np.ndarra
 
 
 def _intervals(obstacle: Circle | Polygon) -> list[tuple[float, ...]]:
-    """Returns rows of the time [s] from which on, the velocity [m/s], the shift at time 0 that it would come from [m], and the angle [rad];
-    while it is not present, an obstacle stands far away."""
+    """Returns rows of start [s], velocity [m/s], shift extrapolated to time 0 [m], and rotation [rad]; an obstacle that is not present is
+    FAR away."""
     rows: list[tuple[float, ...]] = [(-math.inf, obstacle.vx, obstacle.vy, 0.0, 0.0, 0.0)]
     for time, vx, vy, angle in obstacle.steps:
         _, ux, uy, x, y, _ = rows[-1]
@@ -353,7 +352,7 @@ def _require_present(present: tuple[float, float]) -> None:
 
 
 def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
-    """Raises InputError: a number that is not possible, or times that do not rise."""
+    """Raises InputError: an impossible number, or times that do not increase."""
     before = 0.0
     for k, step in enumerate(steps):
         require_array("x", np.array(step, float), f"{where}: row {k}")
@@ -368,7 +367,7 @@ def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
 
 
 def contains(outline: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Marks points (..., 2) inside of an outline (n, 2) by the number of edges that a line to the far left of each crosses."""
+    """Marks points (..., 2) inside of an outline (n, 2), by the number of edges crossed by a ray."""
     start, end = outline, np.roll(outline, -1, axis=0)
     x, y = points[..., 0, None], points[..., 1, None]
     spans = (start[:, 1] > y) != (end[:, 1] > y)
@@ -386,16 +385,16 @@ def _box_distance(points: np.ndarray, half: np.ndarray) -> np.ndarray:
 
 
 def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Computes distances (n,) of segments from the rectangle [-half, half]; 0 where they meet."""
+    """Computes distances (n,) of segments from the rectangle [-half, half]; 0 if they intersect."""
     along = end - start
-    # Nearest are an end of the segment and the rectangle, or a corner of the rectangle and the segment.
+    # The nearest points include an end of the segment or a corner of the rectangle.
     corners = half * np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
     apart = corners[None] - start[:, None]  # (n, 4, 2)
     part = np.clip(dot(apart, along[:, None]) / dot(along, along)[:, None], 0.0, 1.0)
     gap = apart - part[..., None] * along[:, None]
     distances = np.minimum(np.hypot(gap[..., 0], gap[..., 1]).min(axis=1), np.maximum(_box_distance(start, half), 0.0))
     distances = np.minimum(distances, np.maximum(_box_distance(end, half), 0.0))
-    # They meet if no axis separates them: the rectangle's two, or the segment's normal.
+    # They intersect if no axis separates them: the rectangle's two, or the segment's normal.
     normal = np.column_stack([-along[:, 1], along[:, 0]])
     meets = (np.minimum(start, end) <= half).all(axis=1) & (np.maximum(start, end) >= -half).all(axis=1)
     meets &= np.abs(dot(normal, start)) <= dot(np.abs(normal), half)
@@ -403,13 +402,13 @@ def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray)
 
 
 def _convex_separation(vertices: np.ndarray, half: np.ndarray) -> float:
-    """Computes the largest gap between a convex polygon (n, 2) and the rectangle [-half, half] over the normals of both: minus the shortest
-    shift that parts them where they overlap (separating axis theorem)."""
+    """Computes the largest gap between a convex polygon (n, 2) and the rectangle [-half, half] over the normals of both; if they overlap,
+    minus the penetration depth (separating axis theorem)."""
     along = np.roll(vertices, -1, axis=0) - vertices
     area = float(np.sum(vertices[:, 0] * np.roll(vertices[:, 1], -1) - vertices[:, 1] * np.roll(vertices[:, 0], -1)))
     outward = np.column_stack([along[:, 1], -along[:, 0]]) * np.sign(area) / np.hypot(along[:, 0], along[:, 1])[:, None]
-    own = -dot(outward, vertices) - dot(np.abs(outward), half)  # the rectangle beyond an edge of the polygon
-    return float(max(own.max(), (vertices.min(axis=0) - half).max(), (-half - vertices.max(axis=0)).max()))
+    gaps = -dot(outward, vertices) - dot(np.abs(outward), half)  # along the polygon's normals
+    return float(max(gaps.max(), (vertices.min(axis=0) - half).max(), (-half - vertices.max(axis=0)).max()))
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -417,7 +416,7 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _check_simple(vertices: np.ndarray) -> None:
-    """Raises InputError where a corner repeats or edges cross or touch."""
+    """Raises InputError: a corner repeats, or edges cross or touch."""
     n = len(vertices)
     following = np.roll(vertices, -1, axis=0)
     along = following - vertices
@@ -436,39 +435,39 @@ def _segments_meet(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
     sides = (_cross(b - a, c - a), _cross(b - a, d - a), _cross(d - c, a - c), _cross(d - c, b - c))
     if sides[0] * sides[1] > 0.0 or sides[2] * sides[3] > 0.0:
         return False
-    # What is left meets, unless all lie on one line and apart.
+    # Collinear segments may still be apart.
     return bool((np.minimum(a, b) <= np.maximum(c, d)).all() and (np.minimum(c, d) <= np.maximum(a, b)).all())
 
 
 def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
-    """Returns a simple polygon (n, 2) itself if it is convex, otherwise triangles (3, 2) that fill it (ear clipping)."""
+    """Returns a simple polygon (n, 2) itself if it is convex, otherwise its triangulation (3, 2) by ear clipping."""
     area = float(np.sum(_cross(vertices, np.roll(vertices, -1, axis=0))))
-    left = list(vertices if area > 0.0 else vertices[::-1])
-    corners = np.array(left)
+    remaining = list(vertices if area > 0.0 else vertices[::-1])
+    corners = np.array(remaining)
     along = np.roll(corners, -1, axis=0) - corners
     if (_cross(along, np.roll(along, -1, axis=0)) >= 0.0).all():
         return [corners]
     triangles = []
-    while len(left) > 3:
-        for i in range(len(left)):
-            a, b, c = left[i - 1], left[i], left[(i + 1) % len(left)]
+    while (n := len(remaining)) > 3:
+        for i in range(n):
+            a, b, c = remaining[i - 1], remaining[i], remaining[(i + 1) % n]
             turned = _cross(b - a, c - b)
-            others = [p for k, p in enumerate(left) if k not in ((i - 1) % len(left), i, (i + 1) % len(left))]
-            if turned == 0.0:  # a corner on a straight line: no triangle, but one corner less
-                del left[i]
+            others = [p for k, p in enumerate(remaining) if k not in ((i - 1) % n, i, (i + 1) % n)]
+            if turned == 0.0:  # a corner on a straight line: no triangle
+                del remaining[i]
                 break
             if turned > 0.0 and not any(_cross(b - a, p - a) >= 0 and _cross(c - b, p - b) >= 0 and _cross(a - c, p - c) >= 0
                                         for p in others):
                 triangles.append(np.array([a, b, c]))
-                del left[i]
+                del remaining[i]
                 break
         else:
             raise InputError("the polygon's corners are too close to each other to be told apart; leave some out")
-    return [*triangles, np.array(left)]
+    return [*triangles, np.array(remaining)]
 
 
 def require_finite(record: object, *names: str, where: str = "") -> None:
-    """Raises InputError, which begins with `where`, for a field of these names that is no finite number."""
+    """Raises InputError, which begins with `where`, unless these fields are finite numbers."""
     for name in names:
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
@@ -481,7 +480,7 @@ def _require_kind(kind: str) -> None:
 
 
 def require_possible(record: object, *names: str) -> None:
-    """Raises InputError for a field of these names that is no finite number, or one that `lfdm_ros.bounds` rules out."""
+    """Raises InputError unless these fields are finite numbers within `lfdm_ros.bounds`."""
     require_finite(record, *names)
     for name in names:
         require(name, getattr(record, name))

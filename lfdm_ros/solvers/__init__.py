@@ -1,4 +1,4 @@
-"""Optimal control problems in stages: their functions, and the solvers of their quadratic and nonlinear programs."""
+"""Multistage optimal control problems: stage functions, and solvers of their quadratic and nonlinear programs."""
 
 from lfdm_ros.solvers.hpipm import Hpipm, SolverMissing
 from lfdm_ros.solvers.nonlinear_program import Ipopt, Linearised

@@ -1,7 +1,7 @@
-"""HPIPM, the interior-point solver for optimal control, through the library that CasADi's wheel brings.
+"""HPIPM, an interior-point solver for optimal control, by the library in CasADi's wheel.
 
-CasADi's own interface takes sparse matrices of the whole problem and knows no soft rows; the library takes stages as they are, and
-its soft rows cost next to nothing (Frison & Diehl 2020, HPIPM: a high-performance quadratic programming framework, section 2.1).
+Unlike CasADi's interface, with sparse matrices of the whole problem and without soft rows, the library has stages, and soft rows at
+negligible cost (Frison & Diehl 2020, HPIPM: a high-performance quadratic programming framework, section 2.1).
 """
 
 import ctypes
@@ -17,22 +17,20 @@ import numpy as np
 from lfdm_ros.errors import InputError
 from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
 
-_SPEED = 1  # of the library's modes; the slower ones found nothing better
+_SPEED = 1  # mode of the library; the slower ones give no better solutions
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
-_INSIDE = 1e-3  # least slack and multiplier of a bound to begin with
-# Of stationarity and complementarity, where the solver could not go on; whoever asks checks the residual of the rest.
-_ACCEPTABLE = 1e-3
-# Iterations from the last solution: where those do not get there, more do not either, but so many from nothing mostly do.
-_WARM = 15
-_LEAST = 3  # iterations that are made however little time is left
-_FIRST_PACE = 1e-4  # [s] an iteration, before one was measured
+_INSIDE = 1e-3  # minimum initial slack and multiplier of a bound
+_ACCEPTABLE = 1e-3  # stationarity and complementarity if the solver stops early; callers check the residual of the constraints
+_WARM = 15  # iterations of a warm start; without convergence by then a cold start is better
+_MIN_ITERATIONS = 3  # for any remaining time
+_FIRST_PACE = 1e-4  # [s] per iteration, initial estimate
 
 
 class SolverMissing(InputError):
-    """The solver's library is not there or does not have what is asked of it."""
+    """Library of the solver missing or incompatible."""
 
 
-# The library checks nothing that it is given, so the header beside it must declare what is called here.
+# The library does not check its arguments, so its headers must declare the expected ones.
 _DECLARED = {
     "d_ocp_qp_set_all_rowmaj": "A B b Q S R q r idxbx lbx ubx idxbu lbu ubu C D lg ug Zl Zu zl zu idxs idxs_rev ls us qp",
     "d_ocp_qp_sol_get_all_rowmaj": "qp_sol u x ls us pi lam_lb lam_ub lam_lg lam_ug lam_ls lam_us",
@@ -42,11 +40,11 @@ _DECLARED = {
 
 
 def _check_declarations(folder: Path) -> None:
-    """Raises AttributeError for a function that is declared otherwise."""
+    """Raises AttributeError for a function with other arguments."""
     text = "".join((folder / f"hpipm_d_ocp_qp{part}.h").read_text() for part in ("", "_dim", "_sol", "_ipm"))
     for name, expected in _DECLARED.items():
-        found = re.search(rf"\b{name}\(([^)]*)\)", text)
-        names = " ".join(re.findall(r"(\w+)\s*(?:,|$)", found.group(1))) if found else "nothing"
+        declared = re.search(rf"\b{name}\(([^)]*)\)", text)
+        names = " ".join(re.findall(r"(\w+)\s*(?:,|$)", declared.group(1))) if declared else "nothing"
         if names != expected:
             raise AttributeError(f"its {name} takes {names}")
 
@@ -55,7 +53,7 @@ def _check_declarations(folder: Path) -> None:
 def _library(folder: Path) -> ctypes.CDLL:
     try:
         _check_declarations(folder / "include")
-        # blasfeo first: the wheel's search path is not that of this process.
+        # blasfeo first, as the wheel's folder is not in the search path.
         ctypes.CDLL(str(folder / "libblasfeo.so"), mode=ctypes.RTLD_GLOBAL)
         library = ctypes.CDLL(str(folder / "libhpipm.so"))
         for name in ("dim", "", "sol", "ipm_arg", "ipm_ws"):
@@ -68,7 +66,7 @@ def _library(folder: Path) -> ctypes.CDLL:
 
 
 class Hpipm:
-    """Solves a `StageQp` again and again in memory that is set up once."""
+    """Solver of a `StageQp`, for repeated calls in preallocated memory."""
 
     name = "hpipm"
 
@@ -77,18 +75,18 @@ class Hpipm:
         self._program, self._library = program, _library(Path(casadi.__file__).parent)
         d = program.dimensions
         stages, count = d.stages, d.stages + 1
-        # The first state is known: its stage has none.
+        # The initial state is fixed, hence no variable.
         states = [0] + [d.states] * stages
         controls = [d.controls] * stages + [0]
         bounds = [0] + [len(d.bounded)] * stages
         rows = [0] + [d.rows] * stages
         self._soft = [i for i in range(d.rows) if i not in d.hard]
         slacks = [0] + [len(self._soft)] * stages
-        self._kept: list[object] = []  # memory that the library points into
+        self._memory: list[object] = []  # referenced by the library
 
         def ints(values: list[int]) -> ctypes.Array:
             array = (ctypes.c_int * max(len(values), 1))(*values)
-            self._kept.append(array)
+            self._memory.append(array)
             return array
 
         library = self._library
@@ -98,46 +96,46 @@ class Hpipm:
         self._sol = self._make("sol", self._dim)
         self._arg = self._make("ipm_arg", self._dim)
         library.d_ocp_qp_ipm_arg_set_default(_SPEED, self._arg)
-        self._most, self._pace = iterations, _FIRST_PACE
-        self._allow(iterations)  # the workspace has room for so many: never ask for more
+        self._max_iterations, self._pace = iterations, _FIRST_PACE
+        self._limit(iterations)  # the size of the workspace: a later limit must not exceed it
         for name in ("stat", "eq", "ineq", "comp"):
             self._set(f"tol_{name}", ctypes.c_double(tolerance))
         for name in ("lam0_min", "t0_min"):
             self._set(name, ctypes.c_double(_INSIDE))
-        # From nothing; or from the last iterate, a little off the boundary, staying on the central path short of the tolerance: half the
-        # iterations. (From nothing, that end of the path can be too soon.)
+        # Cold start, or warm start from the last iterate, off the boundary, with the central path ending short of the tolerance: half the
+        # iterations. (With a cold start that end can be too early.)
         self._starts = {warm: (ctypes.byref(ctypes.c_int(start)), ctypes.byref(ctypes.c_double(tau)))
                         for warm, start, tau in ((False, 0, 1e-16), (True, 3, 0.2 * tolerance))}
         self._ws = self._make("ipm_ws", self._dim, self._arg)
 
-        # Bounds and their masks in arrays of their own: the library multiplies masked bounds by 0, so they must be finite.
+        # Copies of the bounds, and their masks: the library multiplies masked bounds by 0, so they must be finite.
         n, m, g, v = d.states, d.controls, d.rows, len(d.bounded)
         self._copies = {name: np.zeros_like(getattr(program, name))
                         for name in ("lower_x", "upper_x", "lower_u", "upper_u", "row_lower", "row_upper")}
         self._masks = {name: np.ones_like(copy) for name, copy in self._copies.items()}
-        self._shown: dict[str, bytes] = {}
+        self._patterns: dict[str, bytes] = {}
         zeros = np.zeros((count, max(g, 1)))
         no_d = np.zeros((count, g, m))
-        self._kept += [zeros, no_d]
+        self._memory += [zeros, no_d]
         bounded, inputs = ints(list(d.bounded)), ints(list(range(m)))
-        # The slack of each bound and row of a stage: -1 for the bounds of controls and states, and for hard rows. Rows must not share one:
-        # where they do, the library does not converge on innocent problems.
+        # The slack of each bound and row of a stage: -1 for the bounds of controls and states, and for hard rows. With slacks shared by
+        # rows the library fails to converge on simple problems.
         slack_of = [self._soft.index(i) if i in self._soft else -1 for i in range(g)]
         softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + slack_of * (k > 0)) for k in range(count)]
 
         def doubles(array: np.ndarray) -> ctypes.Array:
             pointers = (ctypes.POINTER(ctypes.c_double) * count)(
                 *[ctypes.cast(array[min(k, len(array) - 1)].ctypes.data, ctypes.POINTER(ctypes.c_double)) for k in range(count)])
-            self._kept += [array, pointers]
+            self._memory += [array, pointers]
             return pointers
 
         def indices(arrays: list[ctypes.Array]) -> ctypes.Array:
             pointers = (ctypes.POINTER(ctypes.c_int) * count)(*[ctypes.cast(a, ctypes.POINTER(ctypes.c_int)) for a in arrays])
-            self._kept.append(pointers)
+            self._memory.append(pointers)
             return pointers
 
         p, c = program, self._copies
-        # Of soft rows alone, in place where all are.
+        # Of soft rows only; without copies if all are soft.
         self._penalty, self._curvature = (a[:, self._soft].copy() if d.hard else a for a in (p.penalty, p.curvature))
         self._arguments = (
             doubles(p.A), doubles(p.B), doubles(p.b), doubles(p.Q), doubles(p.S), doubles(p.R), doubles(p.q), doubles(p.r),
@@ -152,13 +150,13 @@ class Hpipm:
         self._results = (self._sol, doubles(self._du), doubles(self._dx), *[doubles(s) for s in scratch])
 
     def _make(self, name: str, *arguments: object) -> ctypes.Array:
-        """Makes one of the library's records, with its memory."""
+        """Creates one of the library's structures, with its memory."""
         stem = "_".join(filter(None, ("d_ocp_qp", name)))
         record = ctypes.create_string_buffer(getattr(self._library, f"{stem}_strsize")())
         size = getattr(self._library, f"{stem}_memsize")(*arguments)
         memory = ctypes.create_string_buffer(size + 64)
         address = (ctypes.addressof(memory) + 63) // 64 * 64
-        self._kept += [record, memory]
+        self._memory += [record, memory]
 
         def create() -> None:
             ctypes.memset(address, 0, size)
@@ -170,35 +168,35 @@ class Hpipm:
         return record
 
     def _set(self, field: str, value: object) -> None:
-        self._kept.append(value)
+        self._memory.append(value)
         self._library.d_ocp_qp_ipm_arg_set(field.encode(), ctypes.byref(value), self._arg)  # type: ignore[arg-type]
 
-    def _allow(self, iterations: int) -> None:
+    def _limit(self, iterations: int) -> None:
         self._library.d_ocp_qp_ipm_arg_set(b"iter_max", ctypes.byref(ctypes.c_int(iterations)), self._arg)
 
     def _mask(self) -> None:
-        """Switches off infinite bounds; a change of their pattern is rare."""
+        """Masks infinite bounds; their pattern changes rarely."""
         for name, copy in self._copies.items():
-            given = getattr(self._program, name)
-            finite = ~np.isinf(given)  # what is not a number must not pass for no bound
-            np.copyto(copy, given)
+            bounds = getattr(self._program, name)
+            finite = ~np.isinf(bounds)  # NaN stays a bound, and an error
+            np.copyto(copy, bounds)
             copy[~finite] = 0.0
             pattern = finite.tobytes()
-            if self._shown.get(name) == pattern:
+            if self._patterns.get(name) == pattern:
                 continue
-            self._shown[name] = pattern
+            self._patterns[name] = pattern
             field = {"lower_x": "lbx", "upper_x": "ubx", "lower_u": "lbu", "upper_u": "ubu", "row_lower": "lg", "row_upper": "ug"}[name]
             self._masks[name][...] = finite
             first = 0 if name.endswith("_u") else 1
-            for k in range(first, len(given)):
+            for k in range(first, len(bounds)):
                 self._library.d_ocp_qp_set(f"{field}_mask".encode(), k, ctypes.c_void_p(self._masks[name][k].ctypes.data), self._qp)
 
     def reset(self) -> None:
-        """Forgets the last solution: the next one starts cold."""
+        """Forgets the last solution, for a cold start."""
         self._warm = False
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves as `StageSolver.solve`, from the last solution; if that leads nowhere, once more from nothing."""
+        """Solves as `StageSolver.solve`, with a warm start; without convergence again with a cold start."""
         self._mask()
         if self._program.dimensions.hard:
             self._penalty[:], self._curvature[:] = self._program.penalty[:, self._soft], self._program.curvature[:, self._soft]
@@ -212,34 +210,34 @@ class Hpipm:
         self._library.d_ocp_qp_sol_get_all_rowmaj(*self._results)
         dx, du = self._dx, self._du[:-1]
         dx[0] = 0.0
-        short = 0.0 if status == 0 else self._residuals()
-        good = status == 0 or (status in (1, 2) and short < _ACCEPTABLE)
+        residual = 0.0 if status == 0 else self._residuals()
+        good = status == 0 or (status in (1, 2) and residual < _ACCEPTABLE)
         finite = bool(np.isfinite(dx).all() and np.isfinite(du).all())
         solved = good and finite
         if not finite:
-            self._allow(self._most)
-            self._renew()  # numbers that are none would stay in its memory for ever
+            self._limit(self._max_iterations)
+            self._renew()  # clears NaN from its memory
         self._warm = solved
-        said = _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}"
-        return StageSolution(dx, du, solved, f"{said}, stationarity {short:.1e}" if short else said, iterations)
+        text = _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}"
+        return StageSolution(dx, du, solved, f"{text}, stationarity {residual:.1e}" if residual else text, iterations)
 
     _warm = False
 
     def _residuals(self) -> float:
-        """Returns the largest of stationarity and complementarity at the last iterate."""
+        """Returns the maximum residual of stationarity and complementarity at the last iterate."""
         values = [ctypes.c_double(), ctypes.c_double()]
         for name, value in zip((b"max_res_stat", b"max_res_comp"), values):
             self._library.d_ocp_qp_ipm_get(name, self._ws, ctypes.byref(value))
         return max(value.value for value in values)
 
     def _run(self, until: float) -> tuple[int, int]:
-        """Status and iterations, as many as there is time for at the pace of the last ones."""
+        """Runs the solver; returns status and iterations, limited by the time until the deadline at the measured pace."""
         library, began = self._library, time.perf_counter()
-        most = _WARM if self._warm else self._most
+        limit = _WARM if self._warm else self._max_iterations
         if until < math.inf:
-            most = max(min(most, int((until - began) / self._pace)), _LEAST)
+            limit = max(min(limit, int((until - began) / self._pace)), _MIN_ITERATIONS)
         start, tau = self._starts[self._warm]
-        self._allow(most)
+        self._limit(limit)
         library.d_ocp_qp_ipm_arg_set_warm_start(start, self._arg)
         library.d_ocp_qp_ipm_arg_set_tau_min(tau, self._arg)
         library.d_ocp_qp_ipm_solve(self._qp, self._sol, self._arg, self._ws)

@@ -1,5 +1,5 @@
-"""The optimal control problem as one nonlinear program for IPOPT: to convergence, with exact second derivatives, and slow. It is what the
-quadratic programs are measured against.
+"""The optimal control problem as one nonlinear program for IPOPT: to convergence, with exact second derivatives; slow, the reference for
+the quadratic programs.
 
 Waechter & Biegler 2006, "On the implementation of an interior-point filter line-search algorithm for large-scale nonlinear programming".
 """
@@ -21,10 +21,10 @@ _GOOD = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """The source of a `StageQp`: the arrays that its owner changes in place.
+    """Source of a `StageQp`: arrays that its owner changes in place.
 
-    z (N+1, n), w (N+1, m) the plan, w ending with zeros; p, k, c (N+1, nc) the other arguments of the stage function; rows (N+1, g) the
-    rows' values at the plan; weights (N+1, r) of the residuals; linear (N+1, n) cost beside them.
+    z (N+1, n), w (N+1, m) the plan, w ending with zeros; p, k, c (N+1, nc) the other arguments of the stage function; rows (N+1, g): values
+    of the rows at the plan; weights (N+1, r) of the residuals; linear (N+1, n): additional linear cost.
     """
 
     z: np.ndarray
@@ -38,16 +38,16 @@ class Linearised:
 
 
 class Ipopt:
-    """Solves what a `StageQp` is the linearisation of, and takes the place of a solver of it.
+    """Solver of the nonlinear program behind a `StageQp`, interchangeable with a `StageSolver`.
 
         min  sum_k  1/2 weights_k . residuals(z_k, w_k)^2 + linear_k . z_k  +  penalty . (below + above) + curvature/2 . (below^2 + above^2)
         s.t. z_0 fixed,  z_{k+1} = end(z_k, w_k),  bounds of z and w,  row_lower <= rows(z_k) + below - above <= row_upper   (k >= 1)
 
-    Bounds, penalties and curvatures are the quadratic program's, the bounds shifted back by the plan that it was linearised at. `solve`
-    starts from that plan and returns the way from there to the solution. Values and derivatives are machine code, as those of the others.
+    Bounds, penalties and curvatures are those of the quadratic program, the bounds shifted by the plan of the linearisation. `solve` starts
+    from that plan and returns the step to the solution. Values and derivatives are compiled.
 
     Attributes:
-        cost: at the last solution, all terms of the above; inf if there is none.
+        cost: of the last solution, all terms of the above; inf without one.
     """
 
     name = "ipopt"
@@ -58,14 +58,14 @@ class Ipopt:
 
         Args:
             function: of a stage, see `stage_function`.
-            compiled: False: values and derivatives come from CasADi alone, 20 times slower, and share nothing with our machine code.
+            compiled: False: values and derivatives by CasADi, 20 times slower, independent of compiled code.
         """
         self._program, self._source = program, source
         d = program.dimensions
         stages, n, m, g, r = d.stages, d.states, d.controls, d.rows, source.weights.shape[1]
         self._parts = slice(0, n), slice(n, n + r), slice(n + r, None)
 
-        # The stages at an iterate: z_0 stays, w_N is none.
+        # The stages at an iterate: z_0 is fixed, w_N unused.
         s = source
         self._z, self._w, self._multiplier = np.zeros_like(s.z), np.zeros_like(s.w), np.zeros((stages + 1, n + r + g))
         gradient = _gradient(function)
@@ -77,16 +77,16 @@ class Ipopt:
         self._evaluate_curves = second.bind_rows(self._z, self._w, s.p, s.k, s.c, self._multiplier, results=(self._slope, self._curve))
         self._at = b""
 
-        # Places of the variables w_k, z_{k+1}, below, above, and of the constraints: the dynamics, then the rows.
+        # Indices of the variables w_k, z_{k+1}, below, above, and of the constraints: the dynamics, then the rows.
         sizes = (stages * m, stages * n, stages * g, stages * g)
         self._ends = np.cumsum(sizes[:-1])
         at_w, at_z, at_below, at_above = (np.arange(size).reshape(stages, -1) + start
                                           for size, start in zip(sizes, (0, *self._ends)))
-        motion, kept = np.arange(stages * n).reshape(stages, n), stages * n + np.arange(stages * g).reshape(stages, g)
+        motion, rows = np.arange(stages * n).reshape(stages, n), stages * n + np.arange(stages * g).reshape(stages, g)
         self._jacobian_entries = SparseEntries(
-            [pairs(motion, at_w), pairs(motion[1:], at_z[:-1]), (motion, at_z), pairs(kept, at_z), (kept, at_below), (kept, at_above)],
+            [pairs(motion, at_w), pairs(motion[1:], at_z[:-1]), (motion, at_z), pairs(rows, at_z), (rows, at_below), (rows, at_above)],
             (stages * (n + g), sum(sizes)))
-        # The Hessian's upper triangle; controls stand before states.
+        # The Hessian's upper triangle; controls come before states.
         self._upper_w, self._upper_z = np.triu_indices(m), np.triu_indices(n)
         self._hessian_entries = SparseEntries(
             [(at_w[:, self._upper_w[0]], at_w[:, self._upper_w[1]]), (at_z[:, self._upper_z[0]], at_z[:, self._upper_z[1]]),
@@ -114,7 +114,7 @@ class Ipopt:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the multipliers: the next solution starts from the plan alone."""
+        """Forgets the multipliers, for a start from the plan alone."""
         self._multipliers: dict[str, ca.DM] = {}
         self._gap = self.cost = float("inf")
 
@@ -132,35 +132,35 @@ class Ipopt:
         lower[:, bounded], upper[:, bounded] = q.lower_x[1:] + s.z[1:, bounded], q.upper_x[1:] + s.z[1:, bounded]
         row_lower, row_upper = q.row_lower[1:] + s.rows[1:], q.row_upper[1:] + s.rows[1:]
         below, above = np.maximum(q.row_lower[1:], 0.0), np.maximum(-q.row_upper[1:], 0.0)
-        free, endless = np.zeros(below.size), np.where(np.isin(np.arange(d.rows), d.hard), 0.0, np.full(below.shape, np.inf)).ravel()
-        low = np.concatenate([(q.lower_u + s.w[:-1]).ravel(), lower.ravel(), free, free])
-        high = np.concatenate([(q.upper_u + s.w[:-1]).ravel(), upper.ravel(), endless, endless])
-        none = np.zeros(d.stages * d.states)
-        least, most = np.concatenate([none, row_lower.ravel()]), np.concatenate([none, row_upper.ravel()])
+        no_slack, max_slack = np.zeros(below.size), np.where(np.isin(np.arange(d.rows), d.hard), 0.0, np.full(below.shape, np.inf)).ravel()
+        low = np.concatenate([(q.lower_u + s.w[:-1]).ravel(), lower.ravel(), no_slack, no_slack])
+        high = np.concatenate([(q.upper_u + s.w[:-1]).ravel(), upper.ravel(), max_slack, max_slack])
+        equal = np.zeros(d.stages * d.states)
+        g_low, g_high = np.concatenate([equal, row_lower.ravel()]), np.concatenate([equal, row_upper.ravel()])
         start = np.concatenate([s.w[:-1].ravel(), s.z[1:].ravel(), below.ravel(), above.ravel()])
 
         self._z[0], self._at = s.z[0], b""
         if not all(np.isfinite(v).all() for v in (start, s.z[0], s.p, s.k, s.c, s.weights, s.linear, q.penalty, q.curvature)):
             self.reset()
             return StageSolution(np.zeros_like(s.z), np.zeros_like(q.r), False, "not a number", 0)
-        found = self._solver(x0=start, lbx=low, ubx=high, lbg=least, ubg=most, **self._multipliers)
+        result = self._solver(x0=start, lbx=low, ubx=high, lbg=g_low, ubg=g_high, **self._multipliers)
         stats = self._solver.stats()
-        status, x, g = stats["return_status"], found["x"].full().ravel(), found["g"].full().ravel()
+        status, x, g = stats["return_status"], result["x"].full().ravel(), result["g"].full().ravel()
         du, dx, *_ = np.split(x, self._ends)
         du, dx = du.reshape(d.stages, d.controls) - s.w[:-1], np.vstack([np.zeros(d.states), dx.reshape(d.stages, d.states) - s.z[1:]])
         solved = status in _GOOD and bool(np.isfinite(x).all())
         if solved:
-            self._multipliers = {"lam_x0": found["lam_x"], "lam_g0": found["lam_g"]}
-            self._gap = float(max((least - g).max(), (g - most).max(), (low - x).max(), (x - high).max()))
-            self.cost = float(found["f"])
+            self._multipliers = {"lam_x0": result["lam_x"], "lam_g0": result["lam_g"]}
+            self._gap = float(max((g_low - g).max(), (g - g_high).max(), (low - x).max(), (x - high).max()))
+            self.cost = float(result["f"])
         else:
             self.reset()
         return StageSolution(dx, du, solved, "solved" if solved else str(status), int(stats["iter_count"]))
 
-    # -- What IPOPT asks for ------------------------------------------------------------------------------------------
+    # -- Callbacks of IPOPT -------------------------------------------------------------------------------------------
 
-    def _go_to(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluates the stages at an iterate, unless they are there; returns its slacks."""
+    def _update(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Evaluates the stages at an iterate, unless it is the last one; returns its slacks."""
         w, z, below, above = np.split(x, self._ends)
         here = x[:self._ends[1]].tobytes()
         if here != self._at:
@@ -179,11 +179,11 @@ class Ipopt:
         return np.concatenate([(self._value[:-1, ends] - self._z[1:]).ravel(), (self._value[1:, rows] + below - above).ravel()])
 
     def _both(self, x: np.ndarray, p: np.ndarray) -> tuple[object, ...]:
-        slacks = self._go_to(x)
+        slacks = self._update(x)
         return self._cost(*slacks), self._constraints(*slacks)
 
     def _cost_gradient(self, x: np.ndarray, p: np.ndarray) -> tuple[object, ...]:
-        below, above = self._go_to(x)
+        below, above = self._update(x)
         q, s, errors, n = self._program, self._source, self._parts[1], self._z.shape[1]
         by_stage = np.matmul((s.weights * self._value[:, errors])[:, None, :], self._jacobian[:, errors])[:, 0]
         gradient = np.concatenate([by_stage[:-1, n:n + self._w.shape[1]].ravel(), (by_stage[1:, :n] + s.linear[1:]).ravel(),
@@ -191,14 +191,14 @@ class Ipopt:
         return self._cost(below, above), gradient
 
     def _constraint_jacobian(self, x: np.ndarray, p: np.ndarray) -> tuple[object, ...]:
-        below, above = self._go_to(x)
+        below, above = self._update(x)
         (ends, _, rows), n, m, ones = self._parts, self._z.shape[1], self._w.shape[1], np.ones(below.size)
         motion = self._jacobian[:-1, ends]
         return self._constraints(below, above), self._jacobian_entries.ordered(
             motion[:, :, n:n + m], motion[1:, :, :n], -np.ones(self._z[1:].size), self._jacobian[1:, rows, :n], ones, -ones)
 
     def _hessian(self, x: np.ndarray, p: np.ndarray, lam_f: np.ndarray, lam_g: np.ndarray) -> tuple[object, ...]:
-        self._go_to(x)
+        self._update(x)
         s, q, n, m = self._source, self._program, self._z.shape[1], self._w.shape[1]
         ends, errors, rows = self._parts
         weights, split = lam_f[0] * s.weights, self._z[1:].size
@@ -224,7 +224,7 @@ def _gradient(function: ca.Function) -> ca.Function:
 
 
 class _Interpreted:
-    """Like `CompiledFunction` with the Jacobian by the first two arguments, on CasADi's virtual machine."""
+    """Counterpart of `CompiledFunction` with the Jacobian by the first two arguments, on CasADi's virtual machine."""
 
     def __init__(self, function: ca.Function, columns: int):
         arguments = function.sx_in()
@@ -235,8 +235,8 @@ class _Interpreted:
     def bind_rows(self, *arguments: np.ndarray, results: Sequence[np.ndarray]) -> Callable[[], None]:
         def evaluate() -> None:
             for i, (value, jacobian) in enumerate(zip(*results)):
-                found = self._function(*(a if a.ndim == 1 else a[i] for a in arguments))
-                value[:], jacobian[:] = np.array(found[0])[:, 0], np.array(found[1])
+                parts = self._function(*(a if a.ndim == 1 else a[i] for a in arguments))
+                value[:], jacobian[:] = np.array(parts[0])[:, 0], np.array(parts[1])
 
         return evaluate
 
@@ -249,7 +249,7 @@ def _pattern(entries: SparseEntries) -> ca.Sparsity:
 
 
 class _Watch(ca.Callback):
-    """Stops the solver after the iteration in which its time is over."""
+    """Callback that stops the solver after the first iteration beyond its deadline."""
 
     def __init__(self, variables: int, constraints: int):
         ca.Callback.__init__(self)
@@ -274,7 +274,7 @@ class _Watch(ca.Callback):
 
 
 class _Callback(ca.Callback):
-    """A CasADi function that calls one of ours with its arguments' entries, and takes the results' entries."""
+    """CasADi function that evaluates a Python function of the nonzeros of its arguments, which returns those of its results."""
 
     def __init__(self, name: str, arguments: dict[str, ca.Sparsity], results: dict[str, ca.Sparsity],
                  call: Callable[..., tuple[object, ...]]):
@@ -304,9 +304,9 @@ class _Callback(ca.Callback):
         return True
 
     def eval_buffer(self, arguments: Sequence[memoryview], results: Sequence[memoryview]) -> int:
-        given = [np.frombuffer(a, float) if a is not None and sp.nnz() else np.zeros(sp.nnz())
-                 for a, sp in zip(arguments, self._arguments.values())]
-        for result, value in zip(results, self._evaluate(*given)):
+        entries = [np.frombuffer(a, float) if a is not None and sp.nnz() else np.zeros(sp.nnz())
+                   for a, sp in zip(arguments, self._arguments.values())]
+        for result, value in zip(results, self._evaluate(*entries)):
             if result is not None:
                 np.frombuffer(result, float)[:] = value
         return 0

@@ -1,6 +1,6 @@
-"""Operations on a program stage by stage: loops on arrays by index.
+"""Loops over the stages of a program, on arrays by index.
 
-Numbers in, numbers out: Python runs it as it stands, and `stage_native` makes machine code of the same text.
+Plain Python, compiled by numba in `stage_native`.
 """
 
 import math
@@ -9,10 +9,10 @@ from typing import Any
 
 def costs(value: Any, jacobian: Any, first: int, weights: Any, hessian_x: Any, hessian_ux: Any, hessian_u: Any, slope_x: Any,
           slope_u: Any) -> None:
-    """Gauss and Newton's half of the weighted squares of residuals, to second order.
+    """Computes the Gauss-Newton approximation of half the weighted squares of residuals.
 
     Args:
-        value: (N+1, nf) of the stage function, its residuals from column `first` on; jacobian: (N+1, nf, columns), by states and controls.
+        value: (N+1, nf) of the stage function, residuals from column `first` on; jacobian: (N+1, nf, columns), by states and controls.
         weights: of the squares (N+1, nr).
         hessian_x (N+1, n, n), hessian_ux (N, m, n), hessian_u (N, m, m), slope_x (N+1, n), slope_u (N, m): written.
     """
@@ -24,7 +24,7 @@ def costs(value: Any, jacobian: Any, first: int, weights: Any, hessian_x: Any, h
         for r in range(weights.shape[1]):
             for i in range(columns):
                 slope = weights[k, r] * jacobian[k, first + r, i]
-                if slope == 0.0:  # most are
+                if slope == 0.0:  # most entries
                     continue
                 if i < n:
                     slope_x[k, i] += slope * value[k, first + r]
@@ -80,18 +80,18 @@ def reached(c: Any, lower: Any, upper: Any, penalty: Any, kinds: Any, dx: Any, p
     """Evaluates the soft rows after a step, to first order.
 
     Args:
-        c (N+1, g, n), lower, upper, penalty (N+1, g): as `StageQp` has them; kinds: of each row the number of its kind (g,).
+        c (N+1, g, n), lower, upper, penalty (N+1, g): as in `StageQp`; kinds: index of each row's kind (g,).
         dx: the step (N+1, n).
-        paid, nearest: written, by kind: the penalty, and the largest by which a bound is passed, below 0 where none is.
+        paid, nearest: written, by kind: the penalty, and the largest violation of a bound, negative without one.
     """
     for i in range(len(paid)):
         paid[i], nearest[i] = 0.0, -math.inf
     for k in range(1, len(dx)):
         for g in range(len(kinds)):
-            moved = 0.0
+            change = 0.0
             for j in range(dx.shape[1]):
-                moved += c[k, g, j] * dx[k, j]
-            passed = max(lower[k, g] - moved, moved - upper[k, g])
+                change += c[k, g, j] * dx[k, j]
+            passed = max(lower[k, g] - change, change - upper[k, g])
             nearest[kinds[g]] = max(nearest[kinds[g]], passed)
             if passed > 0.0:
                 paid[kinds[g]] += penalty[k, g] * passed

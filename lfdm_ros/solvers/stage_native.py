@@ -1,6 +1,6 @@
-"""`stage_loops` for numba. Imported only where its machine code is not in the cache: see `lfdm_ros.compiler.native`.
+"""`stage_loops` for numba, imported only if its machine code is not cached: see `lfdm_ros.compiler.native`.
 
-All arrays by their addresses; N stages, n states, m controls, v bounded states, g rows in k kinds.
+Arrays by address; N stages, n states, m controls, v bounded states, g rows in k kinds.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ _costs, _violation, _reached = (njit(function, error_model="numpy")
 
 
 def costs(value, jacobian, first, weights, hessian_x, hessian_ux, hessian_u, slope_x, slope_u, N, n, m, functions, columns, residuals):
-    """Calls `stage_loops.costs`. functions: values of the stage function; columns: of its Jacobian."""
+    """Calls `stage_loops.costs`. functions: number of values of the stage function; columns: of its Jacobian."""
     real = np.float64
     _costs(carray(value, (N + 1, functions), dtype=real), carray(jacobian, (N + 1, functions, columns), dtype=real), first,
            carray(weights, (N + 1, residuals), dtype=real), carray(hessian_x, (N + 1, n, n), dtype=real),

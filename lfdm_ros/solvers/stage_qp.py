@@ -1,4 +1,4 @@
-"""Quadratic programs with the structure of optimal control, what a solver of them returns, and the stages of problems as CasADi graphs."""
+"""Quadratic programs with the structure of optimal control, interface of their solvers, and stage functions in CasADi."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,38 +19,38 @@ from lfdm_ros.models import Model
 
 
 def pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns places of dense blocks, one a stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
+    """Returns the indices of dense blocks, one per stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
     full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
     return full[0], full[1]
 
 
 class SparseEntries:
-    """A matrix whose entries are given block after block, in the order that the blocks were declared in; none twice.
+    """A sparse matrix with entries in blocks, in the order of their declaration, without duplicates.
 
     Attributes:
-        matrix: scipy's, by columns; `fill` writes to it.
+        matrix: of scipy, by columns; `fill` writes to it.
     """
 
     def __init__(self, blocks: Sequence[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]):
-        """Analyses the structure. blocks: rows and columns of their entries, of any shape."""
+        """Analyses the structure. blocks: row and column indices of their entries, of any shape."""
         rows, columns = (np.concatenate([np.asarray(block[i]).ravel() for block in blocks]) for i in range(2))
         self.matrix = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
         self.matrix.sort_indices()
         self._order = self.matrix.data.astype(int) - 1
 
     def ordered(self, *blocks: np.ndarray) -> np.ndarray:
-        """Returns the entries of these blocks in the matrix's own order."""
+        """Returns the entries of these blocks in the order of the matrix."""
         return np.concatenate([block.ravel() for block in blocks])[self._order]
 
     def fill(self, *blocks: np.ndarray) -> sparse.csc_matrix:
-        """Returns the matrix with these blocks."""
+        """Sets the entries; returns the matrix."""
         self.matrix.data[:] = self.ordered(*blocks)
         return self.matrix
 
 
 @dataclass(frozen=True)
 class StageNames:
-    """Names of what a stage function takes: states beside the model's, controls, numbers of the vehicle and of the stage."""
+    """Names of the arguments of a stage function: states besides the model's, controls, parameters of the vehicle and of the stage."""
 
     states: tuple[str, ...]
     controls: tuple[str, ...]
@@ -62,11 +62,11 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
     """Returns f(z, w, p, k, c) -> [z at the end of the stage; residuals; rows], the latter two at its start.
 
     Args:
-        model: the predicting one.
+        model: for prediction.
         names: z = the model's states and `names.states`; w, k, c by name; p the model's parameters.
-        build: on the operations of `m`, gives inputs(steering, pedal), residuals(stage) and rows(stage); a stage has z, w, k, c, the
-            wheels' `loads`, the ground's `friction`, z at its `end`, and its `duration`.
-        substeps: steps of the model of c.step seconds each in a stage; the commands move linearly.
+        build: of the operations, returns an object with inputs(steering, pedal), residuals(stage) and rows(stage); a stage has z, w, k, c,
+            the wheels' `loads`, the ground's `friction`, z at its `end`, and its `duration`.
+        substeps: steps of the model of c.step seconds each in a stage; the commands are linear in time.
     """
     functions = casadi_model(model)
     problem = build(OPERATIONS)
@@ -87,7 +87,7 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
         time = (i + functions.input_time) * cs.step
         steering, pedal = zs.steering + time * ws.steering_rate, zs.pedal + time * ws.pedal_rate
         if road is not None:
-            # Towards the command in the middle of the step, exactly; the wheels take the mean of the step.
+            # Exact first-order lag towards the command at the middle of the step; the wheels use the mean of the step.
             before, road = road, steering + (road - steering) * cs.decay
             steering = 0.5 * (before + road)
         x = functions.step(x, ca.vertcat(*problem.inputs(steering, pedal)), p, cs.step)
@@ -111,25 +111,25 @@ def compiled_stage(function: ca.Function) -> CompiledFunction:
 
 @dataclass(frozen=True)
 class StageDimensions:
-    """Sizes of a program: stages (intervals), states, controls, and what is bounded."""
+    """Sizes of a program: stages (intervals), states, controls, bounded states and rows."""
 
     stages: int
     states: int
     controls: int
-    bounded: tuple[int, ...]  # places of the states that have bounds
-    rows: int  # a stage, soft but for those of the numbers in
+    bounded: tuple[int, ...]  # indices of the bounded states
+    rows: int  # per stage, soft except for `hard`
     hard: tuple[int, ...] = ()
 
 
 class StageQp:
-    """The program in the steps dx, du from a trajectory; arrays are changed in place, a solver reads them.
+    """The program in the steps dx, du from a trajectory; its arrays are changed in place and read by a solver.
 
         min  sum_k  1/2 [du; dx]' [R S; S' Q] [du; dx] + r' du + q' dx  +  penalty . (below + above) + curvature/2 . (below^2 + above^2)
         s.t. dx_0 = 0,  dx_{k+1} = A dx_k + B du_k + b,  lower_u <= du <= upper_u,  lower_x <= dx[bounded] <= upper_x   (k >= 1)
              row_lower - below <= C dx_k <= row_upper + above,  below, above >= 0   (k >= 1)
 
-    The penalty is linear, hence exact: where the rows can be met they are, and there is always a solution as long as the bounds on the
-    controls and those on the states do not contradict each other. A bound of -inf or inf is none.
+    The penalty is linear, hence exact: feasible rows are satisfied. The program is feasible if the bounds on controls and states are
+    consistent. Infinite bounds are inactive.
 
     Shapes with N stages, n states, m controls, g rows, v bounded states: A (N, n, n), B (N, n, m), b (N, n), Q (N+1, n, n),
     S (N, m, n), R (N, m, m), q (N+1, n), r (N, m), C (N+1, g, n), row_lower, row_upper (N+1, g), penalty, curvature (N+1, g),
@@ -163,7 +163,7 @@ class StageQp:
 
 @dataclass(frozen=True)
 class StageSolution:
-    """dx (N+1, n), du (N, m); `solved`: the solver says so and its iterate is finite; `status` in the solver's words."""
+    """dx (N+1, n), du (N, m); `solved`: reported by the solver, with a finite iterate; `status`: text of the solver."""
 
     dx: np.ndarray
     du: np.ndarray
@@ -173,16 +173,16 @@ class StageSolution:
 
 
 class StageSolver(Protocol):
-    """Solves programs of one size, one after the other."""
+    """Solver of programs of one size."""
 
     name: str
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves the program that the solver was made for. The arrays returned are used again by the next call.
+        """Solves the solver's program; the next call overwrites the returned arrays.
 
         Args:
-            until: it should end by then, on the clock of `time.perf_counter` [s], solved or not; inf: only iterations are counted.
+            until: deadline on the clock of `time.perf_counter` [s], for a solution or not; inf: limited by iterations only.
         """
 
     def reset(self) -> None:
-        """Forgets the last solution: the next call gives what it would give first."""
+        """Forgets the last solution, for a cold start."""
