@@ -428,7 +428,7 @@ class AuthorityArbiter:
         return max(value for _, value in self._threats) if self._k > 0.5 else threat
 
     def _note_relapse(self, now: float, before: float) -> None:
-        """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the operator has returned to the same threat. before: k
+        """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k
         of the previous decision."""
         if self._k > 0.5 >= before:
             longer = min(2.0 * self._link_hold, MAX_LINK_HOLD)

@@ -285,7 +285,7 @@ def test_k_follows_the_threat_at_its_rates():
 
 @pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.05, 0.5), (0.2, 6.1)])
 def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(age, holds):
-    """For the time of the setting, twice that of the link there and back, and 5 s over a slow one; a share below one half follows the threat
+    """For the time of the setting, two round trips of the link, and 5 s over a slow one; a share below one half follows the threat
     down at once."""
     drive = Drive(0.4, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age = age
