@@ -35,8 +35,8 @@ class NetworkLinkSettings(Declared):
 
     delay: float = setting(0.0, "s", "minimum latency", 0.0, 10.0, live=True)
     jitter: float = setting(0.0, "s", "mean of the random additional latency", 0.0, 10.0, live=True)
-    jitter_distribution: str = setting(EXPONENTIAL, "", "its distribution: uniform from 0, exponential, or log-normal with standard deviation "
-                                                        "equal to the mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
+    jitter_distribution: str = setting(EXPONENTIAL, "", "its distribution: uniform from 0, exponential, or log-normal with standard "
+                                                        "deviation equal to the mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
     drop: float = setting(0.0, "1", "probability of an independent loss", 0.0, 1.0, live=True)
     burst_share: float = setting(0.0, "1", "share of the items sent in the bad state", 0.0, 0.95)
     burst_length: float = setting(20.0, "1", "mean number of consecutive items in the bad state", 1.0, 1e6)
