@@ -118,7 +118,7 @@ class Bag:
         """Yields (connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
         try:
             yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
-        except Exception as error:  # damaged content: each layer below has its own exceptions
+        except Exception as error:  # damaged content: the layers below raise various exceptions
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
     def decode(self, cdr: bytes, msgtype: str) -> Any:
@@ -377,7 +377,7 @@ def content_sha256(bag: Bag) -> str:
 def _without_padding(bag: Bag, cdr: bytes, msgtype: str) -> bytes | memoryview:
     try:
         message = bag.decode(cdr, msgtype)
-    except InputError:  # no message of that type: its bytes are all there is of it
+    except InputError:  # not a message of that type: hash its bytes
         return cdr
     content: memoryview = bag.typestore.serialize_cdr(message, msgtype)
     return content

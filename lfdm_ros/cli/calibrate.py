@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
     _add_new_arguments(parser)
-    parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
-                        "sampled; with --new, of the recipe that is proposed")
-    add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: how much of each prior is left")
+    parser.add_argument("--check", action="store_true", help="report identifiable parameters of the bags, and missing manoeuvres, without "
+                        "sampling; with --new, of the proposed recipe")
+    add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: posterior over prior width")
     parser.add_argument("--json", action="store_true", help="with --check: the report as JSON, by stage")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
@@ -293,7 +293,7 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
 
 
 def _verdict(share: float) -> str:
-    """Returns in words how well an unknown is known, by its expected width over the prior's."""
+    """Describes how well an unknown is identified, by its expected width over the prior's."""
     return "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
 
 

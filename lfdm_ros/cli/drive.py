@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--driver-seed", type=int, metavar="S", help="of the operator and its link: another person (default: --seed, or 1)")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SEC", help="of the operator's link, there and back; half of it each "
                         "way (default 0)")
-    parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
-                        "start, from some density on without a way through (default 1)")
+    parser.add_argument("--density", type=float, metavar="TIMES", help="factor on the density of an obstacle field; above 1 with a free "
+                        "start, possibly without a passage (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
-    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
-                        "as its file says, known to the controller, for example sprung_mass=2600; repeat")
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, changed for "
+                        "simulation and controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--model", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
     parser.add_argument("--plant", metavar="FILE", help="drive a vehicle that others simulate: a plant file (docs/howto/plants.md), an "
                         "FMU, or a registered plant; outline, sensors, actuators and the controller's model are still --vehicle's")
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...), LIDAR (lidar_...) or radar "
                         "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/reference/parameters.md)")
     add_figure_argument(parser, "the run")
-    parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
+    parser.add_argument("--animation", type=Path, metavar="FILE", help="animate the run at twice real time: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")
     parser.add_argument("--record", type=Path, metavar="BAG", help="record the run, for `lfdm cockpit --bag BAG` and viewers")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         seed = plant.seed if args.driver_seed is None else args.driver_seed
         driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**overrides), seed), link, link, seed)
     else:
-        with show_progress("compiling or loading the controller and what it knows of the vehicle"):
+        with show_progress("compiling or loading the controller and its vehicle model"):
             # On soil the limits of wheel loads are those of the tyres on the road.
             limits = limits_of(vehicle, settings, PlantSettings.of(vehicle, args.model, args.tyre).tyre)
             driver = Controller(predicted, settings, limits, LatticeSettings(**further))

@@ -1,4 +1,4 @@
-"""Write a vehicle file from what is known, import vehicles of the C++ library LFDM, show what one holds, and check its suspension."""
+"""Write a vehicle file from known data, import vehicles of the C++ library LFDM, show one, and check its suspension."""
 
 import argparse
 import json
@@ -175,7 +175,7 @@ def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(args: argparse.Namespace) -> int:
-    """Writes the file, and says what each model still needs."""
+    """Writes the file, and reports the missing values of each model."""
     check_out(args.out, *YAML)
     if args.out.exists():
         raise InputError(f"--out {args.out}: exists already; choose another name or remove it")

@@ -33,7 +33,7 @@ class CodeTarget:
         return registers * size // {"double": 8, "float": 4}[real]
 
     def machine(self, **place: Any) -> llvm.TargetMachine:
-        """Returns LLVM's target machine; `place` is where the code is to lie."""
+        """Returns LLVM's target machine; `place`: options of code placement."""
         if self.triple == TRIPLE:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()

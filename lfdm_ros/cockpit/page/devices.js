@@ -1,4 +1,4 @@
-// Which axes and buttons of a device do what: as taught, kept by this browser under the device's id; else the standard layout; else unknown.
+// Mapping of a device's axes and buttons: as taught, stored by this browser under the device's id; else the standard layout; else unknown.
 
 import {STANDARD} from "./hands.js";
 import {keep, recall} from "./storage.js";
@@ -34,7 +34,7 @@ export function taughtMapping(id) {
 }
 
 /**
- * Returns the mapping of a pad; null: it must be taught first, none is guessed.
+ * Returns the mapping of a pad; null: it must be taught first.
  * @param {{id: string, mapping: string}} pad
  */
 export function mappingOf(pad) {
@@ -42,7 +42,7 @@ export function mappingOf(pad) {
 }
 
 /**
- * Keeps the mapping of a device; null: forgets it.
+ * Stores the mapping of a device; null: deletes it.
  * @param {string} id
  * @param {Mapping | null} mapping
  * @returns {boolean} whether it outlasts this page

@@ -1,4 +1,4 @@
-// Words and bars beside the view.
+// Texts and bars beside the view.
 
 import {context2d, find, make} from "./elements.js";
 
@@ -176,7 +176,7 @@ export class Panel {
     if (worse) this.#beep();
   }
 
-  /** A browser permits sound after the first key or click. */
+  /** Browsers permit sound after the first key or click. */
   #beep() {
     if (!navigator.userActivation?.hasBeenActive) return;
     this.sound ??= new AudioContext();
