@@ -34,7 +34,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """Columns of one source file, whatever its format.
+    """Columns of one source file of any format.
 
     Attributes:
         where: the file, for errors.

@@ -167,7 +167,7 @@ class _McapWalk:
                     position = end
                     continue
                 after = self._next(position + 1)
-                if not ended:  # the summary repeats what is phrases before
+                if not ended:  # the summary repeats earlier records
                     self._lose(after - position)
                 position = after
                 continue

@@ -1,7 +1,7 @@
 """Reads rosbag2 bags of any writer, finished or not.
 
 Time: `Series.time` is in seconds since the origin of the bag. The stamp of a message is that of its header, or the time of recording
-without one. The origin is what the bag declares (custom_data `origin_ns`: 0 in bags of simulated time and in imported recordings whose own
+without one. The origin is declared by the bag (custom_data `origin_ns`: 0 in bags of simulated time and in imported recordings whose own
 clock starts near zero, the first stamp in imported recordings with calendar time); otherwise it is the earliest first stamp of the topics
 with more than one message.
 """

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         for name, sampler in SAMPLERS.items() if sampler.options))
     parser.add_argument("--ground", metavar="NAME", help="the bags were recorded on this ground (config/grounds, a YAML file, a bag); "
                         "recorded: on the one that each of them holds (default: what the recipe says, else a level road)")
-    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of the error model of the recipe's stages")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; "
@@ -272,7 +272,7 @@ def _positive(text: str) -> int:
 
 
 def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | None = None, **more: Any) -> int:
-    """Prints what bags can teach a recipe, as JSON with what is in `more`, and draws it; returns the exit status."""
+    """Prints the identifiability of a recipe from bags, as JSON with `more`, and draws it; returns the exit status."""
     from lfdm_ros.calibration.scoring import score_recordings
 
     print_notes(bags)
@@ -335,7 +335,7 @@ def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _propose(args: argparse.Namespace) -> int:
-    """Writes the recipe to --out, which must be one that `lfdm calibrate` can read, and prints what was decided and why."""
+    """Writes the recipe to --out, after checking that `lfdm calibrate` can read it, and prints decisions and reasons."""
     from lfdm_ros.calibration import load_recipe
     from lfdm_ros.calibration.proposal import propose
     from lfdm_ros.vehicles import load_vehicle

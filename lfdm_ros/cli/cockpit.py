@@ -1,7 +1,7 @@
 """Drive and watch a vehicle on a page in the browser: brings up a stack with the node `cockpit`, and prints the page's address.
 
-The vehicle moves by itself; whoever holds a key, a pad's shoulder button or the touch stick drives it, and autonomy takes over when all is
-let go. The address holds a token: whoever knows it may drive. It is valid for this run, on this machine."""
+The vehicle drives autonomously; holding a key, a pad's shoulder button or the touch stick takes control, releasing all returns it to
+autonomy. The address contains a token that permits driving, valid for this run on this machine."""
 
 from __future__ import annotations
 

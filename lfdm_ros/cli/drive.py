@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
                         "knows what the ground's file says is known (default: the level road of the vehicle's tyres)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
-    parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
+    parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators, known to the controller (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
     parser.add_argument("--radar", action="store_true", help="a radar beside the LIDAR; its settings: --set radar_...")

@@ -31,7 +31,7 @@ _IMAGE_PERIOD = 0.1  # [s] between two pictures
 _OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, shown as events; the last in older recordings
 _MAX_EVENTS = 500
 _ROUNDING = 1e-6  # [s] of times
-# Topics whose messages are of one kind only.
+# Topics with one kind of message.
 _ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE, page_messages.RADAR_SCAN: RADAR}
 
 

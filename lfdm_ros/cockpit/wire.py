@@ -1,4 +1,4 @@
-"""Messages to the page: binary ones by kind, and the credit by which a slow page gets the newest of each kind only.
+"""Messages to the page: binary ones by kind, and the credit that limits a slow page to the newest of each kind.
 
 A binary message is a header of 16 bytes, little-endian: kind (uint8), 3 bytes of zeros, number (uint32), stamp [s] (float64); then float32
 values, or the bytes of a JPEG. Others are JSON. `page/wire.js` reads both.

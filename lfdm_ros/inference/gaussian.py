@@ -42,7 +42,7 @@ def misfit(group: ErrorGroup, moments: Any, log_sigma: Any, rho: Any, maths: Any
     """Computes -log p without w and without 2 pi; `maths`: NumPy, or PyTensor where the arguments are symbols."""
     left = 1.0 - rho**2
     total = scatter(moments, rho) / left
-    # Of two factors each: PyTensor without a compiler loops over particles in Python where it finds a product of three.
+    # Products of two factors only: PyTensor without a compiler loops over particles in Python for three.
     spread = 2.0 * maths.exp(2.0 * log_sigma)
     return group.count * log_sigma + 0.5 * (group.count - group.runs) * maths.log(left) + total / spread
 

@@ -181,9 +181,9 @@ def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
 class Component(LifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
-    Subclasses set NAME, PARAMETERS and ENDPOINTS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
-    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception that
-    comes out of any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
+    Subclasses set NAME, PARAMETERS and ENDPOINTS and override, as needed, `configure`, `activate`, `deactivate`, `cleanup` and
+    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception in
+    any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
 
     Attributes:
         state: label of the lifecycle state, needed before rclpy can provide it in parameter callbacks.

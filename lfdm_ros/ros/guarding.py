@@ -32,7 +32,7 @@ class CallbackGuard:
         Creates an open guard.
 
         Args:
-            caught: takes each exception that comes out of a callback.
+            caught: handler of exceptions in callbacks.
         """
         self._caught = caught
         self._open = True
@@ -47,7 +47,7 @@ class CallbackGuard:
         self._open = False
 
     def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
-        """Returns the guarded callback, with the signature of the bare one, since rclpy looks at that.
+        """Returns the guarded callback with the signature of the original, which rclpy inspects.
 
         Args:
             instead: called with the arguments if the callback raised or its entity has ended.
@@ -82,7 +82,7 @@ class CallbackGuard:
 
 
 def _refuse(request: Any, response: Any) -> Any:
-    """Fills the answer of a service whose callback has none."""
+    """Fills the response of a service whose callback failed."""
     if hasattr(response, "success"):
         response.success = False
     if hasattr(response, "message"):

@@ -264,7 +264,7 @@ def heading(yaw: float) -> Quaternion:
 
 
 def reason(cycle: Cycle, pilot: Pilot) -> str:
-    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops whatever the solver's result."""
+    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops regardless of the solver's result."""
     return "; ".join(part for part in (pilot.blind, cycle.reason) if part)
 
 

@@ -225,7 +225,7 @@ def _end_with(parent: int, runtime: Runtime) -> None:
     """Ends the run once the process `parent` has ended; kills this process if that takes too long."""
     def watch() -> None:
         # Not os.getppid(): with a launch prefix such as gdb there is a process in between.
-        with suppress(ProcessLookupError):  # it is gone already
+        with suppress(ProcessLookupError):  # it has ended already
             select.select([os.pidfd_open(parent)], [], [])
         runtime.stop(TERMINATED)
         time.sleep(_LARGEST_END)
@@ -264,7 +264,7 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
 
 
 def _starts_itself(node: Component) -> bool:
-    """Reads the parameter `autostart`, which only a node in a process of its own has; raises InputError."""
+    """Reads the parameter `autostart`, which only nodes in separate processes have; raises InputError."""
     description = ParameterDescriptor(name="autostart", type=ParameterType.PARAMETER_BOOL, read_only=True,
                                       description="configure and activate at once, without a manager")
     try:

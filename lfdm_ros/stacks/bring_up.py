@@ -49,7 +49,7 @@ def manager_node(context: Context) -> Node:
 
 
 class Manager:
-    """Brings the nodes of a stack up, each in a process of its own, and watches them, through their lifecycle services.
+    """Brings the nodes of a stack up, each in its own process, and watches them, through lifecycle services.
 
     Its generators yield while they wait; the caller then spins `node`, and may stop.
     """

@@ -1,4 +1,4 @@
-"""Runs a stack with each node in a process of its own, brought up through the nodes' lifecycle services."""
+"""Runs a stack with each node in its own process, brought up through lifecycle services."""
 
 from __future__ import annotations
 

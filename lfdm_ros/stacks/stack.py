@@ -253,8 +253,8 @@ class Connection:
 
 
 def connections(stack: Stack) -> list[Connection]:
-    """Returns the connections of all nodes of a stack, once configured. Raises InputError: a vehicle or scenario of the stack that decides
-    on endpoints cannot be read."""
+    """Returns the connections of all configured nodes of a stack. Raises InputError: a vehicle or scenario that determines endpoints cannot
+    be read."""
     found = [Connection(entry, endpoint, entry.topic(endpoint.name_for(entry.value))) for entry in stack.nodes
              for endpoint in (*entry.endpoints, *in_force(OF_COMPONENTS, entry.value))]
     return found + [recorded for entry in stack.nodes if entry.executable == RECORDER for recorded in _recorded(entry, found)]
@@ -278,7 +278,7 @@ def undeclared(stack: Stack) -> list[str]:
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
-    """Reads a stack by name or path, or takes its content as a mapping. Raises InputError: names file and key."""
+    """Reads a stack by name or path, or from a mapping. Raises InputError: names file and key."""
     data, where = documents.of_config("stacks", source, "stack")
     data = documents.mapping(data, where, optional=_STACK_KEYS)
     entries = [_entry(node, here) for here, node in documents.entries(data.get("nodes"), f"{where}: nodes", "nodes", 1)]
@@ -313,7 +313,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
         option: form of an option in messages.
 
     Returns:
-        the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
+        the stack, and the wall time [s] after which to end it; None if the stack itself ends.
 
     Raises:
         InputError: names what does not fit.

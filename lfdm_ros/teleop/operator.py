@@ -116,7 +116,7 @@ class Operator:
         self._set(lambda finder: finder.go_to(goal, speed * self.person.pace))
 
     def idle(self) -> None:
-        """Ends the task: the foot goes to the brake."""
+        """Ends the task and brakes."""
         self._set(GoalFollower.idle)
 
     def _set(self, begin: Callable[[GoalFollower], None]) -> None:

@@ -181,7 +181,7 @@ def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
     seen: set[str] = set()
     twice = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
     if twice:
-        raise InputError(f"{path}: duplicate key {quote(twice[0])}")
+        raise InputError(f"{path}: key {quote(twice[0])} stands there twice")
     return dict(pairs)
 
 
@@ -309,7 +309,7 @@ def lfdm_files(vehicle: Vehicle) -> tuple[dict[str, dict[str, Any]], list[str]]:
               "tyre_vertical_stiffness_front", "gear_count", "engine_speed_0", "loss_speed_0", "max_road_wheel_angle", "brake_torque_front")
     lacking = [name for name in needed if name not in vehicle.parameters]
     if lacking:
-        raise InputError(f"vehicle '{vehicle.name}' cannot be exported to LFDM: it lacks {', '.join(lacking[:6])}"
+        raise InputError(f"vehicle '{vehicle.name}' is none of LFDM's: it lacks {', '.join(lacking[:6])}"
                          + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
                          + "; the library has an engine with gears, and TMeasy tyres")
     files = {"vehicle": writer.vehicle(), tyre: writer.tyre(relaxes=tyre == "tmeasy")}

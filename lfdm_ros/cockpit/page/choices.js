@@ -24,7 +24,7 @@ export class Choices {
   constructor(place, request) {
     this.known = "";
     this.request = request;
-    /** What runs. @type {Partial<SimulatorSettings>} */
+    /** Settings in force. @type {Partial<SimulatorSettings>} */
     this.now = {};
     this.places = PLACES.map(name => ({name, seed: SEEDS[name], which: make("select", {id: `choose-${name}`}),
       number: make("input", {id: `choose-${SEEDS[name]}`, type: "number", min: "-1", step: "1", title: "-1: as its file says"})}));

@@ -7,10 +7,10 @@ const key = (/** @type {string} */ id) => `lfdm mapping ${id}`;
 
 /** @typedef {import("./hands.js").Mapping} Mapping */
 
-/** Of this session, so that a browser that keeps nothing can be taught, too. @type {Map<string, Mapping>} */
+/** Mappings of this session, for browsers without storage. @type {Map<string, Mapping>} */
 const taught = new Map();
 
-/** Says whether what was kept can be used: another release, or a person, may have written it. @param {Partial<Mapping> | null} mapping @returns {mapping is Mapping} */
+/** Checks a stored mapping, which another release or a person may have written. @param {Partial<Mapping> | null} mapping @returns {mapping is Mapping} */
 function isMapping(mapping) {
   const {steering, throttle, brake, hold} = mapping ?? {};
   const isPedal = (/** @type {import("./hands.js").Pedal | undefined} */ pedal) => pedal && Number.isInteger(pedal.axis ?? pedal.button) && Number.isFinite(1 / (pedal.full - pedal.rest));

@@ -49,7 +49,7 @@ export class GroundMap {
 /** Mixes two colours. @param {number[]} a @param {number[]} b @param {number} share of b */
 const mixed = (a, b, share) => a.map((value, k) => value + share * (b[k] - value));
 
-/** Returns the colour of a friction, as it is shown where it is certain. @param {number} friction @param {number} top */
+/** Returns the colour of a certain friction. @param {number} friction @param {number} top */
 export const colour = (friction, top) => mixed(ICE, DRY, Math.min(Math.max(friction / top, 0), 1));
 
 /**

@@ -73,7 +73,7 @@ export class Keyboard {
  * @typedef {{steering: Steering, throttle: Pedal, brake: Pedal, hold: readonly number[]}} Mapping hold: buttons, of which any one is held to drive
  */
 
-/** Of pads with the standard layout: left stick, triggers, either shoulder button to hold.
+/** Mapping of pads with the standard layout: left stick, triggers, either shoulder button to hold.
  * @type {Mapping} */
 export const STANDARD = {steering: {axis: 0, left: -1, centre: 0, right: 1}, throttle: {button: 7, rest: 0, full: 1},
   brake: {button: 6, rest: 0, full: 1}, hold: [5, 4]};

@@ -74,11 +74,11 @@ export class Model {
     /** @type {Uint8Array<ArrayBuffer> | null} */
     this.image = null;  // of the camera, JPEG
     /** @type {GroundMap | null} */
-    this.ground = null;  // as it is simulated
+    this.ground = null;  // simulated
     /** @type {GroundMap | null} */
     this.learned = null;
     /** @type {{map: GroundMap, relief: GroundMap, picture: HTMLCanvasElement} | null} */
-    this.surface = null;  // of the ground as it is drawn
+    this.surface = null;  // of the drawn ground
     this.initial = {...this.texts};
     /** @type {Record<string, number>} */
     this.heardAt = {};  // ms of performance.now, by kind

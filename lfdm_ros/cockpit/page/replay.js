@@ -5,7 +5,7 @@ import {make} from "./elements.js";
 /** @typedef {import("./model.js").ReplayText} ReplayText */
 
 const RATES = [0.1, 0.25, 0.5, 1, 2, 4, 8];
-/** Of keys [s]. @type {Record<string, number>} */
+/** Steps of keys [s]. @type {Record<string, number>} */
 const STEPS = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05};
 const FADE = 3;  // s that an event's text stays
 

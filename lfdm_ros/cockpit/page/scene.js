@@ -53,7 +53,7 @@ export class Scene {
     this.scene.add(...Object.values(this.groups));
     this.frames = new THREE.Group();
     this.scene.add(this.frames);
-    /** Of what the groups and the ground are built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
+    /** Sources from which the groups and the ground were built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
     this.built = {world: null, tracked: null, goal: null, surface: null, relief: null, radar: null};
     this.yaw = this.level = 0;
   }

@@ -9,7 +9,7 @@ const MAX_SAMPLES = 2500;
 const OPERATOR = "#e69f00", AUTONOMY = "#56b4e9", SENT = "#ffffff", ALARM = "#d55e00", WELL = "#009e73";
 const BACK = 0.5;  // s: a sample that much earlier than the last is due to a clock set back
 const KEPT = "lfdm strips";  // in this browser's storage
-/** Of what has names of its own, the n-th. @type {[string, number[]][]} */
+/** Colours and dashes of curves with variable names, by index. @type {[string, number[]][]} */
 const STYLES = [[ALARM, []], [AUTONOMY, [6, 4]], [OPERATOR, [2, 3]], [SENT, []], [WELL, [8, 3, 2, 3]], [ALARM, [2, 3]]];
 
 /**

@@ -91,7 +91,7 @@ export class Teacher {
       done, error: this.error, mapping: done ? this.mapping : null};
   }
 
-  /** Begins a step. What is away from its rest now is no answer before it has been back there. @param {string} step @param {Values} values @param {string} error */
+  /** Begins a step. Displaced axes and buttons must return to rest before they are an answer. @param {string} step @param {Values} values @param {string} error */
   #begin(step, values, error = "") {
     const again = step === this.at;
     this.at = step;
@@ -116,7 +116,7 @@ export class Teacher {
     return this.#offset(name, values) >= MOVED;
   }
 
-  /** Returns the name of what is furthest from its rest; null: all is there. @param {Values} values @param {(name: string) => boolean} among */
+  /** Returns the name of the value furthest from rest; null: all at rest. @param {Values} values @param {(name: string) => boolean} among */
   #strongest(values, among) {
     const [first] = [...values.keys()].filter(name => this.#isAway(name, values) && among(name))
       .sort((a, b) => this.#offset(b, values) - this.#offset(a, values));
@@ -145,7 +145,7 @@ export class Teacher {
     this.#take(name, values);
   }
 
-  /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. @param {string} name @param {Values} values */
+  /** Accepts an answer, or refuses it with a message and continues at the same step or an earlier one. @param {string} name @param {Values} values */
   #take(name, values) {
     const value = values.get(name) ?? NaN, rest = this.rest.get(name) ?? NaN, {steering} = this.mapping;
     const again = (/** @type {string} */ error, step = this.at) => this.#begin(step, values, error);
