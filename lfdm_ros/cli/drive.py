@@ -154,27 +154,27 @@ def run(args: argparse.Namespace) -> int:
         found = drive(driven, scenario, driver, plant, note)
     if bag is not None:
         bag.write(found)
-    what = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
-            "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
-            "delay": vehicle.actuators.delay + plant.state_age + args.latency,
-            **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
+    outcome = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
+               "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
+               "delay": vehicle.actuators.delay + plant.state_age + args.latency,
+               **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
     if args.plant and found.why:
         print(f"lfdm drive: {found.why}", file=sys.stderr)
     if args.json:
-        print(json.dumps(what))
+        print(json.dumps(outcome))
     else:
-        _print(scenario.name, what)
+        _print(scenario.name, outcome)
     if args.figure is not None:
         from lfdm_ros.engine.run_pictures import draw_run
 
         assert film is not None
-        save_figure(draw_run(scenario, found, vehicle.footprint, ending(what), film), args.figure)
+        save_figure(draw_run(scenario, found, vehicle.footprint, ending(outcome), film), args.figure)
     if args.animation is not None and film is not None and film.frames:
         from lfdm_ros.engine.run_pictures import animate
 
         with show_progress(f"drawing {args.animation}"):
             animate(args.animation, scenario, found, vehicle.footprint, film)
-    return 1 if failures([what]) else 0
+    return 1 if failures([outcome]) else 0
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -195,26 +195,26 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
 
 
-def _print(name: str, what: dict[str, Any]) -> None:
+def _print(name: str, outcome: dict[str, Any]) -> None:
     from lfdm_ros.engine.run_report import ending
 
-    print(f"{name}: {ending(what)}")
-    if not what["cycles"]:
+    print(f"{name}: {ending(outcome)}")
+    if not outcome["cycles"]:
         return
-    print(f"  {what['length']:.4g} m in {what['seconds']:.1f} s, {what['mean_speed']:.3g} m/s in the mean"
-          + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
-    if what["least_clearance"] is not None:
-        print(f"  least clearance {what['least_clearance']:.2f} m")
-    if what["largest_error"] is not None:
-        print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
+    print(f"  {outcome['length']:.4g} m in {outcome['seconds']:.1f} s, {outcome['mean_speed']:.3g} m/s in the mean"
+          + (f"; {outcome['ratio']:.3f} of the time along a straight line" if outcome["ratio"] else ""))
+    if outcome["least_clearance"] is not None:
+        print(f"  least clearance {outcome['least_clearance']:.2f} m")
+    if outcome["largest_error"] is not None:
+        print(f"  at most {outcome['largest_error']:.2f} m from the path, {outcome['outside']:.2f} m outside of the corridor")
     shown = (("least_load", 100.0, "least wheel load {:.0f} % of the static one"),
              ("lateral_acceleration", 1.0, "at most {:.1f} m/s^2 to the side"))
-    if shown_values := [text.format(scale * what[name]) for name, scale, text in shown if what[name] is not None]:
+    if shown_values := [text.format(scale * outcome[name]) for name, scale, text in shown if outcome[name] is not None]:
         print(f"  {', '.join(shown_values)}")
-    print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in what['outcomes'].items())}; "
-          "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
-    if what["violated"]:
-        print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in what['violated'].items())}")
+    print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in outcome['outcomes'].items())}; "
+          "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**outcome["cycle_ms"]))
+    if outcome["violated"]:
+        print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in outcome['violated'].items())}")
 
 
 def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:

@@ -84,8 +84,8 @@ class Picture:
         marker.scale.z = 0.5 * _HEIGHT
         marker.text = text
 
-    def obstacles(self, seen: Obstacles) -> None:
-        for (x, y), radius, (vx, vy) in zip(seen.centres, seen.radii, seen.velocities):
+    def obstacles(self, found: Obstacles) -> None:
+        for (x, y), radius, (vx, vy) in zip(found.centres, found.radii, found.velocities):
             self.disc("obstacles", x, y, radius, SEEN)
             if vx * vx + vy * vy > 0.01:
                 self.arrow("velocities", x, y, vx, vy, SEEN)

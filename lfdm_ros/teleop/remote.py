@@ -27,7 +27,7 @@ class RemoteDriver:
     def __init__(self, driver: Driver, up: NetworkLink[tuple[Measured, Obstacles | None]], down: NetworkLink[Cycle]) -> None:
         self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
         self.late: Counter[str] = Counter()
-        self._seen: Obstacles | None = None
+        self._obstacles: Obstacles | None = None
         self._picture, self.issued = -np.inf, -np.inf
         self._command = (0.0, 0.0, 0.0)
 
@@ -49,7 +49,7 @@ class RemoteDriver:
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         """Stores obstacles for the next picture that is not lost."""
-        self._seen = obstacles
+        self._obstacles = obstacles
 
     def update_offer(self, time: float, offered: bool) -> None:
         """Passes autonomy's offer with its time, which the picture of that time shows."""
@@ -61,18 +61,18 @@ class RemoteDriver:
         self.driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Runs the driver's cycle, with the command that has come down by `now` [s]."""
-        if measured is not None and self.up.send(now, (measured, self._seen)):
-            self._seen = None
+        """Runs the driver's cycle, with the command received by `now` [s]."""
+        if measured is not None and self.up.send(now, (measured, self._obstacles)):
+            self._obstacles = None
         newest = None
         for arrival in self.up.receive(now):
-            picture, seen = arrival.item
+            picture, obstacles = arrival.item
             if picture.time <= self._picture:
                 self.late["up"] += 1
                 continue
             self._picture, newest = picture.time, picture
-            if seen is not None:
-                self.driver.update_obstacles(seen)
+            if obstacles is not None:
+                self.driver.update_obstacles(obstacles)
         cycle = self.driver.cycle(now, newest)
         self.down.send(now, cycle)
         for answer in self.down.receive(now):

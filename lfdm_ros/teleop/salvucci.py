@@ -68,25 +68,25 @@ class TwoPoint:
         """Resets hands to straight ahead, foot to released."""
         self._steer, self._pedal = 0.0, 0.0
         self._far, self._near = 0.0, 0.0
-        self._missing: float | None = None
+        self._speed_error: float | None = None
         self._headway: float | None = None
 
     def steer(self, far: float, near: float, elapsed: float) -> float:
         """Returns the road-wheel angle [rad] for points at these angles [rad], `elapsed` [s] after the last call."""
-        held = math.copysign(min(abs(near), NEAR_MOST), near)
+        bounded = math.copysign(min(abs(near), NEAR_MOST), near)
         change = FAR_GAIN * math.remainder(far - self._far, 2.0 * math.pi) + NEAR_GAIN * math.remainder(near - self._near, 2.0 * math.pi)
-        wanted = self._steer + self._person.steering_factor * (change + NEAR_RATE * held * elapsed)
-        self._steer = min(max(wanted, -self._most), self._most)
+        steer = self._steer + self._person.steering_factor * (change + NEAR_RATE * bounded * elapsed)
+        self._steer = min(max(steer, -self._most), self._most)
         self._far, self._near = far, near
         return self._unit * self._steer
 
-    def press(self, speed: float, wanted: float, headway: float, elapsed: float) -> float:
-        """Returns the pedal [-1, 1] at a speed for the speed `wanted` [m/s], with a time headway [s]; inf: free lane."""
-        s, missing, seen = self._settings, wanted - speed, min(headway, HEADWAY_MOST)
-        change = s.speed_gain * (missing - (0.0 if self._missing is None else self._missing)) + s.speed_reset * missing * elapsed
+    def press(self, speed: float, target_speed: float, headway: float, elapsed: float) -> float:
+        """Returns the pedal [-1, 1] at a speed for `target_speed` [m/s], with a time headway [s]; inf: free lane."""
+        s, error, bounded = self._settings, target_speed - speed, min(headway, HEADWAY_MOST)
+        change = s.speed_gain * (error - (0.0 if self._speed_error is None else self._speed_error)) + s.speed_reset * error * elapsed
         if math.isfinite(headway):
             before = HEADWAY_MOST if self._headway is None else self._headway
-            change = min(change, HEADWAY_GAIN * (seen - before) + HEADWAY_RATE * (seen - self._person.headway) * elapsed)
-        self._missing, self._headway = missing, seen
+            change = min(change, HEADWAY_GAIN * (bounded - before) + HEADWAY_RATE * (bounded - self._person.headway) * elapsed)
+        self._speed_error, self._headway = error, bounded
         self._pedal = min(max(self._pedal + change, -s.largest_brake), 1.0)
         return self._pedal
