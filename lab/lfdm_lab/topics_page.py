@@ -20,11 +20,11 @@ _TITLES = {SUBSCRIBES: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS:
 
 def markdown() -> str:
     """Returns the page: the profiles, the endpoints of every node, and a table for each node that ships with the package."""
-    parts = [_HEAD, "## Quality of service", "", "What has no profile in the tables below has rclpy's own.", "", *_profiles(), "",
+    parts = [_HEAD, "## Quality of service", "", "Endpoints without a profile below have rclpy's default.", "", *_profiles(), "",
              "## Every node", "", *_table(OF_COMPONENTS), ""]
     for name in EXECUTABLES:
         endpoints = node_class(name).ENDPOINTS
-        parts += [f"## {name}", "", *(_table(endpoints) if endpoints else ["Hears what is published in its namespace, or `topics`."]), ""]
+        parts += [f"## {name}", "", *(_table(endpoints) if endpoints else ["Subscribes to its namespace, or to `topics`."]), ""]
     return "\n".join(parts)
 
 

@@ -34,7 +34,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """Columns of one source file, whatever its format.
+    """Columns of one source file of any format.
 
     Attributes:
         where: the file, for errors.
@@ -191,10 +191,10 @@ FUNCTIONS: dict[str, Function] = {
     "either": Function(("a", "b"), "a where it is a number, b where it is missing", lambda _, a, b: Quantity(
         np.where(np.isfinite(a.values), a.values, b.values), _same(a, b))),
     "first": Function(("x",), "its first value that is not missing", _first),
-    "gradient": Function(("x",), "time derivative: central differences on the times as they are", _gradient),
-    "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to so many seconds (Savitzky, Golay 1964)",
+    "gradient": Function(("x",), "time derivative: central differences on the given times", _gradient),
+    "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to that window (Savitzky, Golay 1964)",
                                   _savgol_derivative),
-    "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion, as poses and IMUs in ROS have it", _yaw),
+    "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion of ROS poses and IMUs", _yaw),
     "east": Function(("latitude", "longitude"), "metres to the east of the first place (WGS 84)", lambda *given: Quantity(
         _tangent_plane(*given)[0], unit_scale("m")[2])),
     "north": Function(("latitude", "longitude"), "metres to the north of the first place (WGS 84)", lambda *given: Quantity(

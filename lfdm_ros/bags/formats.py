@@ -1,4 +1,4 @@
-"""Reads MATLAB, Parquet, MDF and CAN logs into columns, each by the library that people use for it."""
+"""Reads MATLAB, Parquet, MDF and CAN logs into columns, each by its usual library."""
 
 import importlib
 import math
@@ -15,7 +15,7 @@ from lfdm_ros.errors import InputError, suggest
 
 _MODULES = {"h5py": "h5py", "pyarrow": "pyarrow.parquet", "asammdf": "asammdf", "python-can": "can", "cantools": "cantools"}
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_NESTED = 8  # structures within structures that are looked into
+_NESTED = 8  # maximum nesting of structures
 
 
 def read_mat(source: MappedSource, path: Path) -> SourceTable:
@@ -177,7 +177,7 @@ def read_can(source: MappedSource, path: Path, mapping: Path) -> SourceTable:
                     continue
                 values = message.decode(frame.data, decode_choices=False, allow_truncated=True)
                 times.append(frame.timestamp)
-                rows.append([float(values.get(name, math.nan)) for name in signals])  # of a multiplexed message not all are there
+                rows.append([float(values.get(name, math.nan)) for name in signals])  # multiplexed messages lack some
     except Exception as error:  # as above
         raise _unreadable(path, "log of CAN frames", error) from None
     if not rows:

@@ -20,7 +20,7 @@ def is_bag(source: str | os.PathLike[str]) -> bool:
 
 def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
     """Returns the ground of a recording: the last message on its topic. Raises InputError: no bag, no ground in it, or a seed, since that
-    ground is as it was."""
+    ground is fixed."""
     with open_bag(Path(bag)) as source:
         try:
             connections = source.select(TOPIC)

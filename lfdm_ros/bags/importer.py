@@ -26,7 +26,7 @@ from lfdm_ros.files import content_digest
 Warn = Callable[[str], None]
 
 TURN = 2.0 * np.pi  # [rad]
-MIN_WRAP = 0.9  # of a turn between two rows, which a sampled heading exceeds where it wraps
+MIN_WRAP = 0.9  # minimum jump of a wrapping heading between two rows, in turns
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Filled:
 
 
 class _Absent(Exception):
-    """A source that this recording does not have."""
+    """Raised for a source that this recording lacks."""
 
 
 def import_recording(source: str | Path, mapping: str | Path, out: str | Path, recording: str | None = None, storage: str = "mcap",

@@ -57,8 +57,8 @@ FILE_KEYS = (
     Key("time_origin", "keep, zero", "the bag's time is the file's own (default), or zero at the first row; stamps are the file's in both"),
     Key("between_rows", "hold, linear", "course of inputs between two rows; hold (default) fits commands on a topic"),
     Key("constants", "{NAME: 0.47 m}", "numbers with a unit, for the expressions"),
-    Key("sources", "{NAME: {...}}", "what is read; below"),
-    Key("topics", "{NAME: {...}}", "what is written; below"),
+    Key("sources", "{NAME: {...}}", "inputs; below"),
+    Key("topics", "{NAME: {...}}", "outputs; below"),
 )
 SOURCE_KEYS = (
     Key("file", '"{recording}.csv"', "relative to the folder of SOURCE, as `lfdm bag import` is given it; {recording} is SOURCE's name "
@@ -72,10 +72,10 @@ SOURCE_KEYS = (
     Key("encoding", "utf-8", "of the text, as Python names it: latin-1, cp1252, utf-16"),
     Key("skip_lines", "[1-13, 15]", "lines to skip, counted from 1: a preamble, a line of units"),
     Key("topic", "/odom", "of a bag"),
-    Key("dbc", "car.dbc", "the file that describes the frames, beside SOURCE or beside the mapping"),
+    Key("dbc", "car.dbc", "description of the frames, beside SOURCE or the mapping"),
     Key("message", "STEERING", "the message of the DBC, by name"),
     Key("group", "2, NAME", "the channel group, by number or name, where the channels' names are ambiguous"),
-    Key("time", "{...}", "where the times of the rows come from; below"),
+    Key("time", "{...}", "times of the rows; below"),
     Key("sort", "true, false", "sorts rows by time, and of rows with equal stamps keeps the last; without, "
         "they are refused"),
     Key("columns", "{NAME: km/h}", "columns to read: their unit, or the keys of a column below"),
@@ -98,15 +98,15 @@ COLUMN_KEYS = (
         "since 1970, in UTC where it names no zone"),
     Key("optional", "true, false", "NaN where the file has no such column"),
     Key("allow_nan", "true, false", "values may be missing (NaN, an empty cell); without, they are an error with its line"),
-    Key("range", "[-540, 540]", "in its unit; values outside are spikes: they are missing then (NaN), and how many is told"),
+    Key("range", "[-540, 540]", "in its unit; values outside are spikes: treated as missing (NaN) and counted in a warning"),
     Key("wraps", "true, false", "an angle that jumps by a turn, such as a heading: as `source.column` it goes the short way round between "
-        "two rows. All others are linear in between; one that looks like a heading is refused until it says so"),
+        "two rows. All others are interpolated linearly; one that looks like a heading is refused without this key"),
 )
 TOPIC_KEYS = (
-    Key("type", "lfdm_ros/msg/VehicleState", "any message type that this machine has the definition of"),
+    Key("type", "lfdm_ros/msg/VehicleState", "any message type whose definition is installed"),
     Key("from", "NAME", "the source whose rows become messages with its times as stamps"),
     Key("only_changes_of", "NAME", "a message only where this column takes a new value, for channels that are held between samples"),
-    Key("fields", "{vx: EXPRESSION}", "what becomes of which; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A "
+    Key("fields", "{vx: EXPRESSION}", "expression for each field; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A "
         "number with a decimal point that is left out is NaN in our messages and 0 in others'"),
     Key("text", "{header.frame_id: odom}", "texts, the same in every message"),
 )

@@ -21,10 +21,10 @@ HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, DATA_END = 1, 2, 3, 4, 5, 6, 0x
 _PRIVATE = 0x80
 _HEAD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
-# Any opcode, and a length below 4 GiB.
+# Any opcode with a length below 4 GiB.
 _CANDIDATE = re.compile(rb"(?=[\x01-\x0f].{4}\0{4})", re.DOTALL)
 _LATEST = 1 << 63  # ns: stamps are signed
-_LONGEST_SUMMARY = 64 << 20  # bytes: where the end of data is looked for
+_LONGEST_SUMMARY = 64 << 20  # bytes in which the end of data is searched
 _ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
 
 
@@ -134,7 +134,7 @@ class _McapWalk:
         return False
 
     def _is_sound(self, start: int) -> bool:
-        """Checks that a chunk is as it was written: by its checksum, where the summary has the channels; else record by record."""
+        """Checks that a chunk is intact: by its checksum if the summary has the channels; else record by record."""
         content, crc = self._content(start)
         if content is None or (crc and zlib.crc32(content) != crc):
             return False
@@ -167,7 +167,7 @@ class _McapWalk:
                     position = end
                     continue
                 after = self._next(position + 1)
-                if not ended:  # the summary repeats what is phrases before
+                if not ended:  # the summary repeats earlier records
                     self._lose(after - position)
                 position = after
                 continue

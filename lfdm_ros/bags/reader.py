@@ -1,7 +1,7 @@
 """Reads rosbag2 bags of any writer, finished or not.
 
 Time: `Series.time` is in seconds since the origin of the bag. The stamp of a message is that of its header, or the time of recording
-without one. The origin is what the bag declares (custom_data `origin_ns`: 0 in bags of simulated time and in imported recordings whose own
+without one. The origin is declared by the bag (custom_data `origin_ns`: 0 in bags of simulated time and in imported recordings whose own
 clock starts near zero, the first stamp in imported recordings with calendar time); otherwise it is the earliest first stamp of the topics
 with more than one message.
 """
@@ -118,7 +118,7 @@ class Bag:
         """Yields (connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
         try:
             yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
-        except Exception as error:  # damaged content: each layer below has its own exceptions
+        except Exception as error:  # damaged content: the layers below raise various exceptions
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
     def decode(self, cdr: bytes, msgtype: str) -> Any:
@@ -377,7 +377,7 @@ def content_sha256(bag: Bag) -> str:
 def _without_padding(bag: Bag, cdr: bytes, msgtype: str) -> bytes | memoryview:
     try:
         message = bag.decode(cdr, msgtype)
-    except InputError:  # no message of that type: its bytes are all there is of it
+    except InputError:  # not a message of that type: hash its bytes
         return cdr
     content: memoryview = bag.typestore.serialize_cdr(message, msgtype)
     return content

@@ -154,7 +154,7 @@ def is_damaged(path: Path) -> bool:
 
 @lru_cache(maxsize=256)
 def _is_whole_mcap(path: Path, *identity: int) -> bool:
-    # A calibration reads a bag once for each of its series; the whole file is looked through once, for as long as it stays as it is.
+    # Cached while the file is unchanged: a calibration opens a bag once per series.
     return is_whole(path)
 
 
@@ -167,7 +167,7 @@ class SplicedFile:
     suffix = ".mcap"
 
     def __init__(self, path: Path, rewritten: Path, pieces: Sequence[Range | bytes]) -> None:
-        """Takes in `rewritten` the file of the ranges that are not in `path`."""
+        """Joins `pieces`; `rewritten`: the file of the ranges that are not in `path`."""
         self.path, self._rewritten = path, rewritten
         self.pieces = [*pieces, MCAP_END]
 

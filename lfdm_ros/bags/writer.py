@@ -67,7 +67,7 @@ class BagWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Close the bag properly, whatever stopped the recording.
+        # Closes the bag properly after any end of the recording.
         self.close()
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class BagWriter:
         self.write_raw(topic, msgtype, stamp_ns, cdr)
 
     def offer(self, topic: str, profiles: Sequence[Qos]) -> None:
-        """Remembers with which quality of service a topic's publishers offer it, for its replay; before its first message."""
+        """Records the QoS offered by a topic's publishers, for replays; to be called before its first message."""
         with self._lock:
             self._offered[topic] = list(profiles)
 

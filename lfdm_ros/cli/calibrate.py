@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
     _add_new_arguments(parser)
-    parser.add_argument("--check", action="store_true", help="report what the bags can teach the recipe, and what to drive; nothing is "
-                        "sampled; with --new, of the recipe that is proposed")
-    add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: how much of each prior is left")
+    parser.add_argument("--check", action="store_true", help="report identifiable parameters of the bags, and missing manoeuvres, without "
+                        "sampling; with --new, of the proposed recipe")
+    add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: posterior over prior width")
     parser.add_argument("--json", action="store_true", help="with --check: the report as JSON, by stage")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         for name, sampler in SAMPLERS.items() if sampler.options))
     parser.add_argument("--ground", metavar="NAME", help="the bags were recorded on this ground (config/grounds, a YAML file, a bag); "
                         "recorded: on the one that each of them holds (default: what the recipe says, else a level road)")
-    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of the error model of the recipe's stages")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; "
@@ -272,7 +272,7 @@ def _positive(text: str) -> int:
 
 
 def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | None = None, **more: Any) -> int:
-    """Prints what bags can teach a recipe, as JSON with what is in `more`, and draws it; returns the exit status."""
+    """Prints the identifiability of a recipe from bags, as JSON with `more`, and draws it; returns the exit status."""
     from lfdm_ros.calibration.scoring import score_recordings
 
     print_notes(bags)
@@ -293,7 +293,7 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
 
 
 def _verdict(share: float) -> str:
-    """Returns in words how well an unknown is known, by its expected width over the prior's."""
+    """Describes how well an unknown is identified, by its expected width over the prior's."""
     return "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
 
 
@@ -335,7 +335,7 @@ def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _propose(args: argparse.Namespace) -> int:
-    """Writes the recipe to --out, which must be one that `lfdm calibrate` can read, and prints what was decided and why."""
+    """Writes the recipe to --out, after checking that `lfdm calibrate` can read it, and prints decisions and reasons."""
     from lfdm_ros.calibration import load_recipe
     from lfdm_ros.calibration.proposal import propose
     from lfdm_ros.vehicles import load_vehicle

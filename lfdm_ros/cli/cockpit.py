@@ -1,7 +1,7 @@
 """Drive and watch a vehicle on a page in the browser: brings up a stack with the node `cockpit`, and prints the page's address.
 
-The vehicle moves by itself; whoever holds a key, a pad's shoulder button or the touch stick drives it, and autonomy takes over when all is
-let go. The address holds a token: whoever knows it may drive. It is valid for this run, on this machine."""
+The vehicle drives autonomously; holding a key, a pad's shoulder button or the touch stick takes control, releasing all returns it to
+autonomy. The address contains a token that permits driving, valid for this run on this machine."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--recordings", default="drive_{}", metavar="BAG",
                         help="folders that the page's record button writes to; {}: the first number that is free (default %(default)s)")
-    parser.add_argument("--hidden", type=int, metavar="SEED", help="simulate a vehicle with other tyres than its file says, drawn by "
-                        "this seed, which a calibration from the page is to find")
-    parser.add_argument("--no-browser", action="store_true", help="for scripts that say so: none is opened anyway")
+    parser.add_argument("--hidden", type=int, metavar="SEED", help="simulate a vehicle whose tyres differ from its file, drawn by "
+                        "this seed, to be identified by a calibration from the page")
+    parser.add_argument("--no-browser", action="store_true", help="no effect, accepted for scripts: no browser is opened")
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds")
 
 
@@ -79,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.attach and args.record is None:
         store = "posteriors" if args.hidden is None else f"posteriors_hidden_{args.hidden}"
         nodes[:0] = [{"executable": "recorder", "parameters": {"waits": True, "bag": os.path.abspath(args.recordings)}},
-                     # The simulator's states are exact: intervals that hold all of them are no fault.
+                     # The simulator's states are exact, so that full coverage is no fault.
                      {"executable": "calibrator", "parameters": {"store": os.path.abspath(store), "gate_coverage_upper": 1.0}}]
     if args.latency is not None:
         if args.attach or not 0.0 <= args.latency <= MAX_LATENCY:
             raise InputError(f"--latency {args.latency:g}: give 0 to {MAX_LATENCY:g} s, and not with --attach")
-        # The stack hears the link's end in place of the page.
+        # The stack subscribes to the link's output instead of the page's.
         page["parameters"]["behind_link"], page["remappings"] = True, {"teleop/command": _REMOTE}
         nodes.append({"executable": "teleop_link", "parameters": {"up_delay": 0.5 * args.latency, "down_delay": 0.5 * args.latency},
                       "remappings": {"teleop/command": _REMOTE, "operator/command": args.topic}})
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         simulated = below.declares("stop_time")
         stack = replace(below, nodes=(*below.nodes, *(
             entry.with_parameter("use_sim_time", simulated, "use_sim_time") for entry in stack.nodes)))
-        # A command that comes over the link is as old as the link is long.
+        # Commands over the link are as old as its delay.
         shared = any(entry.executable == "shared_control" for entry in stack.nodes)
         late = {} if args.latency is None else {"operator_timeout" if shared else "command_timeout": 0.5 + MAX_LATENCY}
         for name, value in {**_PERSON, **late}.items():

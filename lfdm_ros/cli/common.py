@@ -51,7 +51,7 @@ class StatusLine:
 
 @contextmanager
 def show_progress(task: str, done: Callable[[], str] = str) -> Iterator[None]:
-    """Prints on stderr that `task` goes on, and the text of `done`, while the block runs. A thread does it: the work needs no hook."""
+    """Prints progress of `task` on stderr, with the text of `done`, while the block runs. Uses a thread, without hooks in the work."""
     shown, ended = StatusLine(task, sys.stderr, time.monotonic()), threading.Event()
     step = TERMINAL_PERIOD if sys.stderr.isatty() else LINE_PERIOD  # no more often, not to disturb measurements
 
@@ -80,7 +80,7 @@ def check_bounds(args: argparse.Namespace, bounds: Mapping[str, tuple[float, flo
 
 
 def check_out(out: Path, *suffixes: str) -> None:
-    """Raises InputError for a file to write whose name does not end in one of the suffixes, or whose folder is not there."""
+    """Raises InputError for an output file with another suffix or a missing folder."""
     if suffixes and out.suffix not in suffixes:
         raise InputError(f"--out {out}: give a name that ends in {' or '.join(suffix for suffix in suffixes if suffix != '.yml')}")
     if not out.resolve().parent.is_dir():

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
                 if action.option_strings and action.nargs != 0 and (choices := _choices(action)):
                     values += [f'      "{whole} {option}") names="{" ".join(choices)}" ;;' for option in action.option_strings]
             options.append(f'        "{whole}") names="{" ".join(words)}" ;;')
-    # A pattern with its own second word stands before the one that takes any.
+    # Patterns with a second word precede those that match any.
     script = _BASH.format(commands=" ".join(COMMANDS), values=_cases(values), options=_cases(options))
     print((_ZSH if args.shell == "zsh" else "") + script, end="")
     return 0

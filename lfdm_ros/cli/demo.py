@@ -84,7 +84,7 @@ def read(name: str, bag: Path, summary: dict[str, Any]) -> SharedDrive:
 
 
 def apply(store: Path, result: Path) -> str:
-    """Puts a calibration in force in a store as the calibrator does in AUTO, or by hand where the gates refuse it; returns a line."""
+    """Applies a calibration in a store as the calibrator does in AUTO, or by hand if the gates refuse it; returns a line."""
     from lfdm_ros.calibration.gates import GateLimits
     from lfdm_ros.calibration.store import APPLIED, PosteriorStore
     from lfdm_ros.engine.calibrations import AUTO, Applier
@@ -229,7 +229,7 @@ def _responses(recipe: Any, parameters: dict[str, Any], names: list[str], draws:
 
 
 TEST_SCENARIO = "sine_steer"
-# A vehicle that spins or tips over in a manoeuvre tells little about its parameters: beyond these [rad], draw again.
+# Vehicles that spin or tip over are uninformative: beyond these [rad], draw again.
 MAX_SIDESLIP, MAX_ROLL = 0.2, 0.15
 
 EPILOG = """example:

@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--driver-seed", type=int, metavar="S", help="of the operator and its link: another person (default: --seed, or 1)")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SEC", help="of the operator's link, there and back; half of it each "
                         "way (default 0)")
-    parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
-                        "start, from some density on without a way through (default 1)")
+    parser.add_argument("--density", type=float, metavar="TIMES", help="factor on the density of an obstacle field; above 1 with a free "
+                        "start, possibly without a passage (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
-    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
-                        "as its file says, known to the controller, for example sprung_mass=2600; repeat")
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, changed for "
+                        "simulation and controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--model", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
     parser.add_argument("--plant", metavar="FILE", help="drive a vehicle that others simulate: a plant file (docs/howto/plants.md), an "
                         "FMU, or a registered plant; outline, sensors, actuators and the controller's model are still --vehicle's")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
                         "knows what the ground's file says is known (default: the level road of the vehicle's tyres)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
-    parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
+    parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators, known to the controller (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
     parser.add_argument("--radar", action="store_true", help="a radar beside the LIDAR; its settings: --set radar_...")
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...), LIDAR (lidar_...) or radar "
                         "(radar_...), for example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/reference/parameters.md)")
     add_figure_argument(parser, "the run")
-    parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
+    parser.add_argument("--animation", type=Path, metavar="FILE", help="animate the run at twice real time: .gif, or .mp4 where "
                         "ffmpeg is installed (takes a minute)")
     parser.add_argument("--record", type=Path, metavar="BAG", help="record the run, for `lfdm cockpit --bag BAG` and viewers")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         seed = plant.seed if args.driver_seed is None else args.driver_seed
         driver = RemoteDriver.over(Operator(vehicle, OperatorSettings(**overrides), seed), link, link, seed)
     else:
-        with show_progress("compiling or loading the controller and what it knows of the vehicle"):
+        with show_progress("compiling or loading the controller and its vehicle model"):
             # On soil the limits of wheel loads are those of the tyres on the road.
             limits = limits_of(vehicle, settings, PlantSettings.of(vehicle, args.model, args.tyre).tyre)
             driver = Controller(predicted, settings, limits, LatticeSettings(**further))
@@ -154,27 +154,27 @@ def run(args: argparse.Namespace) -> int:
         found = drive(driven, scenario, driver, plant, note)
     if bag is not None:
         bag.write(found)
-    what = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
-            "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
-            "delay": vehicle.actuators.delay + plant.state_age + args.latency,
-            **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
+    outcome = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
+               "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
+               "delay": vehicle.actuators.delay + plant.state_age + args.latency,
+               **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
     if args.plant and found.why:
         print(f"lfdm drive: {found.why}", file=sys.stderr)
     if args.json:
-        print(json.dumps(what))
+        print(json.dumps(outcome))
     else:
-        _print(scenario.name, what)
+        _print(scenario.name, outcome)
     if args.figure is not None:
         from lfdm_ros.engine.run_pictures import draw_run
 
         assert film is not None
-        save_figure(draw_run(scenario, found, vehicle.footprint, ending(what), film), args.figure)
+        save_figure(draw_run(scenario, found, vehicle.footprint, ending(outcome), film), args.figure)
     if args.animation is not None and film is not None and film.frames:
         from lfdm_ros.engine.run_pictures import animate
 
         with show_progress(f"drawing {args.animation}"):
             animate(args.animation, scenario, found, vehicle.footprint, film)
-    return 1 if failures([what]) else 0
+    return 1 if failures([outcome]) else 0
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -195,26 +195,26 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
 
 
-def _print(name: str, what: dict[str, Any]) -> None:
+def _print(name: str, outcome: dict[str, Any]) -> None:
     from lfdm_ros.engine.run_report import ending
 
-    print(f"{name}: {ending(what)}")
-    if not what["cycles"]:
+    print(f"{name}: {ending(outcome)}")
+    if not outcome["cycles"]:
         return
-    print(f"  {what['length']:.4g} m in {what['seconds']:.1f} s, {what['mean_speed']:.3g} m/s in the mean"
-          + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
-    if what["least_clearance"] is not None:
-        print(f"  least clearance {what['least_clearance']:.2f} m")
-    if what["largest_error"] is not None:
-        print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
+    print(f"  {outcome['length']:.4g} m in {outcome['seconds']:.1f} s, {outcome['mean_speed']:.3g} m/s in the mean"
+          + (f"; {outcome['ratio']:.3f} of the time along a straight line" if outcome["ratio"] else ""))
+    if outcome["least_clearance"] is not None:
+        print(f"  least clearance {outcome['least_clearance']:.2f} m")
+    if outcome["largest_error"] is not None:
+        print(f"  at most {outcome['largest_error']:.2f} m from the path, {outcome['outside']:.2f} m outside of the corridor")
     shown = (("least_load", 100.0, "least wheel load {:.0f} % of the static one"),
              ("lateral_acceleration", 1.0, "at most {:.1f} m/s^2 to the side"))
-    if shown_values := [text.format(scale * what[name]) for name, scale, text in shown if what[name] is not None]:
+    if shown_values := [text.format(scale * outcome[name]) for name, scale, text in shown if outcome[name] is not None]:
         print(f"  {', '.join(shown_values)}")
-    print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in what['outcomes'].items())}; "
-          "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
-    if what["violated"]:
-        print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in what['violated'].items())}")
+    print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in outcome['outcomes'].items())}; "
+          "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**outcome["cycle_ms"]))
+    if outcome["violated"]:
+        print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in outcome['violated'].items())}")
 
 
 def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:

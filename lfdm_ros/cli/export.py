@@ -66,10 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                               "machine's); for others than this machine's the extra 'export' is needed")
             form.add_argument("--step", type=float, default=1e-3, help="longest step of the equations [s] (default %(default)s)")
             form.add_argument("--out", required=True, type=Path, help="file to write, .fmu or .ssp")
-            form.add_argument("--draws", type=int, default=0, metavar="N", help="so many draws of the posterior as parameter sets (SSV)")
+            form.add_argument("--draws", type=int, default=0, metavar="N", help="add N draws of the posterior as parameter sets (SSV)")
         if name == "tyre":
             one = form.add_mutually_exclusive_group()
-            one.add_argument("--wheel", choices=WHEELS, default=WHEELS[0], help="whose tyre it is (default %(default)s)")
+            one.add_argument("--wheel", choices=WHEELS, default=WHEELS[0], help="wheel of the tyre (default %(default)s)")
             one.add_argument("--chassis", type=Path, metavar="FMU", help="vehicle FMU without tyres; --out is an SSP that gives it four")
         elif name == "c":
             form.add_argument("--name", default="", help="begins the names of files and functions (default: VEHICLE_MODEL)")

@@ -1,4 +1,4 @@
-"""Tell what is in an FMU, and check a plant file by a short drive (docs/howto/plants.md)."""
+"""Describe an FMU, and check a plant file by a short drive (docs/howto/plants.md)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     info = actions.add_parser("info", help="version, kinds, platforms, step, variables by causality; no code of it runs")
     info.add_argument("fmu", metavar="FILE.fmu", type=Path)
     info.set_defaults(run_action=_info)
-    check = actions.add_parser("check", help="drive a plant for some seconds and say whether signs, units and places agree")
+    check = actions.add_parser("check", help="drive a plant for some seconds and check signs, units and positions")
     check.add_argument("plant", metavar="PLANT", help="a plant file, an FMU, or a registered plant")
-    check.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="the vehicle file that it is driven with (default %(default)s)")
+    check.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="its vehicle file (default %(default)s)")
     check.set_defaults(run_action=_check)
     for action in (info, check):
         action.add_argument("--json", action="store_true", help="print JSON")

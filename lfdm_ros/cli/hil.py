@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording of hil_bridge")
     report.add_argument("--out", metavar="FILE.html", help="file to write (default: BAG.html beside the bag)")
 
-    compare = add("compare", "say whether two recordings of lockstep runs have equal values; exit 1 where not",
+    compare = add("compare", "check that two recordings of lockstep runs have equal values; exit 1 if not",
                   "lfdm hil compare drive again")
     compare.add_argument("one", metavar="BAG")
     compare.add_argument("other", metavar="BAG")
 
-    faults = add("faults", "drive a lane change with each fault on each signal, and say what became of it",
+    faults = add("faults", "drive a lane change with each fault on each signal, and report the outcomes",
                  "lfdm hil faults --json matrix.json")
     faults.add_argument("--only", nargs="+", metavar="NAME", default=[], help="kinds or signals (default: all)")
     add_figure_argument(faults, "the largest distance from the lane change by fault, beside the room of the lane")

@@ -10,7 +10,7 @@ from lfdm_ros import __version__
 from lfdm_ros.cli.commands import COMMANDS
 from lfdm_ros.errors import InputError, RunError, reason, suggest
 
-# Commands of the laboratory, a package of its own, which a wheel of this one does not bring.
+# Commands of the laboratory, a separate package that wheels of this one do not include.
 _LABORATORY = ("study", "bench", "fuzz", "soak")
 # Packages of messages that are built with ours.
 _INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs", "radar_msgs")

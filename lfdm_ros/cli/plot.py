@@ -25,7 +25,7 @@ EPILOG = """example:
 A field of a recording is TOPIC:FIELD, or FIELD of vehicle/state or else of measured/state (`lfdm bag info` lists the topics)."""
 
 DEFAULT = ("vx", "ay", "yaw_rate", "roll")
-STATES = ("vehicle/state", "measured/state")  # topics in which a bare field is looked for
+STATES = ("vehicle/state", "measured/state")  # topics of bare fields
 _MAX_ROWS = 2_000_000
 
 

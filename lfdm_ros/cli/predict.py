@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm predict`."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--posterior", metavar="DIR", help="directory that `lfdm calibrate` wrote")
-    source.add_argument("--vehicle", metavar="NAME|FILE", help="a vehicle as it is")
+    source.add_argument("--vehicle", metavar="NAME|FILE", help="a vehicle without a posterior")
     parser.add_argument("--like", metavar="DIR", help="with --vehicle: pieces, prescribed states, inputs and nuisances of this calibration")
     parser.add_argument("--model", metavar="NAME", help="model for --vehicle (default: that of --like, or eight_dof)")
     parser.add_argument("--bag", required=True, metavar="BAG", help="the recording")
     parser.add_argument("--window", type=_window, metavar="A:B", help="start and end in s (default: all that was measured)")
-    parser.add_argument("--topic", metavar="TOPIC", help="compare with this (default: what was fitted, measured/state or vehicle/state)")
+    parser.add_argument("--topic", metavar="TOPIC", help="reference topic (default: the fitted one, measured/state or vehicle/state)")
     parser.add_argument("--ground", default="", metavar="NAME", help="the bag was recorded on this ground (config/grounds, a YAML file, a "
                         "bag); recorded: on the one that it holds (default: a level road)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the noise in the predictive (default: 1)")

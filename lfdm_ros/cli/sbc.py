@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (default 200)")
     parser.add_argument("--sampler", metavar="NAME", help="as lfdm calibrate --help lists them (default: the recipe's)")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat")
-    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of the error model of the recipe's stages")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
     add_backend(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
@@ -149,7 +149,7 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
     simulator.reset(vx=drive.initial.speed)
     times, outputs = rollout(simulator, drive.profile, drive.duration, 1.0 / RATE)
-    # What is measured is drawn anew in each replication; its topics only have to be there.
+    # Measurements are drawn anew in each replication; their topics must only exist.
     topics = [channel.topic for stage in recipe.stages for channel in stage.channels.values()]
     columns = {name: outputs[:, column] for name, column in simulator.output_index.items()}
     return write_drive(path, scenario, times, columns, drive.profile.sample(times), simulator.model.wheels, topics)

@@ -153,7 +153,7 @@ MAX_DRAWS = 100_000_000
 def _run_draws(args: argparse.Namespace, vehicle: Vehicle, model: Model, profile: InputProfile, until: float,
                columns: tuple[str, ...]) -> int:
     """Writes the quantiles of each column that is a state; returns the exit status. Raises InputError: the vehicle is not a calibration's
-    result, or the model lacks what was calibrated; all runs diverged."""
+    result, or the model lacks calibrated parameters; all runs diverged."""
     from lfdm_ros.simulation import BatchRollout, initial_state, with_ground
     from lfdm_ros.simulation.batch import Spread, motion_spread
 

@@ -1,4 +1,4 @@
-"""List the named soils, and show how a wheel stands and pulls on them: drawbar pull over slip, sinkage over load."""
+"""List the named soils, and show drawbar pull over slip and sinkage over load of a wheel on them."""
 
 import argparse
 import json

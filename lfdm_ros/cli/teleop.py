@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
-    # The source of the commands and the display are nodes that do not know of each other.
+    # Commands and display are independent nodes.
     nodes = ["joystick" if args.joystick else "keyboard", *(["dashboard"] if sys.stdout.isatty() else [])]
     remappings = {"teleop/command": args.topic}
     stack, _ = prepare_stack({"nodes": [{"executable": name, "remappings": remappings} for name in nodes]},

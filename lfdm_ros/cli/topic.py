@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_figure_argument(rate, "the gaps between messages over time, at the end")
     for action in (echo, rate):
         action.add_argument("topic")
-    serve = actions.add_parser("serve", help="let Lichtblick or Foxglove see the graph live, read-only; needs the extra foxglove")
+    serve = actions.add_parser("serve", help="serve the graph live and read-only to Lichtblick or Foxglove; needs the extra foxglove")
     serve.add_argument("topics", nargs="*", metavar="TOPIC", help="only these (default: all but hidden ones and raw images)")
     serve.add_argument("--port", type=int, default=8765, help="to listen on; 0: any that is free (default %(default)d)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s: this machine alone)")

@@ -18,7 +18,7 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it; /a/NODE.PARAM=VALUE: in that of namespace a")
     parser.add_argument("--namespace", action="append", default=[], metavar="NAME",
-                        help="where the nodes are; repeat it to run the stack once in each: vehicles of their own, each with its clock")
+                        help="namespace of the nodes; repeat it to run the stack in each: separate vehicles, each with its clock")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "ends with its scenario, unless --set on_finish=idle")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--processes", action="store_true",
-                        help="run each node in a process of its own, as some stacks do by themselves; a node that dies ends the run with "
+                        help="run each node in a separate process, the default of some stacks; a node that dies ends the run with "
                              "exit status 1, unless the stack restarts it (respawn)")
 
 

@@ -1,4 +1,4 @@
-"""Write a vehicle file from what is known, import vehicles of the C++ library LFDM, show what one holds, and check its suspension."""
+"""Write a vehicle file from known data, import vehicles of the C++ library LFDM, show one, and check its suspension."""
 
 import argparse
 import json
@@ -142,7 +142,7 @@ def _summary(vehicle: Vehicle) -> str:
     return f"{parts}; models {', '.join(models) or 'none'}"
 
 
-_NEW_EPILOG = """Each value says where it is from: given, a rule with its source, or typical of the class; what is typical is a guess:
+_NEW_EPILOG = """Each value says where it is from: given, a rule with its source, or typical of the class. Typical values are guesses:
 measure it, or calibrate it (lfdm calibrate --new).
 
 classes: """ + "; ".join(f"{name}: {like.title}" for name, like in CLASSES.items()) + """
@@ -162,7 +162,7 @@ _SHOWN = 6
 
 def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm vehicle new`."""
-    parser.add_argument("--mass", type=float, required=True, metavar="KG", help="of the whole vehicle, as it is driven")
+    parser.add_argument("--mass", type=float, required=True, metavar="KG", help="of the whole vehicle as driven")
     parser.add_argument("--wheelbase", type=float, required=True, metavar="M")
     parser.add_argument("--class", dest="kind", choices=CLASSES, default="car", help="class of vehicle (default: car)")
     parser.add_argument("--front-share", type=float, metavar="SHARE", help="of the weight on the front axle, 0 to 1")
@@ -175,7 +175,7 @@ def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(args: argparse.Namespace) -> int:
-    """Writes the file, and says what each model still needs."""
+    """Writes the file, and reports the missing values of each model."""
     check_out(args.out, *YAML)
     if args.out.exists():
         raise InputError(f"--out {args.out}: exists already; choose another name or remove it")
@@ -306,7 +306,7 @@ def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, 
     axes = figure.subplots(2, 2, sharex=True)
     panels = {"camber_deg": "camber [deg]", "toe_in_deg": "toe-in [deg]", "track_mm": "track [mm]", "motion_ratio": "motion ratio"}
     for (axle, of), colour in zip(reach.items(), COLOURS):
-        # A hair inside: at the very end slopes are infinite. No wheel goes higher than the bump stop and 60 mm of it.
+        # Slightly inside, since slopes at the end are infinite; at most 60 mm into the bump stop.
         rows = suspension.rows(axle, np.linspace(of.lowest + 2e-3, min(of.highest - 2e-3, of.bump_stop + 0.06, 0.2), 200).tolist())
         for axis, key in zip(axes.flat, panels):
             axis.plot([row["travel_mm"] for row in rows], [row[key] for row in rows], color=colour, label=axle)

@@ -1,4 +1,4 @@
-"""Messages of the graph as the page takes them (`wire`): those of rclpy and those of a bag, which have the same fields, without ROS."""
+"""Converts messages of the graph for the page (`wire`); of rclpy or of a bag, which have the same fields. Without ROS."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid_map import DRY, HEIGHT, ICE, MEAN, MEDIAN, SD, read_grid_map
 from lfdm_ros.perception.transform_tree import TransformTree
 
-TEXT_PERIOD = 0.1  # [s] between two texts of a kind, at least
+TEXT_PERIOD = 0.1  # [s] minimum between two texts of a kind
 CAMERA = "sensors/front/image_raw/compressed"  # the key below, whichever camera it is
 RADAR_SCAN = "sensors/radar_front"  # likewise
-_MAX_NODES = 256  # of a side of a map
-_STEPS = 65534  # between the least and the largest value of a layer; code 0: not known
+_MAX_NODES = 256  # per side of a map
+_STEPS = 65534  # between minimum and maximum of a layer; code 0: unknown
 # Types of visualization_msgs/Marker.
 _CYLINDER, _LINE_STRIP = 3, 4
 
@@ -37,15 +37,14 @@ def state(message: Any, number: int = 0) -> bytes:
 
 
 def scan(message: Any, frames: TransformTree) -> bytes:
-    """Packs a scan: place [m] and heading [rad] of the LIDAR in the vehicle, first angle, increment, least and largest range, ranges."""
+    """Packs a scan: position [m] and yaw [rad] of the LIDAR in the vehicle, first angle, increment, minimum and maximum range, ranges."""
     m, place = message, frames.place(message.header.frame_id, "base_link")
     return pack(SCAN, stamp_of(m), np.concatenate([
         [place.x, place.y, place.yaw, m.angle_min, m.angle_increment, m.range_min, m.range_max], m.ranges]))
 
 
 def radar(message: Any, frames: TransformTree) -> bytes:
-    """Packs the place [m] of a radar in the vehicle, and rows of its returns: x, y [m] there, change of range [m/s]. Raises Refused: too
-    many."""
+    """Packs the position [m] of a radar in the vehicle, and its returns: x, y [m], range rate [m/s]. Raises Refused: too many."""
     require("obstacles", len(message.returns))
     place = frames.place(message.header.frame_id, "base_link")
     found = np.array([(one.range, one.azimuth, one.doppler_velocity) for one in message.returns], float).reshape(-1, 3)
@@ -65,7 +64,7 @@ def plan(message: Any) -> bytes | None:
 
 
 def sharing(message: Any) -> bytes:
-    """Packs k, the k that the threat asks for, threat; steering, throttle and brake of operator, autonomy and applied; ages of both."""
+    """Packs k, requested k, threat; steering, throttle and brake of operator, autonomy and applied; ages of both."""
     def values(command: Any) -> tuple[float, float, float]:
         return command.steering, command.throttle, command.brake
 
@@ -79,7 +78,7 @@ def sharing_text(message: Any) -> dict[str, Any]:
     m = message
     return {"mode": m.mode, "state": m.state, "reason": m.reason, "reasons": list(m.reasons), "limits": list(m.active_limits),
             "emergency_stop": m.emergency_stop, "posterior": m.posterior_version,
-            # Bags from before it have none.
+            # Missing in older bags.
             "takeover": getattr(m, "takeover", "none"), "takeover_reason": getattr(m, "takeover_reason", ""),
             "takeover_time_left": getattr(m, "takeover_time_left", math.nan),
             "threats": list(zip(m.component_names, m.component_threats)),
@@ -93,7 +92,7 @@ def image(message: Any) -> bytes:
 
 
 def ghost(message: Any) -> bytes:
-    """Packs x, y [m] and yaw [rad] of the vehicle now, where the view comes late over a link."""
+    """Packs the present x, y [m] and yaw [rad] of a vehicle whose view is delayed by a link."""
     return pack(GHOST, stamp_of(message), [message.x, message.y, message.yaw])
 
 
@@ -104,7 +103,7 @@ def link(message: Any) -> dict[str, Any]:
 
 
 def controller(message: Any) -> dict[str, Any]:
-    """Returns outcome, reason and times [s] of a control cycle, and the distance to go [m]."""
+    """Returns outcome, reason and times [s] of a control cycle, and the remaining distance [m]."""
     m = message
     return {"task": m.task, "outcome": m.outcome_name, "reason": m.reason, "cycle_time": m.cycle_time, "done": m.done,
             "speed_limit": m.speed_limit, "distance_to_go": m.distance_to_go, "active": list(m.active_constraints)}
@@ -160,13 +159,13 @@ def shapes(message: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def ground(message: Any, kind: int = GROUND) -> bytes:
-    """Packs a map: x, y, spacing [m] of its grid, nx, ny; least value and step of the layers; layers of step above 0 in uint16.
+    """Packs a map: x, y, spacing [m] of its grid, nx, ny; minimum and step of the layers; layers of step above 0 in uint16.
 
-    Layers: height [m], friction over that of the vehicle's road, its standard deviation. A value is least + (code - 1) step, code 0: not
-    known. A map of more than 256 nodes a side is thinned to every second, third ... node.
+    Layers: height [m], friction relative to the vehicle's road, its standard deviation. A value is minimum + (code - 1) step; code 0:
+    unknown. A map of more than 256 nodes a side is thinned to every second, third ... node.
 
     Raises:
-        InputError: as `read_grid_map`, or limits that no friction has.
+        InputError: as `read_grid_map`, or impossible limits of friction.
     """
     grid, layers = read_grid_map(message)
     every = -(-max(grid.nx, grid.ny) // _MAX_NODES)
@@ -189,14 +188,14 @@ def ground(message: Any, kind: int = GROUND) -> bytes:
 
 
 def warnings(message: Any) -> dict[str, tuple[int, str]]:
-    """Returns level and text by node, as /diagnostics has them; level 0: well."""
+    """Returns level and text by node of /diagnostics; level 0: OK."""
     def level(value: int | bytes) -> int:
         return value if isinstance(value, int) else int.from_bytes(value, "little")
 
     return {status.name: (level(status.level), status.message) for status in message.status}
 
 
-# Texts by topic: kind and content. Of topics in the vehicle's namespace.
+# Texts by topic in the vehicle's namespace: kind and content.
 TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "vehicle/description": ("vehicle", vehicle),
     "world": ("world", lambda message: shapes(message, ("world",))["world"]),
@@ -208,14 +207,13 @@ TEXTS: Mapping[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "teleop/link": ("link", link),
 }
 
-# Topics that a page shows, and the least time [s] between two messages that are worth decoding; 0: all, as they come once. Twenty markers
-# take 2 ms.
+# Topics that a page shows, and the minimum time [s] between two decoded messages; 0: all. Twenty markers take 2 ms.
 PERIODS: Mapping[str, float] = {
     "vehicle/state": 1e-3, "scan": 1e-3, "autonomy/plan": 0.045, "autonomy/markers": 0.095, "autonomy/status": TEXT_PERIOD,
     "shared_control/status": 0.03, CAMERA: 0.03, RADAR_SCAN: 0.03, "simulator/status": TEXT_PERIOD, "teleop/link": 0.2,
     "vehicle/description": 0.0, "world": 0.0, "calibrator/status": TEXT_PERIOD, "ground/map": 0.0, "ground/known": 0.0}
 
-# Types of their messages, of which others may have the names.
+# Types of their messages; others may use the same names.
 TYPES: Mapping[str, str] = {
     "vehicle/state": "lfdm_ros/msg/VehicleState", "scan": "sensor_msgs/msg/LaserScan", "autonomy/plan": "lfdm_ros/msg/Plan",
     "autonomy/markers": "visualization_msgs/msg/MarkerArray", "autonomy/status": "lfdm_ros/msg/MpcStatus",
@@ -230,7 +228,7 @@ _MAPS = {"ground/map": GROUND, "ground/known": LEARNED}
 
 
 def packed(topic: str, message: Any, frames: TransformTree, number: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yields kind and content of the binary messages that a topic's message becomes. number: of a state. Raises InputError: it is wrong."""
+    """Yields kind and content of the binary messages of a topic's message. number: of a state. Raises InputError: it is invalid."""
     if topic == "vehicle/state":
         if len(message.wheel_speeds) == len(message.tyre_force_z) == 4:
             yield STATE, state(message, number)

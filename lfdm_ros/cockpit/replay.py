@@ -1,4 +1,4 @@
-"""Replay of a bag on the cockpit's page, without ROS: the same messages as live, at any time of the recording."""
+"""Replay of a bag on the cockpit's page, without ROS, with the messages of a live run; seekable."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from lfdm_ros.cockpit.wire import IMAGE, OTHER_SHARING, OTHER_STATE, PLAN, RADAR
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.transform_tree import TransformTree
 
-TICK = 0.02  # [s] between two looks at the clock
-RATES = (0.1, 8.0)  # least and most of the replay's speed
-_BINARY_PERIOD = 0.02  # [s] between two messages of a kind, at least: no screen shows more
+TICK = 0.02  # [s] period of the replay
+RATES = (0.1, 8.0)  # range of the replay's speed
+_BINARY_PERIOD = 0.02  # [s] minimum between two messages of a kind, that of screens
 _IMAGE_PERIOD = 0.1  # [s] between two pictures
-_OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, that are events; the last is of older recordings
+_OUTCOMES = ("braking", "stopped", "manoeuvring", "backing")  # of the controller, shown as events; the last in older recordings
 _MAX_EVENTS = 500
 _ROUNDING = 1e-6  # [s] of times
-# Topics whose messages are of one kind only.
+# Topics with one kind of message.
 _ALONE = {"vehicle/state": STATE, "scan": SCAN, "autonomy/plan": PLAN, page_messages.CAMERA: IMAGE, page_messages.RADAR_SCAN: RADAR}
 
 
 def _period(kind: int | str) -> float:
-    """Returns the least time between two messages of a kind [s]."""
+    """Returns the minimum time between two messages of a kind [s]."""
     return _IMAGE_PERIOD if kind == IMAGE else _BINARY_PERIOD
 
 
 class Spool:
-    """Messages of one kind in a temporary file: those of an hour are more than a page's server should have in memory."""
+    """Messages of one kind in a temporary file; an hour of them is too much for memory."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="lfdm_replay_", buffering=0)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
-        self._ends = array("Q", [0])  # the place of a message is from one end to the next
+        self._ends = array("Q", [0])  # a message lies between two ends
         self._is_text = False
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Spool:
         return message.decode() if self._is_text else message
 
     def append(self, message: bytes | str) -> None:
-        """Adds a message. Raises InputError: there is no room for it."""
+        """Adds a message. Raises InputError: the disk is full."""
         self._is_text = isinstance(message, str)
         content = message.encode() if isinstance(message, str) else message
         try:
@@ -72,7 +72,7 @@ class Spool:
         self._ends.append(self._ends[-1] + len(content))
 
     def replace(self, message: bytes | str) -> None:
-        """Puts a message in the place of the last one."""
+        """Replaces the last message."""
         self._ends.pop()
         self._file.seek(self._ends[-1])
         self.append(message)
@@ -80,18 +80,18 @@ class Spool:
 
 @dataclass
 class Track:
-    """Messages of one kind, in order of their times since the begin of the bag [s]."""
+    """Messages of one kind by time since the start of the bag [s]."""
 
     times: MutableSequence[float] = field(default_factory=lambda: array("d"))
     messages: Spool = field(default_factory=Spool)
 
     def add(self, time: float, message: bytes | str, period: float) -> None:
-        """Adds a message, unless the last one is less than a period [s] before it."""
+        """Adds a message unless it follows the last one within a period [s]."""
         if not self.times or time - self.times[-1] >= period - _ROUNDING:
             self.times.append(time)
             self.messages.append(message)
         elif isinstance(message, str):
-            self.messages.replace(message)  # the last word of several at once
+            self.messages.replace(message)  # the newest of several at once
 
     def count(self, time: float) -> int:
         """Returns the number of messages up to a time."""
@@ -99,7 +99,7 @@ class Track:
 
 
 class ReplayTracks:
-    """A bag as the page takes it: tracks by kind, and events (time [s], text). clock: stamp of a state at the begin of the bag [s]."""
+    """A bag converted for the page: tracks by kind, and events (time [s], text). clock: stamp of a state at the start of the bag [s]."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -110,7 +110,7 @@ class ReplayTracks:
         self._before: dict[str, Any] = {}
 
     def load(self) -> Iterator[float]:
-        """Reads the bag; yields the share that is read, now and then.
+        """Reads the bag; yields its progress [0, 1].
 
         Raises:
             InputError: it cannot be read, or has no vehicle/state.
@@ -137,7 +137,7 @@ class ReplayTracks:
         yield 1.0
 
     def _is_due(self, name: str, time: float) -> bool:
-        """Checks that something of a topic's message would be kept: else it is not decoded."""
+        """Checks that a topic's message would be stored; others are not decoded."""
         kind = _ALONE.get(name)
         return kind is None or kind not in self.tracks or time - self.tracks[kind].times[-1] >= _period(kind) - _ROUNDING
 
@@ -146,7 +146,7 @@ class ReplayTracks:
             self._frames.hear(message, Refusals())
         if name == "vehicle/state" and STATE not in self.tracks:
             self.clock = page_messages.stamp_of(message) - time
-        with suppress(InputError):  # a message that the live page would not show either
+        with suppress(InputError):  # not shown on the live page either
             for kind, packed in page_messages.packed(name, message, self._frames):
                 self._track(kind).add(time, packed, _period(kind))
         if name in page_messages.TEXTS:
@@ -156,13 +156,13 @@ class ReplayTracks:
             self.note(word, time, content)
 
     def _track(self, kind: int | str) -> Track:
-        """Returns the track of a kind; a new one has a file of its own."""
+        """Returns the track of a kind, creating it if needed."""
         if kind not in self.tracks:
             self.tracks[kind] = Track()
         return self.tracks[kind]
 
     def note(self, kind: str, time: float, content: dict[str, Any]) -> None:
-        """Collects events: what differs from the message before."""
+        """Records events: differences from the previous message."""
         before, self._before[kind] = self._before.get(kind, {}), content
         if not before or len(self.events) >= _MAX_EVENTS:
             return
@@ -185,9 +185,9 @@ def _find(bag: Any, name: str) -> list[Any]:
 
 
 class Player:
-    """Plays a recording to the pages of a server, and the motion of another one over it: `advance` by a clock, requests from the pages.
+    """Plays a recording to the pages of a server, optionally overlaid by the motion of another; `advance` by a clock, requests by pages.
 
-    Both begin at the same time; the one that is shorter stays at its end.
+    Both start together; the shorter one stops at its end.
     """
 
     def __init__(self, recording: ReplayTracks, other: ReplayTracks | None = None) -> None:
@@ -200,18 +200,18 @@ class Player:
 
     @property
     def duration(self) -> float:
-        """Duration of the longer one, as far as it is read [s]."""
+        """Duration of the longer one, as far as read [s]."""
         return max(one.duration for one in self._shown)
 
     @property
     def events(self) -> list[tuple[float, str]]:
-        """Events of both in the order of time; those of the other one with its name."""
+        """Events of both by time; those of the other with its name."""
         if self.other is None:
             return self.recording.events
         return sorted([*self.recording.events, *((time, f"{self.other.path.name}: {text}") for time, text in self.other.events)])
 
     def read(self) -> None:
-        """Reads a piece of each.
+        """Reads the next part of each.
 
         Raises:
             InputError: as `ReplayTracks.load`.
@@ -219,14 +219,14 @@ class Player:
         self.loaded = min(next(reading, 1.0) for reading in self._reading)
 
     def request(self, name: str, value: Any, page: str = "") -> None:
-        """Takes a request of a page: seek [s], play, rate.
+        """Executes a request of a page: seek [s], play, rate.
 
         Raises:
             Refused: unknown, or a wrong value.
         """
         number = type(value) in (int, float) and abs(value) < 1e12  # false for NaN
         if name == "seek" and number:
-            # Beyond what is read so far: `advance` waits for it.
+            # Beyond the loaded part: `advance` waits for it.
             limit = self.duration if self.loaded == 1.0 else math.inf
             self.time, self._sought = min(max(float(value), 0.0), limit), True
         elif name == "play" and isinstance(value, bool):
@@ -241,7 +241,7 @@ class Player:
             raise Refused(f"request {name[:30]!r} is not for a replay", UNUSABLE)
 
     def advance(self, seconds: float, publish: Callable[..., None]) -> None:
-        """Moves on by the clock [s] and publishes the newest of each kind; after a seek all kinds."""
+        """Advances the clock by `seconds` [s] and publishes the newest of each kind; after a seek all kinds."""
         before = self.time
         if self.loaded == 1.0 or self.time <= self.duration:
             self.time = min(self.time + self.rate * seconds * self.playing, self.duration)
@@ -250,13 +250,13 @@ class Player:
         for kind, track, convert in self._tracks():
             count = track.count(self.time)
             if self._sought or track.count(before) != count:
-                # Before the first of its kind the page forgets what it has.
+                # Before the first of its kind the page clears its display.
                 empty = pack_json(kind, {"none": True}) if isinstance(kind, str) else pack(kind, 0.0, [])
                 publish(kind, convert(track.messages[count - 1]) if count else empty, keep=True)
         self._sought = self.loaded < 1.0 and self.time > self.duration
 
     def _tracks(self) -> Iterator[tuple[int | str, Track, Callable[[Any], bytes | str]]]:
-        """Yields kind, track and conversion of all that is shown; what is of the other recording gets the stamps of the first."""
+        """Yields kind, track and conversion of all shown messages; those of the other recording get stamps of the first."""
         for kind, track in list(self.recording.tracks.items()):
             yield kind, track, lambda message: message
         if self.other is not None:
@@ -273,10 +273,10 @@ class Player:
 
 def serve(player: Player, server_of: Callable[[OnRequest], CockpitServer], *, announce: Callable[[str], None],
           ended: Callable[[], bool] = lambda: False) -> None:
-    """Serves what a player plays until `ended` or an interrupt; reading goes on while the page plays.
+    """Serves a player until `ended` or an interrupt; reads while playing.
 
     Args:
-        server_of: makes the server, given the function that takes its requests.
+        server_of: creates the server, given its request handler.
         announce: called with the address once the first part is read.
 
     Raises:

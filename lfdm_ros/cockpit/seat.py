@@ -1,6 +1,6 @@
-"""The driver's seat of the cockpit: one driver among several clients, a dead man's switch, and a watch over the age of every input.
+"""The driver's seat of the cockpit: one driver among several clients, a dead man's switch, and limits on the age of inputs.
 
-Times are arguments, in seconds of one monotonic clock; there is no socket and no thread here.
+Times are arguments, in seconds of one monotonic clock; no sockets or threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lfdm_ros.teleop.hands_on import BRAKE, SILENT, Command
 
 MAX_INPUT = 400  # characters of an input
 MAX_INPUT_RATE = 200  # inputs a second of one client, and as many requests
-_CLOCK_DRIFT = 2e-4  # [1] between the clocks of page and server, at most
+_CLOCK_DRIFT = 2e-4  # [1] maximum between the clocks of page and server
 _KEYS = {"number", "time", "held", "steering", "throttle", "brake", "picture"}
 
 
@@ -30,8 +30,8 @@ class SeatSettings(Declared):
 
     ABOUT = "cockpit: "
 
-    input_timeout: float = setting(0.25, "s", "without an input for so long the driver counts as gone", 0.05, 5.0, live=True)
-    picture_timeout: float = setting(0.5, "s", "a page that shows a state older than this does not drive", 0.1, 30.0, live=True)
+    input_timeout: float = setting(0.25, "s", "age of the last input from which the driver counts as absent", 0.05, 5.0, live=True)
+    picture_timeout: float = setting(0.5, "s", "maximum age of the displayed state while driving", 0.1, 30.0, live=True)
     lease_timeout: float = setting(1.0, "s", "silence of the driver after which another client may take the seat", 0.1, 60.0, live=True)
     released: str = setting(SILENT, "", "output while nobody drives: the brake, or nothing, so that autonomy takes over",
                             choices=(BRAKE, SILENT))
@@ -84,7 +84,7 @@ class Intent:
 
     @property
     def at_rest(self) -> bool:
-        """True with the switch let go and both pedals released."""
+        """True with switch and both pedals released."""
         return not self.held and self.throttle == 0.0 and self.brake == 0.0
 
 
@@ -95,7 +95,7 @@ class PageRate:
         self._arrivals: deque[float] = deque()
 
     def check(self, time: float) -> None:
-        """Counts a message that comes at a time [s].
+        """Counts a message at a time [s].
 
         Raises:
             Refused: more than MAX_INPUT_RATE in the last second.
@@ -112,21 +112,21 @@ class _Client:
     name: str
     intent: Intent | None = None
     received_at: float = -math.inf
-    armed: bool = False  # at rest since the last loss: from then on holding counts
-    delay_offset: float = math.inf  # least difference of the clocks so far [s]: an input without delay has it
+    armed: bool = False  # at rest since the last loss: may drive
+    delay_offset: float = math.inf  # minimum clock difference so far [s], that of an input without delay
     rate: PageRate = field(default_factory=PageRate)
 
 
 class Seat:
     """Decides which client drives, and its command.
 
-    A client drives from the time that it holds its switch, having been at rest before. It stops driving when it lets go, leaves, falls
-    silent, sends late or old inputs, or shows an old picture; after all but the first it must come to rest before it drives again.
+    A client drives while it holds its switch, after having been at rest. It stops driving when it releases the switch, leaves, falls
+    silent, sends late or outdated inputs, or shows an old picture; after all but the first it must come to rest before it drives again.
 
     Attributes:
-        driver: client that has the seat; it keeps the seat while it has let go, until another one takes it. None: free.
-        reason: in one line, the reason that nobody drives; empty while somebody does.
-        stopped: latched by `stop`: full brake, whatever is held.
+        driver: client that has the seat, also after release until another one takes it. None: free.
+        reason: one line why nobody drives; empty while somebody does.
+        stopped: latched by `stop`: full brake regardless of inputs.
     """
 
     def __init__(self, settings: SeatSettings | None = None) -> None:
@@ -137,11 +137,11 @@ class Seat:
         self._clients: dict[int, _Client] = {}
 
     def enter(self, client: int, name: str) -> None:
-        """Adds a client, by a number of its own."""
+        """Adds a client by its unique number."""
         self._clients[client] = _Client(name)
 
     def leave(self, client: int) -> None:
-        """Removes a client; a driver that leaves has let go."""
+        """Removes a client; if it was the driver, the seat becomes free."""
         self._clients.pop(client, None)
         if client == self.driver:
             self.driver, self.reason = None, "the driver's page has closed"
@@ -151,7 +151,7 @@ class Seat:
         return self._clients[client].name if client in self._clients else ""
 
     def take(self, client: int, time: float, intent: Intent, picture_age: float) -> None:
-        """Takes an input of a client, with the age [s] of the picture that the client says it shows.
+        """Processes an input of a client, with the age [s] of its displayed picture.
 
         Raises:
             Refused: old, late, too many, or of a second driver.
@@ -192,16 +192,16 @@ class Seat:
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
     def stop(self) -> None:
-        """Brakes fully until `resume`; any client may ask for it."""
+        """Brakes fully until `resume`; open to any client."""
         self.stopped = True
 
     def resume(self) -> None:
-        """Ends a stop; everything must be let go before anybody drives again."""
+        """Ends a stop; all inputs must be released before anybody drives again."""
         self.stopped = False
         self.disarm()
 
     def disarm(self) -> None:
-        """Has every client come to rest before it drives again."""
+        """Requires every client to come to rest before it drives again."""
         for state in self._clients.values():
             state.armed = False
         self.reason = "let go of everything first"
@@ -211,7 +211,7 @@ class Seat:
         return not self.stopped and self._drives(self.driver, time)
 
     def _holding(self, client: int | None) -> _Client | None:
-        """Returns a client whose last input held its switch, however old; None: it did not, or there is no such client."""
+        """Returns a client whose last input, of any age, held its switch; None: it did not, or no such client."""
         state = self._clients.get(client) if client is not None else None
         return state if state is not None and state.intent is not None and state.intent.held else None
 
@@ -220,14 +220,14 @@ class Seat:
         return state is not None and state.armed and time - state.received_at <= self.settings.input_timeout
 
     def _waits_for(self, client: int | None, time: float) -> bool:
-        """Checks that a driver that has not let go has been silent for less than the lease's time."""
+        """Checks that a driver that holds its switch has been silent for less than lease_timeout."""
         state = self._holding(client)
         return state is not None and time - state.received_at <= self.settings.lease_timeout
 
     def _lose(self, client: int | None, reason: str) -> None:
         assert client is not None
         self._clients[client].armed = False
-        if self.driver in (client, None):  # nobody drives: whoever tries is told why it does not count
+        if self.driver in (client, None):  # nobody drives: shown to clients that try
             self.reason = reason
 
     def _check(self, state: _Client, time: float, intent: Intent) -> None:

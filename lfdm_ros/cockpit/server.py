@@ -1,6 +1,6 @@
 """The server of the cockpit's page: files, a session by token, a socket for the view, one for the driver's input, in its own thread.
 
-Safety of access: loopback unless told otherwise; another address needs a certificate, or `insecure`. Each request must name an expected
+Access control: loopback by default; another address needs a certificate, or `insecure`. Each request must name an expected
 host (against DNS rebinding); a session needs the token of the printed URL; sockets need the session's cookie and an Origin of this server.
 """
 
@@ -34,13 +34,13 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.teleop.hands_on import Command
 
 PAGE = Path(__file__).parent / "page"
-MAX_MESSAGE = 2000  # bytes of a message from a page; a longer one closes its socket
-MAX_CLIENTS = 32  # views, and as many inputs
+MAX_MESSAGE = 2000  # bytes from a page; longer messages close the socket
+MAX_CLIENTS = 32  # views, and likewise inputs
 MAX_CONNECTIONS = 200
 BODY_TIMEOUT = 5.0  # [s]
 _MAX_NAMES = 1000
-_PICTURES = 1000  # numbers of states whose times are kept
-_SEAT_PERIOD = 0.1  # [s] between two looks at the seat
+_PICTURES = 1000  # states whose times are stored
+_SEAT_PERIOD = 0.1  # [s] between two checks of the seat
 _START_TIMEOUT = 10.0  # [s]
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -58,7 +58,7 @@ class CockpitServer:
     Attributes:
         url: address with the token, to open in a browser; once `start` has returned.
         refused: number of refused connections and messages, by reason.
-        on_input: called after each input that the seat has taken, in the server's thread.
+        on_input: called after each accepted input, in the server's thread.
     """
 
     def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
@@ -68,10 +68,9 @@ class CockpitServer:
         Creates a server that does not listen yet.
 
         Args:
-            port: 0: a free one.
-            certificate, key: files in PEM for https; empty: http.
+            port: 0: any free one. certificate, key: PEM files for https; empty: http.
             insecure: http on an address that other machines reach.
-            hosts: names by which pages may call this machine, besides its addresses.
+            hosts: further allowed host names of this machine.
 
         Raises:
             InputError: an address that needs a certificate has none, or a certificate that cannot be read.
@@ -100,7 +99,7 @@ class CockpitServer:
     # ---- any thread ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listens from now on.
+        """Starts listening.
 
         Raises:
             InputError: the port is taken, or the address is not of this machine.
@@ -137,19 +136,19 @@ class CockpitServer:
             self.seat.resume()
 
     def disarm(self) -> None:
-        """Has the driver let go before driving on."""
+        """Requires the driver to release all inputs before driving on."""
         with self._lock:
             self.seat.disarm()
 
     def next_number(self) -> int:
-        """Returns the number of the next state, which counts as new from now on."""
+        """Returns the number of the next state and records its time."""
         with self._lock:
             self._number += 1
             self._pictures.append(time.monotonic())
             return self._number
 
     def publish(self, kind: int | str, message: bytes | str, *, keep: bool = False) -> None:
-        """Sends a message to all pages; keep: also to those that come later. Only the newest of each kind waits for the server."""
+        """Sends a message to all pages; keep: also to later ones. Only the newest of each kind is queued."""
         with self._lock:
             if keep:
                 self._retained[kind] = message
@@ -169,13 +168,13 @@ class CockpitServer:
     # ---- the server's thread -------------------------------------------------------------------------------------------
 
     def picture_age(self, number: int) -> float:
-        """Returns the age [s] of the state of a number; infinite for one that is not known."""
+        """Returns the age [s] of a state by its number; infinite if unknown."""
         with self._lock:
             back = self._number - number
             return time.monotonic() - self._pictures[-1 - back] if 0 <= back < len(self._pictures) else float("inf")
 
     def take(self, client: int, text: str | bytes) -> None:
-        """Takes an input of a client; refused ones are counted."""
+        """Processes an input of a client; refusals are counted."""
         try:
             intent = Intent.parse(text)
             age = self.picture_age(intent.picture)
@@ -196,7 +195,7 @@ class CockpitServer:
             self.seat.leave(client)
 
     def open_view(self, view: _View) -> None:
-        """Sends a new page all that is kept, then what comes."""
+        """Sends a new page all stored messages, then new ones."""
         with self._lock:
             self.views.append(view)
             retained = list(self._retained.items())
@@ -204,7 +203,7 @@ class CockpitServer:
             view.offer(kind, message)
 
     def name_of(self, page: str) -> str:
-        """Returns the short name of a page, by the number that it has chosen for itself."""
+        """Returns the short name of a page by its self-chosen number."""
         if page not in self.page_names and len(self.page_names) >= _MAX_NAMES:
             self.page_names.pop(next(iter(self.page_names)))
         if page not in self.page_names:
@@ -226,8 +225,8 @@ class CockpitServer:
             status = pack_json("seat", {
                 "driver": name, "drives": drives, "reason": reason, "stopped": stopped, "yours": name == view.name,
                 "pages": len(self.views), "refused": sum(self.refused.values())})
-            if status != view.told:
-                view.told = status
+            if status != view.seat_text:
+                view.seat_text = status
                 view.offer("seat", status)
 
     def _run(self) -> None:
@@ -272,7 +271,7 @@ class CockpitServer:
 
 
 class _Server(tornado.httpserver.HTTPServer):
-    """A server that closes connections beyond its most, so that nobody uses up the process's files."""
+    """A server that limits connections, to protect the process's file descriptors."""
 
     def handle_stream(self, stream: Any, address: Any) -> None:
         if len(self._connections) >= MAX_CONNECTIONS:
@@ -282,7 +281,7 @@ class _Server(tornado.httpserver.HTTPServer):
 
 
 def _addresses(address: str) -> list[str]:
-    """Lists the names by which a browser may call a server that listens on an address."""
+    """Lists the host names of a server that listens on an address."""
     if _is_loopback(address):
         return ["localhost", "127.0.0.1", "[::1]"]
     if address not in ("0.0.0.0", "::", ""):
@@ -319,7 +318,7 @@ def _tls(address: str, certificate: str, key: str, insecure: bool) -> ssl.SSLCon
 
 
 class _Checked(tornado.web.RequestHandler):
-    """A handler that refuses hosts that are not its own."""
+    """A handler that refuses foreign hosts."""
 
     @property
     def cockpit(self) -> CockpitServer:
@@ -327,7 +326,7 @@ class _Checked(tornado.web.RequestHandler):
 
     @property
     def cookie_name(self) -> str:
-        """The session's cookie. Browsers send cookies to all ports of a host, so that the name has the port."""
+        """Name of the session's cookie, with the port, since browsers share cookies among ports of a host."""
         return f"lfdm_{self.request.host.rpartition(':')[2]}"
 
     def prepare(self) -> None:
@@ -345,7 +344,7 @@ class _Checked(tornado.web.RequestHandler):
         self.finish(f"refused: {text}\n")
 
     def is_foreign(self) -> bool:
-        """Checks that a request comes from a page of another server, or of none."""
+        """Checks that a request does not come from a page of this server."""
         return self.request.headers.get("Origin", "") != f"{self.request.protocol}://{self.request.host}"
 
     def deny_origin(self) -> None:
@@ -360,7 +359,7 @@ class _Page(_Checked, tornado.web.StaticFileHandler):
     """Files of the page, which hold no secret."""
 
     def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
-        if "\0" in absolute_path:  # of which the operating system makes an error
+        if "\0" in absolute_path:  # an error of the operating system
             raise tornado.web.HTTPError(404)
         return super().validate_absolute_path(root, absolute_path)
 
@@ -388,12 +387,12 @@ _TOO_BIG = 1009  # RFC 6455
 
 
 class _Protocol(tornado.websocket.WebSocketProtocol13):
-    """Counts what tornado ends a connection for without a word: frames that are none, messages that are too long."""
+    """Counts connections that tornado ends silently: invalid frames, messages that are too long."""
 
     handler: _Socket
 
     def _abort(self) -> None:
-        # A stream that is closed: the page has gone. One that waits: the page does not answer a close.
+        # Closed stream: the page has gone. Waiting: the page does not answer a close.
         if self.stream is not None and not self.stream.closed() and not self.client_terminated and self._waiting is None:
             self.handler.cockpit.refuse(Refused("a frame that is none: the connection ends", MALFORMED))
         super()._abort()
@@ -405,7 +404,7 @@ class _Protocol(tornado.websocket.WebSocketProtocol13):
 
 
 class _Socket(_Checked, tornado.websocket.WebSocketHandler):
-    """A socket of a page with a session. page: number that the page has chosen for itself, the same on both sockets."""
+    """A socket of a page with a session. page: self-chosen number of the page, the same on both sockets."""
 
     def others(self) -> int:
         """Returns the number of open sockets of this kind."""
@@ -437,10 +436,10 @@ class _Socket(_Checked, tornado.websocket.WebSocketHandler):
 
 
 class _View(_Socket):
-    """Sends the view; takes acknowledgements and requests."""
+    """Sends the view; receives acknowledgements and requests."""
 
-    _writes: deque[asyncio.Future[None]] = deque()  # of a view that has not been opened
-    told = ""  # the last word on the seat
+    _writes: deque[asyncio.Future[None]] = deque()  # before `open`
+    seat_text = ""  # last sent status of the seat
 
     def others(self) -> int:
         return len(self.cockpit.views)
@@ -456,17 +455,17 @@ class _View(_Socket):
         self._send()
 
     def _send(self) -> None:
-        # No more than the credit is on the way either, if a page acknowledges what it has not read.
+        # Also limits unwritten messages, if a page acknowledges without reading.
         while self.unwritten() < CREDIT and (due := self._outbox.take()) is not None:
             try:
                 written = self.write_message(due[1], binary=isinstance(due[1], bytes))
             except tornado.websocket.WebSocketClosedError:
                 return
-            # A page that goes meanwhile is heard of by `on_close`. A callback for each would cost a turn of the loop.
+            # `on_close` handles a page that leaves. A callback for each write would cost a turn of the loop.
             self._writes.append(asyncio.ensure_future(written))
 
     def unwritten(self) -> int:
-        """Returns the number of messages that the connection has not taken yet."""
+        """Returns the number of unwritten messages."""
         while self._writes and self._writes[0].done():
             _settle(self._writes.popleft())
         return len(self._writes)
@@ -492,13 +491,13 @@ class _View(_Socket):
 
 
 def _settle(write: asyncio.Future[None]) -> None:
-    """Takes the outcome of a write, of which asyncio would complain otherwise."""
+    """Retrieves the outcome of a write, to avoid asyncio's warning."""
     if not write.cancelled():
         write.exception()
 
 
 class _Input(_Socket):
-    """Takes the inputs of a page: a client of the seat."""
+    """Receives the inputs of a page, a client of the seat."""
 
     _last = 0
 

@@ -1,4 +1,4 @@
-"""Messages to the page: binary ones by kind, and the credit by which a slow page gets the newest of each kind only.
+"""Messages to the page: binary ones by kind, and the credit that limits a slow page to the newest of each kind.
 
 A binary message is a header of 16 bytes, little-endian: kind (uint8), 3 bytes of zeros, number (uint32), stamp [s] (float64); then float32
 values, or the bytes of a JPEG. Others are JSON. `page/wire.js` reads both.
@@ -16,7 +16,7 @@ import numpy as np
 
 # Kinds of binary messages; the values of each in the order given in `page/wire.js`.
 STATE, SCAN, PLAN, SHARING, OBSTACLES, GHOST, IMAGE = 1, 2, 3, 4, 5, 6, 7
-OTHER_STATE, OTHER_SHARING = 8, 9  # of a second recording, laid over the first
+OTHER_STATE, OTHER_SHARING = 8, 9  # of a second, overlaid recording
 FLEET, RADAR = 10, 11  # other vehicles of the graph; returns
 GROUND, LEARNED = 20, 21
 CREDIT = 4  # messages that a page may have unacknowledged
@@ -37,7 +37,7 @@ def pack_json(kind: str, data: Mapping[str, Any]) -> str:
 def _finite(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float):  # first, as most are
+    if isinstance(value, float):  # most frequent first
         return value if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
@@ -45,7 +45,7 @@ def _finite(value: Any) -> Any:
 
 
 def repack(message: bytes, kind: int, later: float) -> bytes:
-    """Returns a binary message as one of another kind, with a stamp that is later [s]."""
+    """Returns a binary message with another kind and its stamp increased by `later` [s]."""
     _, number, stamp = _HEADER.unpack_from(message)
     return _HEADER.pack(kind, number, stamp + later) + message[_HEADER.size:]
 

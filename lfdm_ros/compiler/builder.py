@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-# All liberties but the assumption that NaN and infinity do not occur.
+# Fast math, but with NaN and infinity.
 FLAGS = "nsz arcp contract afn reassoc"
 # For results that depend on the order of operations.
 ORDERED = "nsz contract"
@@ -59,7 +59,7 @@ class Builder:
 
     @contextmanager
     def loop(self, first: str, end: str, step: int = 1) -> Iterator[str]:
-        """Returns the body runs for first, first + step, ... below `end` (i64), at least once; yields the index."""
+        """Loops over first, first + step, ... below `end` (i64), at least once; yields the index."""
         head, before = self._label("loop"), self._block
         self._lines += [f"br label %{head}", f"{head}:"]
         self._block = head
@@ -67,7 +67,7 @@ class Builder:
         place = len(self._lines)
         yield index
         following = self.new(f"add i64 {index}, {step}")
-        # The body may end in another block than it began in, known only now.
+        # Inserted late, since the body may end in another block.
         self._lines.insert(place, f"{index} = phi i64 [{first}, %{before}], [{following}, %{self._block}]")
         after = self._label("after")
         self._lines += [f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{head}, label %{after}", f"{after}:"]
@@ -91,7 +91,7 @@ class Builder:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Returns the body runs if `condition` (i1) holds."""
+        """Opens a block that runs if `condition` (i1) holds."""
         inside, after = self._label("when"), self._label("after")
         self._lines += [f"br i1 {condition}, label %{inside}, label %{after}", f"{inside}:"]
         self._block = inside
@@ -179,7 +179,7 @@ class Builder:
         return self.new(f"call {FLAGS} {t} {name}({', '.join(f'{t} {a}' for a in arguments)})")
 
     def library_call(self, function: str, arguments: Sequence[str], width: int) -> str:
-        """Returns a function of libm, lane by lane."""
+        """Calls a function of libm lane by lane."""
         name = "@" + function + ("f" if self.real == "float" else "")
         self.declared.add(f"declare {self.real} {name}({', '.join([self.real] * len(arguments))})")
         if width == 1:

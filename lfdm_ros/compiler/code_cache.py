@@ -134,7 +134,7 @@ def store(name: str, data: bytes) -> None:
     home = cache_directory()
     try:
         path = _folder(home, fingerprint()) / name
-        path.parent.mkdir(mode=0o700, exist_ok=True)  # somebody may have emptied the cache meanwhile
+        path.parent.mkdir(mode=0o700, exist_ok=True)  # the cache may have been emptied meanwhile
         # Written beside and renamed, so that two processes starting together never read half a file.
         handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         try:

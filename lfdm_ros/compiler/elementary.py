@@ -16,9 +16,9 @@ _LN2_LOW = -2.12194440054690583e-4  # not from log(2.0), whose rounding error ma
 
 # Coefficients by powers of x^2, in double and in single precision: there fewer reach the last bit.
 _TERMS = {"double": 11, "float": 7}
-# Of a number: its type as an integer, bits of its mantissa, bias of its exponent, terms of e^r below.
+# Number format: integer type, bits of the mantissa, bias of the exponent, terms of e^r below.
 _LAYOUT = {"double": ("i64", 52, 1023, 14), "float": ("i32", 23, 127, 8)}
-# Where 2^n leaves the type's normal numbers: smallest and largest argument of the exponential.
+# Smallest and largest argument of the exponential with a normal 2^n.
 _EXPONENTS = {"double": (-708.0, 709.4), "float": (-87.0, 88.3)}
 # Smallest normal number, and terms of the logarithm's series.
 _LOGARITHM = {"double": (2.0 ** -1022, 11), "float": (2.0 ** -126, 5)}

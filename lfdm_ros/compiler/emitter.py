@@ -109,7 +109,7 @@ class Code(Builder):
         self._users = {i: some for i, some in users.items() if i not in used}
 
     def _jump(self, jump: Jump, sides: dict[tuple[int, int], str]) -> None:
-        """Returns the regions of a jump, each computed only where some lane takes its side."""
+        """Emits the regions of a jump, each computed only if some lane takes its side."""
         for side, region in enumerate(jump.regions):
             if not region:
                 continue
@@ -134,7 +134,7 @@ class Code(Builder):
                 sides[i, side] = self.new(f"phi {self.vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
 
     def _choice(self, i: int, sides: Sequence[str | None] = (None, None)) -> str:
-        """Returns a select; `sides` are the registers computed in a jump."""
+        """Emits a select; `sides` are the registers computed in a jump."""
         node = self._graph.nodes[i]
         width, kind = self._widths[node.kind], node.kind
         condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))

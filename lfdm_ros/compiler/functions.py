@@ -94,8 +94,7 @@ class CompiledFunction:
 
 
 def _in_rows(count: int) -> str:
-    """Returns a function that calls `evaluate` for case after case: the number of cases, then of each array its address and step in
-    bytes."""
+    """Returns LLVM code that calls `evaluate` for each case. Arguments: number of cases, then address and stride [bytes] of each array."""
     pointers = [f"%p{i}" for i in range(count)]
     return "\n".join([
         "", f"define void @evaluate_rows(i64 %n, {', '.join(f'ptr %a{i}, i64 %s{i}' for i in range(count))}) nounwind {{",

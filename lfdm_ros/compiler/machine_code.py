@@ -33,7 +33,7 @@ class CodeTarget:
         return registers * size // {"double": 8, "float": 4}[real]
 
     def machine(self, **place: Any) -> llvm.TargetMachine:
-        """Returns LLVM's target machine; `place` is where the code is to lie."""
+        """Returns LLVM's target machine; `place`: options of code placement."""
         if self.triple == TRIPLE:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -46,7 +46,7 @@ class CodeTarget:
 # For all GPUs since Turing, 2018; the driver compiles it for the installed one.
 GPU = CodeTarget("nvptx64-nvidia-cuda", "sm_75", "+ptx70")
 
-# Characters of a module above which LLVM's vectorisation is disabled: it takes minutes and finds hardly any vectors beyond the packed ones.
+# Length of a module above which LLVM's vectorisation is disabled: it takes minutes and adds hardly any vectors to the packed ones.
 _LARGE = 1_000_000
 
 

@@ -125,7 +125,7 @@ def _rewritten(graph: Graph, plan: _Plan) -> Graph:
     vector: dict[tuple[int, ...], int] = {}
 
     def needs(what: int | tuple[int, ...]) -> list[int | tuple[int, ...]]:
-        """Returns the nodes that must be there before a node or a vector."""
+        """Returns the nodes required before a node or a vector."""
         if isinstance(what, int):
             return [plan.place[what][0]] if what in plan.place else list(graph.nodes[what].arguments)
         if what in plan.arguments:

@@ -23,16 +23,16 @@ from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
-# An observation belongs to the grid point nearest to it; on a grid of the recording's own interval the tolerance is this [s].
+# An observation belongs to the nearest grid point; the tolerance on a grid of the recording's interval [s].
 GRID_TOLERANCE = 1e-4
 _MAX_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
-STRETCH = 20  # samples over which the rate of a topic is looked at
-CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
-POSE_SPAN, MIN_POSES = 0.25, 5  # [s] before and after a start, and poses in there, from which velocities are found
-MOTION = ("vx", "vy", "vz", "yaw_rate", "roll", "pitch", "roll_rate", "pitch_rate")  # states that do not begin at 0 just so
+STRETCH = 20  # samples per estimate of a topic's rate
+CLOCK_TOLERANCE = 0.05  # [s]: stamps that decrease by more are a clock jump, by less messages out of order
+POSE_SPAN, MIN_POSES = 0.25, 5  # [s] before and after a start, and number of poses for estimated velocities
+MOTION = ("vx", "vy", "vz", "yaw_rate", "roll", "pitch", "roll_rate", "pitch_rate")  # states not assumed 0 silently
 LOWEST = {"steering": -1.0, "throttle": 0.0, "brake": 0.0}
-FEW_SPIKES = 0.02  # of the samples: more that are out of range are no spikes
-HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
+FEW_SPIKES = 0.02  # of the samples; a larger share out of range is no spikes
+HISTORY = 1.0  # [s] of inputs before a window, for delays and lags
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
     """Reads the fields of a topic in the order of time. If the recorded clock was set back, the longest part recorded once.
 
-    Cached: the windows of a stage share a few series, and reading a bag is slow.
+    Cached, since the windows of a stage share series and reading a bag is slow.
     """
     data = _as_recorded(recording, topic, fields)
     doubtful = _doubtful(data.time)

@@ -8,7 +8,7 @@ depends on the errors only through
 
     log p = -w [ n log(sigma) + (n - R)/2 log(1 - rho^2) + (A - 2 rho B + rho^2 D) / (2 sigma^2 (1 - rho^2)) + n/2 log(2 pi) ].
 
-The power w is below 1 where errors are inflated: n samples tell as much as w n independent ones.
+The power w is below 1 where errors are inflated: n samples are as informative as w n independent ones.
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 MOMENTS = 3  # A, B and D
-FEW = 10  # fewer series than a tenth of their length are filtered one by one, more of them together, sample by sample
+FEW = 10  # fewer series than a tenth of their length are filtered one by one, others together, sample by sample
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def misfit(group: ErrorGroup, moments: Any, log_sigma: Any, rho: Any, maths: Any
     """Computes -log p without w and without 2 pi; `maths`: NumPy, or PyTensor where the arguments are symbols."""
     left = 1.0 - rho**2
     total = scatter(moments, rho) / left
-    # Of two factors each: PyTensor without a compiler loops over particles in Python where it finds a product of three.
+    # Products of two factors only: PyTensor without a compiler loops over particles in Python for three.
     spread = 2.0 * maths.exp(2.0 * log_sigma)
     return group.count * log_sigma + 0.5 * (group.count - group.runs) * maths.log(left) + total / spread
 
@@ -89,7 +89,7 @@ def correlated_noise(rng: np.random.Generator, shape: tuple[int, ...], sigma: An
 
 
 def autoregress(series: np.ndarray, pole: np.ndarray) -> None:
-    """Makes of series (..., K), in place, y_k = pole y_{k-1} + series_k, begun with y_0 = series_0; pole (...)."""
+    """Filters series (..., K) in place: y_k = pole y_{k-1} + series_k, y_0 = series_0; pole (...)."""
     if FEW * pole.size < series.shape[-1]:
         for place, one in np.ndenumerate(pole):
             values = series[place]

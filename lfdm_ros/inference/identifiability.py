@@ -75,7 +75,7 @@ class Unidentified:
 
     @property
     def words(self) -> str:
-        """Description of the identified part of the members, as a clause."""
+        """Clause on the identified part of the members."""
         who = in_words(self.members)
         if self.kind == "alone":
             return f"the data say next to nothing of {who} (stays {self.width:.2f} times as wide as the prior)"
@@ -101,7 +101,7 @@ class Unidentified:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Covariance (Q, Q) of the unknowns in units of the prior, in its own scale: the prior's is the unit matrix. `q`: where they are."""
+    """Covariance (Q, Q) of the unknowns in units and scale of the prior, whose covariance is the unit matrix; `q`: their values."""
 
     priors: Mapping[str, Prior]
     covariance: np.ndarray
@@ -205,7 +205,7 @@ def _correlation(covariance: np.ndarray) -> float:
 
 
 def _components(projector: np.ndarray) -> list[list[int]]:
-    # Unknowns that the untold directions link.
+    # Unknowns linked by unidentified directions.
     left = [i for i in range(len(projector)) if projector[i, i] > MEMBER]
     out = []
     while left:

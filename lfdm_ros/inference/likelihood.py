@@ -32,7 +32,7 @@ GAP = 2.5
 
 
 class Likelihood(Protocol):
-    """Interface of the simulator to a density."""
+    """Interface of a simulator to a density."""
 
     groups: tuple[ErrorGroup, ...]
 
@@ -72,7 +72,7 @@ class ChannelSamples:
         self.before = np.flatnonzero(follows)  # indices of samples followed by a consecutive one
         self.ends = np.concatenate([np.flatnonzero(np.concatenate([[True], ~follows])), np.flatnonzero(np.concatenate([~follows, [True]]))])
         self.runs = len(self.ends) // 2
-        # All rows of an even recording: a view will do.
+        # All rows of an even recording: a view suffices.
         self.pick: slice | np.ndarray = slice(None) if len(self.rows) == len(observed) else self.rows
 
     def moments(self, errors: np.ndarray) -> np.ndarray:

@@ -88,7 +88,7 @@ class InputPath:
         if "lag" in used:
             lag = np.maximum(values[:, used["lag"]], MIN_LAG)
             if differentiate:
-                # Of second order in a step for which rounding and truncation are about equal.
+                # Central difference with a step that balances rounding and truncation.
                 step = 1e-5 * np.maximum(lag, self._interval)
                 longer, shorter = lag + step, np.maximum(lag - step, MIN_LAG)
                 tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}

@@ -96,7 +96,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Segment:
-    """Windows [start, end) of recordings that are driven and compared in the same way.
+    """Windows [start, end) of recordings that share inputs, channels and initial states.
 
     recordings: names, or patterns that every given bag is matched with; end may be infinite; estimate: priors of initial states, parsed
     with the recorded value; prescribed: states that follow the recording, with topic and field.
@@ -162,7 +162,7 @@ class Stage:
 
     @property
     def recordings(self) -> tuple[str, ...]:
-        """Names and patterns of the recordings that the segments want."""
+        """Names and patterns of the recordings of the segments."""
         return tuple(dict.fromkeys(name for segment in self.segments for name in segment.recordings))
 
     @property

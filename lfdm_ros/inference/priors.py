@@ -1,4 +1,4 @@
-"""Prior distributions: declared in a recipe, drawn and plotted through SciPy, known to PyMC; each kind is declared once."""
+"""Prior distributions of recipes, with their SciPy and PyMC forms; each kind is declared once."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class PriorFamily(ABC):
         raise NotImplementedError
 
     def narrow(self, v: Mapping[str, float]) -> bool:
-        """Returns whether a scale is searched as it is where it is an unknown of the model."""
+        """Returns whether a scale is searched directly where it is an unknown of the model."""
         return self.scale
 
 
 class Uniform(PriorFamily):
-    """Between two values."""
+    """Uniform distribution between two bounds."""
 
     keys = {"lower": "value", "upper": "value"}
     flat = True
@@ -99,7 +99,7 @@ class Uniform(PriorFamily):
 
 
 class HalfNormal(PriorFamily):
-    """A normal about 0 of standard deviation sigma, folded."""
+    """Half-normal distribution: |x| of a normal with mean 0 and standard deviation sigma."""
 
     keys = {"sigma": "value"}
     scale = True
@@ -131,7 +131,7 @@ class HalfNormal(PriorFamily):
 
 
 class LogNormal(PriorFamily):
-    """The logarithm is normal, about that of the median, of standard deviation log_sd."""
+    """Log-normal distribution, given by its median and the standard deviation log_sd of the logarithm."""
 
     keys = {"median": "value", "log_sd": "ratio"}
     scale = logarithm = True

@@ -1,4 +1,4 @@
-"""The base of all nodes: declared endpoints and parameters, guarded callbacks, transitions that fail in one line, diagnostics."""
+"""Base of all nodes: declared endpoints and parameters, guarded callbacks, transitions with one-line failures, diagnostics."""
 
 import functools
 import time
@@ -40,7 +40,7 @@ class Health:
     """Counts of errors and refused inputs, beside the node's own diagnosis.
 
     Attributes:
-        caught: number of exceptions that came out of callbacks, by their text.
+        caught: number of exceptions in callbacks, by text.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Health:
 
         Args:
             name: of the node.
-            diagnosis: by the node itself; the worst of all counts.
+            diagnosis: by the node itself; the worst level applies.
             refusals: inputs refused so far.
-            others: other publishers of topics reserved to this node, in one line.
+            others: other publishers of reserved topics, in one line.
         """
         level, summary, values = diagnosis
         refused, self._refused_before = refusals.total - self._refused_before, refusals.total
@@ -86,7 +86,7 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# Hooks that undo a transition that breaks off, by its name.
+# Hooks that undo a failed transition, by its name.
 _UNDONE_BY = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "deactivate": ("cleanup",), "cleanup": ()}
 
 
@@ -102,7 +102,7 @@ class Transitions:
         self._unconfigured = self._node.all_entities()
 
     def make(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
-        """Does the work of a transition; then the node is in the state `target`, or as before the transition."""
+        """Executes a transition; the node is then in the state `target` or, after a failure, as before."""
         node = self._node
         try:
             for part in work:
@@ -113,7 +113,7 @@ class Transitions:
             if name == "configure":
                 self._undo(name)
             return TransitionCallbackReturn.FAILURE
-        except Exception as error:  # a bug; rclpy would swallow it without a word
+        except Exception as error:  # a bug; rclpy would swallow it silently
             node.failure = repr(error)
             node.get_logger().fatal(f"{name} failed:\n{traceback.format_exc()}")
             self._undo(name)
@@ -132,7 +132,7 @@ class Transitions:
             self._node.state = "finalized"
 
     def stop(self) -> None:
-        """Deactivates an active node, whose publishers stay open; it is inactive then, even if that failed."""
+        """Deactivates an active node, leaving its publishers open; it is then inactive even after a failure."""
         if self._node.state == "active":
             try:
                 self._attempt("deactivate")
@@ -152,7 +152,7 @@ class Transitions:
         for name in _UNDONE_BY.get(transition, ()):
             try:
                 getattr(node, name)()
-            except Exception as error:  # no wonder: a part of what it ends was never made, or has ended
+            except Exception as error:  # expected: some entities do not exist
                 node.get_logger().debug(f"{name} after the failure: {error!r}")
         node.end_made()
         for entity in node.all_entities():
@@ -163,14 +163,14 @@ class Transitions:
 # Interface for authors of nodes.
 __all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "while_active"]
 
-# Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
+# Longer than the 3 s heartbeat period of Fast DDS.
 _ACKNOWLEDGE = 5.0
-# Steps after an exception; one in these themselves is only logged.
+# Callbacks whose exceptions are only logged.
 _OUTCOME = ("after_error", "publish_diagnostics", "diagnose")
 
 
 def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a method of a `Component` that does nothing unless the node is active; `diagnose` then tells the node's state."""
+    """Returns a method of a `Component` that does nothing unless the node is active."""
     @functools.wraps(method)
     def guarded(self: Component, *arguments: Any, **named: Any) -> Any:
         return method(self, *arguments, **named) if self.state == "active" else None
@@ -181,14 +181,14 @@ def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
 class Component(LifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
-    Subclasses set NAME, PARAMETERS and ENDPOINTS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
-    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception that
-    comes out of any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
+    Subclasses set NAME, PARAMETERS and ENDPOINTS and override, as needed, `configure`, `activate`, `deactivate`, `cleanup` and
+    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception in
+    any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
 
     Attributes:
-        state: label of the lifecycle state, kept here because callbacks for parameters run before rclpy can tell.
+        state: label of the lifecycle state, needed before rclpy can provide it in parameter callbacks.
         failure: reason of the last transition's failure.
-        refusals: inputs that the node refused, and why; the counts appear in /diagnostics by themselves.
+        refusals: refused inputs and reasons; counts appear in /diagnostics automatically.
         errors: lasting failures, in one line each.
     """
 
@@ -196,13 +196,13 @@ class Component(LifecycleNode):
     # Topics, services and actions of the configured node. `publisher`, `subscription`, `service` and `action` make them.
     ENDPOINTS: ClassVar[tuple[Endpoint, ...]] = ()
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
-    # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
+    # Former parameters that moved to the vehicle's file, and their names there.
     MOVED: ClassVar[Mapping[str, str]] = {}
-    # Parameters of the former release and their present names: they are taken for one release, with a line that says so.
+    # Parameters of the former release and their present names; accepted for one release with a warning.
     RENAMED: ClassVar[Mapping[str, str]] = {}
-    # Removed parameters, and the line that refuses each.
+    # Removed parameters and their messages.
     REMOVED: ClassVar[Mapping[str, str]] = {}
-    # True where the node must still take all messages that have come before its end; `settled` then says when it has.
+    # True where the node must process all queued messages before its end; `settled` reports completion.
     takes_all: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
@@ -215,10 +215,10 @@ class Component(LifecycleNode):
                 CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
         self._transitions = Transitions(self)
-        self._entities: list[Any] = []  # timers, and of ENDPOINTS; ended after `cleanup`
+        self._entities: list[Any] = []  # timers and ENDPOINTS; destroyed after `cleanup`
         self.errors: list[str] = []
-        self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
-        # The runner of this node puts its own function here: a node asks to end the run, it does not end the process.
+        self.label, self.namespace = self.get_name(), self.get_namespace()  # unavailable from rclpy after destruction
+        # Set by the runner: a node ends the run, not the process.
         self.stop_requested: Callable[[str], None] = lambda reason: None
         self.refusals = Refusals(self.warn_of_refusal)
         self._health = Health()
@@ -239,7 +239,7 @@ class Component(LifecycleNode):
         return self.get_parameter(name).value
 
     def every(self, seconds: float, callback: Callable[[], Any], clock: Any = None) -> Any:
-        """Creates a timer, until the node is cleaned up; by default on the wall clock, whatever use_sim_time."""
+        """Creates a timer until cleanup; by default on the wall clock, regardless of use_sim_time."""
         self._entities.append(self.create_timer(seconds, callback, clock=clock or self._wall_clock))
         return self._entities[-1]
 
@@ -280,10 +280,10 @@ class Component(LifecycleNode):
         """Releases the results of `configure`, except timers and ENDPOINTS, which end automatically."""
 
     def parameter_changed(self, name: str, value: Any) -> None:
-        """Takes the new, checked value of a live parameter. Raises InputError: it cannot; the parameter keeps its value."""
+        """Applies the new, checked value of a live parameter. Raises InputError: impossible; the old value remains."""
 
     def diagnose(self) -> Diagnosis | None:
-        """Returns the node's health: level, one line, values; None: its state says all."""
+        """Returns the node's health: level, one line, values; None: only its state."""
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
@@ -303,7 +303,7 @@ class Component(LifecycleNode):
         return True
 
     def wait_until_received(self) -> None:
-        """Waits until other processes have acknowledged the sent messages, which a destroyed writer would drop."""
+        """Waits until other processes have acknowledged all sent messages, which a destroyed writer would drop."""
         end = time.monotonic() + _ACKNOWLEDGE
         for publisher in self.publishers:
             publisher.wait_for_all_acked(Duration(nanoseconds=max(0, int(1e9 * (end - time.monotonic())))))
@@ -337,7 +337,7 @@ class Component(LifecycleNode):
         return self._transitions.make("shutdown", "finalized", self._transitions.release)
 
     def stop(self) -> None:
-        """Deactivates the node, if it is active; what it has sent can still be received."""
+        """Deactivates an active node; sent messages can still be received."""
         self._transitions.stop()
 
     def release(self) -> None:
@@ -356,7 +356,7 @@ class Component(LifecycleNode):
         return self._make(PUBLISHES, name, lambda e: self.create_lifecycle_publisher(e.kind, e.name_for(self.value), e.profile(self.value)))
 
     def make_publisher(self, name: str, kind: Any, profile: QoSProfile) -> Any:
-        """Creates a publisher that ENDPOINTS cannot name beforehand, until the node is cleaned up."""
+        """Creates a publisher that is not in ENDPOINTS, until cleanup."""
         self._entities.append(self.create_lifecycle_publisher(kind, name, profile))
         return self._entities[-1]
 
@@ -382,7 +382,7 @@ class Component(LifecycleNode):
         return self._make(STARTS, name, lambda e: ActionClient(self, e.kind, e.name))
 
     def _make(self, direction: str, name: str, make: Callable[[Endpoint], Any]) -> Any:
-        """Makes the first endpoint of a name whose condition holds."""
+        """Creates the first endpoint of a name whose condition holds."""
         declared = [endpoint for endpoint in self.ENDPOINTS if (endpoint.direction, endpoint.name) == (direction, name)]
         if not declared:
             raise LookupError(f"ENDPOINTS of {self.NAME} has no '{name}' that it {direction}")
@@ -454,7 +454,7 @@ class Component(LifecycleNode):
     # ---- exceptions ----------------------------------------------------------------------------------------------------
 
     def catch(self, where: str, error: Exception, arguments: tuple[Any, ...] = ()) -> None:
-        """Takes an exception of the callback `where`: logged once, shown in /diagnostics from now on, then `after_error`."""
+        """Handles an exception of the callback `where`: logs it once, reports it in /diagnostics, then calls `after_error`."""
         text = f"{where}: {type(error).__name__}"
         new = text not in self._health.caught
         self._health.caught[text] += 1
@@ -488,7 +488,7 @@ class Component(LifecycleNode):
         return SetParametersResult(successful=True)
 
     def publish_diagnostics(self) -> None:
-        """Publishes one DiagnosticArray with this node's health; once a second, and when something has just gone wrong."""
+        """Publishes a DiagnosticArray with this node's health; once a second and immediately after errors."""
         try:
             diagnosis = self.diagnose() or (OK, self.state, {})
         except Exception as error:
@@ -500,7 +500,7 @@ class Component(LifecycleNode):
 
     def _others(self) -> str:
         """Names other publishers of topics reserved to this node, in one line; logged once."""
-        # Only of those the condition is evaluated: some of the others read a file for it.
+        # Evaluates only their conditions: others may read a file.
         sole = in_force((endpoint for endpoint in self.ENDPOINTS if endpoint.sole), self.value) if self.state == "active" else []
         text = other_publishers(self, (endpoint.name_for(self.value) for endpoint in sole))
         if text and text != self._warned_of:

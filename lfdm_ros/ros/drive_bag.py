@@ -1,4 +1,4 @@
-"""A drive in closed loop, without a graph, as a bag with the topics that a run on the graph has."""
+"""A closed-loop drive without a graph, recorded with the topics of a run on the graph."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from lfdm_ros.vehicles.description import FIXED, joints_of
 
 
 class DriveBag:
-    """Collects the cycles of a drive; `write` makes the bag of them, which `lfdm cockpit --bag` plays."""
+    """Collects the cycles of a drive; `write` makes a bag for `lfdm cockpit --bag`."""
 
     def __init__(self, path: str | Path, scenario: Scenario, vehicle: Vehicle) -> None:
-        """Raises InputError: there is something at the path."""
+        """Raises InputError: the path exists."""
         self._writer = BagWriter(path, recording=scenario.name)
         self._scenario, self._vehicle = scenario, vehicle
         self._cycles: list[tuple[Cycle, Scan | None]] = []
 
     def note(self, time: float, cycle: Cycle, scan: Scan | None) -> None:
-        """Takes a cycle and the scan that arrived with it; for `drive`."""
+        """Records a cycle and its scan; for `drive`."""
         self._cycles.append((cycle, scan))
 
     def write(self, run: Run) -> None:

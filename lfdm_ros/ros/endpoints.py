@@ -1,4 +1,4 @@
-"""Topics, services and actions of a node: declared once, made from that, and read for documents, layouts and permissions."""
+"""Topics, services and actions of a node: declared once for their creation, documents, layouts and permissions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros import qos
 
 PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS, STARTS = "publishes", "hears", "serves", "acts", "calls", "starts"
-# The value of a parameter, by its name: of a node, or of a node's entry in a stack.
+# Returns a parameter's value by name, of a node or of its entry in a stack.
 Value = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
 class When:
-    """A condition on the parameters of a node, and how it reads."""
+    """A condition on the parameters of a node, and its text."""
 
     text: str
     holds: Callable[[Value], bool]
@@ -53,18 +53,18 @@ class Endpoint:
     """A topic, service or action of a node."""
 
     direction: str
-    name: str  # as the node's code calls it: relative to its namespace, / in front: to the graph, ~/: to the node
-    kind: Any  # class of the message, service or action; None: not known
+    name: str  # in the node's code: relative to its namespace; /: absolute; ~/: relative to the node
+    kind: Any  # class of the message, service or action; None: unknown
     text: str  # its contents
     qos: QoSProfile | None = None  # of topics; None: rclpy's own
     in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
     when: When = ALWAYS
-    named_by: str = ""  # the parameter whose value is the name instead, or what stands for {} in it
-    sole: bool = False  # of a topic that is published: a graph has one publisher, as two would drive the same vehicle or clock
+    named_by: str = ""  # parameter whose value is the name, or replaces {} in it
+    sole: bool = False  # one publisher per graph, since two would drive the same vehicle or clock
 
     @property
     def type_name(self) -> str:
-        """Name of the type, such as "nav_msgs/msg/Odometry"; "" where it is not known."""
+        """Name of the type, such as "nav_msgs/msg/Odometry"; "" if unknown."""
         if self.kind is None:
             return ""
         package, room = self.kind.__module__.split(".")[:2]
@@ -81,7 +81,7 @@ class Endpoint:
 
     def profile(self, value: Value) -> QoSProfile:
         """Returns the quality of service, given the node's parameters."""
-        from lfdm_ros.engine.stepping import LOCKSTEP  # slow to import, and many nodes do without
+        from lfdm_ros.engine.stepping import LOCKSTEP  # slow to import, rarely needed
 
         profile = self.in_lockstep if self.in_lockstep is not None and value("stepping") == LOCKSTEP else self.qos
         assert profile is not None, self.name
@@ -98,7 +98,7 @@ def subscribes(name: str, kind: Any, profile: QoSProfile | None, text: str, **mo
     return Endpoint(SUBSCRIBES, name, kind, text, profile, **more)
 
 
-# A service or an action that a node offers, a service of another node that it calls, an action that it starts: name, kind, text.
+# Service or action server, service client, action client: name, kind, text.
 serves, acts, calls, starts = (partial(Endpoint, direction) for direction in (SERVES, ACTS, CALLS, STARTS))
 
 

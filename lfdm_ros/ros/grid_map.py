@@ -1,4 +1,4 @@
-"""Maps of the ground as grid_map_msgs/GridMap; `lfdm_ros.ground.grid_map` says what they have, and reads them."""
+"""Maps of the ground as grid_map_msgs/GridMap; format and reader: `lfdm_ros.ground.grid_map`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lfdm_ros.ground.grid_map import COLUMNS, DRAW, DRY, ICE, MEAN, MEDIAN, ROWS
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.ros.messages import set_stamp
 
-LARGEST = 50.0  # of a latent value: the link's own ends are reached long before
+LARGEST = 50.0  # latent value; the link saturates far below
 
 
 def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, stamp_ns: int) -> GridMap:
-    """Makes the message of layers (ny, nx) at the nodes of a grid, which are the middles of the message's cells; NaN: not known."""
+    """Makes the message of layers (ny, nx) at the nodes of a grid, the cell centres of the message; NaN: unknown."""
     message = GridMap(layers=list(layers), basic_layers=[])
     message.header.frame_id = frame
     set_stamp(message.header.stamp, stamp_ns)
@@ -50,8 +50,8 @@ def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> Gri
 
 
 def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
-    """Reads the friction that a map has, in the frame of the vehicle's states. Raises Refused: as `read_grid_map`, another frame, a layer
-    that is not there or has holes, or values that no friction has."""
+    """Reads a friction map in the frame of the vehicle's states. Raises Refused: as `read_grid_map`, another frame, a layer that is missing
+    or has holes, or impossible friction values."""
     if message.header.frame_id != frame:
         raise Refused(f"map: in frame '{message.header.frame_id}', the states are in '{frame}'"[:200], FRAME)
     grid, layers = read_grid_map(message)

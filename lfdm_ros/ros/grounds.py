@@ -23,8 +23,8 @@ from lfdm_ros.vehicles import Vehicle
 
 GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or a bag recorded on one: friction, soil and heights by "
                                  "place; empty: a level road")
-GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
-LEARN_GROUND = Parameter("learn_ground", False, "know of the ground what a ground_learner tells on ground/known, not what its file says")
+GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: that of its file", -1, 2**31 - 1)
+LEARN_GROUND = Parameter("learn_ground", False, "plan with the friction that a ground_learner publishes on ground/known, not the file's")
 KNOWN = "ground/known"
 _DRAWN = 60
 _DRY, _ICE = np.array([0.35, 0.35, 0.35, 0.5]), np.array([0.95, 0.97, 1.0, 0.5])
@@ -50,9 +50,9 @@ def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
     """Returns the endpoints of `GroundTopics`."""
     on = when & unless("ground", "")
-    return (publishes("ground/document", String, qos.LATCHED, "its description as JSON: a replay has the same", when=on),
+    return (publishes("ground/document", String, qos.LATCHED, "its description as JSON, for replays", when=on),
             publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
-            publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on),
+            publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the minimum friction of the map", when=on),
             publishes("ground/markers", MarkerArray, qos.LATCHED, "heights, friction from dry, grey, to ice, white, and soils, for RViz",
                       when=on))
 
@@ -99,7 +99,7 @@ def _draw(picture: Picture, ground: GroundDescription) -> None:
 
 
 def _occupancy(field: FrictionField, friction: np.ndarray) -> OccupancyGrid:
-    """Makes an occupancy grid in which slippery places are as the occupied ones of a costmap."""
+    """Makes an occupancy grid in which slippery cells appear occupied."""
     grid, message = field.grid, OccupancyGrid()
     message.header.frame_id = ODOM_FRAME
     set_stamp(message.header.stamp, 0)

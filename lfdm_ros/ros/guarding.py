@@ -1,6 +1,6 @@
 """Guards between the executor and a node's callbacks: ended ones are not called, and exceptions stay in their node.
 
-An executor calls what was ready when an entity was destroyed, and lets an exception of a callback end the whole process.
+An executor still calls ready callbacks of destroyed entities, and an exception in a callback ends the whole process.
 """
 
 import functools
@@ -21,7 +21,7 @@ Caught = Callable[[str, Exception, tuple[Any, ...]], None]
 
 
 def do_nothing(*_: Any) -> None:
-    """Stands in for the callback of an entity that has ended."""
+    """Replaces the callback of a destroyed entity."""
 
 
 class CallbackGuard:
@@ -32,7 +32,7 @@ class CallbackGuard:
         Creates an open guard.
 
         Args:
-            caught: takes each exception that comes out of a callback.
+            caught: handler of exceptions in callbacks.
         """
         self._caught = caught
         self._open = True
@@ -47,10 +47,10 @@ class CallbackGuard:
         self._open = False
 
     def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
-        """Returns the guarded callback, with the signature of the bare one, since rclpy looks at that.
+        """Returns the guarded callback with the signature of the original, which rclpy inspects.
 
         Args:
-            instead: gets the arguments and gives the result where the callback has none: it raised, or its entity has ended.
+            instead: called with the arguments if the callback raised or its entity has ended.
         """
         @functools.wraps(callback)
         def guarded(*arguments: Any) -> Any:
@@ -77,12 +77,12 @@ class CallbackGuard:
         return guarded
 
     def around_service(self, service: Any) -> None:
-        """Guards a service that exists: its callback, and the answer, whose receiver may be gone."""
+        """Guards the callback of an existing service, and its answer, whose receiver may have ended."""
         wrap_service(self.attach(service), lambda callback: self.around(callback, _refuse), self.around)
 
 
 def _refuse(request: Any, response: Any) -> Any:
-    """Fills the answer of a service whose callback has none."""
+    """Fills the response of a service whose callback failed."""
     if hasattr(response, "success"):
         response.success = False
     if hasattr(response, "message"):
@@ -95,7 +95,7 @@ def name_of(callback: Callable[..., Any]) -> str:
 
 
 def checked_clock(callback: Callable[[ClockMessage], None], refuse: Callable[[str, str, str], Any]) -> Callable[[ClockMessage], None]:
-    """Returns rclpy's own callback of /clock, which raises at a time that is none, behind a check of the time."""
+    """Returns rclpy's callback of /clock, which raises for invalid times, behind a check."""
     def clock_callback(clock: ClockMessage) -> None:
         if clock.clock.sec < 0 or clock.clock.nanosec >= 1_000_000_000:
             refuse("clock", f"{clock.clock.sec} s and {clock.clock.nanosec} ns is no time", OUT_OF_RANGE)
@@ -106,13 +106,13 @@ def checked_clock(callback: Callable[[ClockMessage], None], refuse: Callable[[st
 
 
 def checked_request(srv_type: Any, callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Returns the callback of a service; of rclpy's own that set parameters, one that refuses a malformed request whole."""
+    """Returns the callback of a service; for rclpy's own that set parameters, one that refuses malformed requests as a whole."""
     if srv_type not in (SetParameters, SetParametersAtomically):
         return callback
 
     def set_parameters(request: Any, response: Any) -> Any:
         try:
-            for parameter in request.parameters:  # rclpy's own sets those that come before the odd one
+            for parameter in request.parameters:  # rclpy would set those before the malformed one
                 RosParameter.from_parameter_msg(parameter)
             return callback(request, response)
         except Exception as error:

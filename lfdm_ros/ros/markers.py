@@ -13,7 +13,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from lfdm_ros.ros.messages import set_stamp
 from lfdm_ros.simulation import Goal, World
 
-if TYPE_CHECKING:  # the tracker is slow to import, and the simulator does without
+if TYPE_CHECKING:  # the tracker is slow to import
     from lfdm_ros.perception.obstacles import Obstacles
 
 Colour = tuple[float, float, float, float]
@@ -25,12 +25,12 @@ EDGE: Colour = (0.9, 0.9, 0.9, 0.8)
 GOAL: Colour = (0.9, 0.7, 0.1, 0.5)
 CALM: Colour = (0.2, 0.9, 0.3, 1.0)
 ALARM: Colour = (1.0, 0.2, 0.1, 1.0)
-_HEIGHT = 1.5  # [m] of what is drawn as a body
-_ARROW = 1.0  # [s] of travel that an arrow shows
+_HEIGHT = 1.5  # [m] of bodies
+_ARROW = 1.0  # [s] of travel per arrow
 
 
 def mixed(share: float) -> Colour:
-    """Mixes a colour from CALM, 0, to ALARM, 1; NaN is alarming."""
+    """Interpolates a colour from CALM, 0, to ALARM, 1; NaN: ALARM."""
     share = min(max(share, 0.0), 1.0) if share == share else 1.0
     red, green, blue, alpha = ((1.0 - share) * calm + share * alarm for calm, alarm in zip(CALM, ALARM))
     return red, green, blue, alpha
@@ -71,7 +71,7 @@ class Picture:
         marker.colors = [ColorRGBA(r=r, g=g, b=b, a=a) for r, g, b, a in colours[rows, columns].tolist()]
 
     def arrow(self, name: str, x: float, y: float, vx: float, vy: float, colour: Colour) -> None:
-        """Adds an arrow from a place [m] to where it will be in a second, by its velocity [m/s]."""
+        """Adds an arrow from a position [m] to that in one second, by its velocity [m/s]."""
         marker = self._add(name, Marker.ARROW, colour)
         marker.scale.x, marker.scale.y = 0.2, 0.4
         marker.points = [Point(x=float(x), y=float(y), z=_HEIGHT),
@@ -84,8 +84,8 @@ class Picture:
         marker.scale.z = 0.5 * _HEIGHT
         marker.text = text
 
-    def obstacles(self, seen: Obstacles) -> None:
-        for (x, y), radius, (vx, vy) in zip(seen.centres, seen.radii, seen.velocities):
+    def obstacles(self, found: Obstacles) -> None:
+        for (x, y), radius, (vx, vy) in zip(found.centres, found.radii, found.velocities):
             self.disc("obstacles", x, y, radius, SEEN)
             if vx * vx + vy * vy > 0.01:
                 self.arrow("velocities", x, y, vx, vy, SEEN)

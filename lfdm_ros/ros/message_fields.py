@@ -10,7 +10,7 @@ import yaml
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros.topics import interface_class
 
-LONG = 128  # elements of a list that are shown where not all are asked for
+LONG = 128  # displayed elements of a list by default
 
 
 def plain(value: Any, longest: int | None = None) -> Any:

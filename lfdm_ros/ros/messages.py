@@ -1,4 +1,4 @@
-"""Fills the vehicle's messages from the simulator's outputs. Messages are made once and used again each tick."""
+"""Fills the vehicle's messages from the simulator's outputs. Messages are created once and reused each tick."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def nanoseconds(stamp: Time) -> int:
 
 
 def checked_stamp(stamp: Time) -> int:
-    """Converts a stamp as `nanoseconds` does; raises Refused for one that no clock gives."""
+    """Converts a stamp as `nanoseconds` does; raises Refused: invalid."""
     time_ns = nanoseconds(stamp)
     require("stamp", 1e-9 * time_ns)
     return time_ns
 
 
 def check_state(state: VehicleState) -> None:
-    """Raises Refused for an impossible state; NaN: not measured."""
+    """Raises Refused for an impossible state; NaN: unmeasured."""
     checked_stamp(state.header.stamp)
     check_wheels(state)
     require_all({**{name: getattr(state, name) for name in SCALARS}, **speeds_of(state)})
 
 
 def check_wheels(state: VehicleState) -> None:
-    """Raises Refused where the arrays by wheel do not belong to wheels."""
+    """Raises Refused where arrays by wheel and wheel_names are inconsistent."""
     names = state.wheel_names
     require("wheels", len(names), "the number of wheel_names")
     if len(set(names)) < len(names):
@@ -66,7 +66,7 @@ def check_wheels(state: VehicleState) -> None:
 
 
 def speeds_of(state: VehicleState) -> dict[str, float]:
-    """Returns the spins of all wheels [rad/s], by the names of the models' states; arrays by wheel that do not fit together say nothing."""
+    """Returns the spins of all wheels [rad/s], by the names of the models' states; inconsistent arrays by wheel are ignored."""
     speeds: dict[str, float] = {}
     if len(state.wheel_names) == len(state.speed_by_wheel) <= BOUNDS["wheels"].upper:
         speeds.update(zip(state.wheel_names, state.speed_by_wheel))
@@ -155,7 +155,7 @@ class VehicleMessages:
         self._scalars = [(name, index[name]) for name in SCALARS if name in index]
         self._gear = index["gear"]
 
-        # Places in the outputs, behind which `fill` puts 0 and NaN. The force of a wheel that is a whole axle is that on both tyres.
+        # Indices into the outputs, to which `fill` appends 0 and NaN. A wheel that is a whole axle carries the force of both tyres.
         absent, unknown = -2, -1
 
         def places(output: str, wheel: str) -> tuple[int, int]:
@@ -185,7 +185,7 @@ class VehicleMessages:
         self._stamps = [self.clock.clock, *(m.header.stamp for m in (self.state, self.odometry, self.imu, self.joints))]
 
     def fill(self, time_ns: int, outputs: Sequence[float]) -> None:
-        """Puts one state into all messages.
+        """Fills all messages with one state.
 
         Args:
             time_ns: simulated time [ns].
@@ -223,7 +223,7 @@ class VehicleMessages:
         set_fields(self.imu.linear_acceleration, "xyz", specific_force(ax, ay, roll, pitch))
 
     def _fill_joints(self, spins: list[float], steered: float, span: float) -> None:
-        """Fills angles and rates of the joints; one that does not turn in this model stands, and its rate is NaN."""
+        """Fills angles and rates of the joints; one that the model lacks is at rest with rate NaN."""
         self._turned = [math.remainder(angle + span * spin, 2.0 * math.pi) if spin == spin else angle
                         for angle, spin in zip(self._turned, spins)]
         steered = steered if steered == steered else 0.0

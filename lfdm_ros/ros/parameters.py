@@ -1,4 +1,4 @@
-"""Parameters of nodes: their declaration to ROS, checks of changes, and those that several nodes have."""
+"""Parameters of nodes: declaration to ROS, checks of changes, and common ones."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ def descriptor_of(parameter: Parameter) -> ParameterDescriptor:
     descriptor = ParameterDescriptor(
         name=parameter.name, type=_ROS_TYPES[type(parameter.default)].value, description=parameter.text,
         additional_constraints="" if parameter.live else "cannot change once the node is configured")
-    # rclpy takes an empty list for an array of bytes; `convert` checks what is given.
+    # rclpy takes an empty list for an array of bytes; `convert` checks values.
     descriptor.dynamic_typing = isinstance(parameter.default, list)
     bounded = math.isfinite(parameter.lower) and math.isfinite(parameter.upper)
     if bounded and isinstance(parameter.default, float):
@@ -41,10 +41,10 @@ def ros_parameter(parameter: Parameter, value: Value) -> RosParameter:
 
 # Parameters of nodes that have a vehicle.
 VEHICLE = Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path")
-VEHICLE_CHANGES = Parameter("vehicle_changes", [], "parameters of the vehicle that are not as its file says, NAME=VALUE in SI units: "
+VEHICLE_CHANGES = Parameter("vehicle_changes", [], "parameters of the vehicle that differ from its file, NAME=VALUE in SI units: "
                                                    "actuation_delay=0.1, overall_width=2.5")
 # Parameter of nodes that take part in a scenario; given to the whole stack.
-SCENARIO_SEED = Parameter("scenario_seed", -1, "seed of the scenario's course: another field; -1: as its file says", -1, 2**31 - 1)
+SCENARIO_SEED = Parameter("scenario_seed", -1, "seed of the scenario's course; -1: that of its file", -1, 2**31 - 1)
 
 
 def seed_of(value: int) -> int | None:
@@ -52,8 +52,8 @@ def seed_of(value: int) -> int | None:
     return None if value < 0 else value
 
 
-# The camera that an operator sees, and the topic of its pictures.
-CAMERA = Parameter("camera", "front", "name of the camera in the vehicle's file whose picture the operator sees")
+# The operator's camera and its topic.
+CAMERA = Parameter("camera", "front", "name of the operator's camera in the vehicle's file")
 CAMERA_TOPIC = "sensors/{}/image_raw/compressed"
 
 # rclpy declares this one itself, in every node.
@@ -76,7 +76,7 @@ class Declarations:
         """Declares the parameters to ROS.
 
         Args:
-            former: parameters of former versions, and the line that refuses each.
+            former: removed parameters and their messages.
             renamed: parameters of the former release, and their present names.
 
         Raises:
@@ -84,7 +84,7 @@ class Declarations:
         """
         try:
             values = {}
-            for old in (*former, *renamed):  # rclpy says nothing of a parameter that no node declares
+            for old in (*former, *renamed):  # rclpy ignores undeclared parameters silently
                 given = node.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
                 node.undeclare_parameter(old)
                 if given is not None and old in former:

@@ -1,6 +1,6 @@
 """Inputs of the controller and of shared control from messages, and messages of their decisions.
 
-Those of a cycle are made once and used again.
+Messages of a cycle are created once and reused.
 """
 
 import math
@@ -33,7 +33,7 @@ from lfdm_ros.sharing.situation import Draws, StampedCommand
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
-# A nav_msgs/Path is read straight from its bytes: as Python objects, six a pose, 10 km in steps of 0.1 m would take seconds.
+# A nav_msgs/Path is read directly from its bytes: six Python objects per pose would take seconds for 10 km in steps of 0.1 m.
 _POSE = 7 * 8  # bytes: position x, y, z, orientation x, y, z, w
 _START = 4  # origin of the offsets, behind the encapsulation's header
 
@@ -51,7 +51,7 @@ def read_path(data: bytes) -> tuple[str, np.ndarray]:
         require("points", count, "number of poses")
         points = np.empty((count, 2))
         at = _pose(data, at + 4, order, frame, points, 0) if count else at
-        # The others begin at multiples of 8; mostly all have a frame of one length.
+        # The others are aligned to 8 bytes; usually all frames have the same length.
         done = 1 + _alike(data, at, order, frame, points[1:]) if count > 1 else count
         for k in range(done, count):
             at = _pose(data, at, order, frame, points, k)
@@ -84,7 +84,7 @@ def _check(named: str, frame: str) -> None:
 
 
 def _alike(data: bytes, at: int, order: str, frame: str, points: np.ndarray) -> int:
-    """Reads all poses together if they have the same frame; returns the number read: all or none."""
+    """Reads all poses at once if they share a frame; returns the number read: all or none."""
     child_frame, end = _text(data, at + 8, order)
     head = end - at + -(end - _START) % 8
     stride = head + _POSE
@@ -112,7 +112,7 @@ def values_of_state(state: VehicleState) -> dict[str, float]:
 
 
 def values_of_odometry(odometry: Odometry) -> dict[str, float]:
-    """Returns them as `values_of_state`, with the length of the orientation; where that is 0, as never filled in, yaw is not measured."""
+    """Returns values as `values_of_state`, and the quaternion's norm; yaw is unmeasured if that is 0 (not filled in)."""
     q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
     length = math.hypot(q.x, q.y, q.z, q.w)
     return {"x": position.x, "y": position.y, "yaw": yaw_of(q) if length else math.nan, "vx": twist.linear.x, "vy": twist.linear.y,
@@ -173,7 +173,7 @@ class PlanMessages:
         return command
 
     def fill_ackermann(self, decision: PilotDecision, lock: float) -> AckermannDriveStamped:
-        """Fills the command of a vehicle that follows a speed: that of the plan a little ahead, and 0 where there is no plan to go by.
+        """Fills the command of a vehicle with a speed controller: the plan's speed at a short preview, or 0 without a plan.
 
         Args:
             lock: angle of the front wheels at steering 1 [rad].
@@ -225,7 +225,7 @@ class PlanMessages:
             message.units = [self._units.get(name, "1") for name in plan.names]
         set_stamp(message.header.stamp, time_ns)
         message.header.frame_id = frame
-        # An array of doubles is taken as it is; a list would be looked at number by number.
+        # An array of doubles is not checked number by number, as a list is.
         message.times = array("d", (plan.times - 1e-9 * time_ns).tobytes())
         message.states = array("d", np.ascontiguousarray(plan.states, float).tobytes())
         message.inputs = array("d", np.ascontiguousarray(plan.inputs, float).tobytes())
@@ -251,7 +251,7 @@ class PlanMessages:
 
 def _progress(task: Task, remaining: float) -> tuple[float, float, float]:
     """Returns the speed limit in force [m/s], progress along the path and distance to go [m]; NaN: there is none."""
-    if not math.isfinite(remaining):  # no task, or no plan for it yet
+    if not math.isfinite(remaining):  # no task or plan yet
         remaining = math.nan
     if task.path is None:
         return float(task.speed) if task.goal is not None else math.nan, math.nan, remaining
@@ -264,7 +264,7 @@ def heading(yaw: float) -> Quaternion:
 
 
 def reason(cycle: Cycle, pilot: Pilot) -> str:
-    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops whatever the solver's result."""
+    """Returns the reason of a cycle's outcome; a vehicle without valid perception stops regardless of the solver's result."""
     return "; ".join(part for part in (pilot.blind, cycle.reason) if part)
 
 
@@ -272,8 +272,7 @@ MAX_ROWS, MAX_NAMES = 2000, 64  # of a plan
 
 
 def plan_of(message: PlanMessage) -> Plan:
-    """Returns the plan of a message, its times from the stamp on. Raises Refused: more of it than any plan has, or parts that do not fit
-    together."""
+    """Returns the plan of a message, with times relative to the stamp. Raises Refused: too large, or inconsistent sizes."""
     rows, names = len(message.times), tuple(message.names)
     if rows > MAX_ROWS or len(names) > MAX_NAMES:
         raise Refused(f"{rows} rows of {len(names)} states; at most {MAX_ROWS} of {MAX_NAMES} are read", TOO_MANY)
@@ -301,7 +300,7 @@ def fill_command(message: DriverCommand, command: StampedCommand, time_ns: int) 
 
 
 def sharing_text(decision: SharedDecision) -> str:
-    """Returns the text of a decision in a picture: state, k, threat, and the probabilities that make it."""
+    """Returns the displayed text of a decision: state, k, threat and its probabilities."""
     d = decision
     risks = (f"{p.name} {p.value:.3f}" for a in d.threat.assessments.values() for p in a.probabilities)
     return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (wanted {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])

@@ -23,7 +23,7 @@ def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], 
         number: of the version, 0: not stored.
 
     Raises:
-        InputError: something is missing or of another kind.
+        InputError: an entry is missing or of another type.
     """
     try:
         targets = {**summary.get("held", {}), **{name: value for stage in summary["stages"] for name, value in stage["passed_on"].items()}}
@@ -44,18 +44,17 @@ def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], 
 
 
 def version_message(version: Version | None) -> Posterior:
-    """Makes the message of the version in force; None, the vehicle file: one with posterior_version 0 and nothing else. Raises InputError:
-    as `posterior_message`."""
+    """Makes the message of the version in force; None, the vehicle file: an empty one with posterior_version 0. Raises InputError: as
+    `posterior_message`."""
     return posterior_message(version.posterior, version.summary, version.number) if version else Posterior()
 
 
 def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[str] = ()) -> Vehicle:
-    """Returns the vehicle with a posterior's values; with those of its file where no posterior is in force.
+    """Returns the vehicle with a posterior's values, or with those of its file if none is in force.
 
     Args:
         vehicle: as in its file.
-        model: full name of the model that it drives by.
-        also: full names of other models whose posteriors serve it as well.
+        model: full name of its model. also: full names of other models whose posteriors are accepted.
 
     Raises:
         InputError: the posterior is of another vehicle or model, or its values cannot be used.
@@ -65,7 +64,7 @@ def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[
     where = f"posterior {message.posterior_version}"
     if message.vehicle != vehicle.name:
         raise InputError(f"{where} is of vehicle '{message.vehicle}', this is '{vehicle.name}'")
-    # Both as this vehicle has them: one that is on a ground of its own is of the same model as it was.
+    # Both normalised for this vehicle: parts of the ground do not change the model.
     if _full_name(vehicle, message.model) not in [_full_name(vehicle, name) for name in (model, *also)]:
         raise InputError(f"{where} is of model '{message.model}', this is '{' or '.join((model, *also))}'")
     if len(message.target_names) != len(message.target_values) or not message.target_names:
@@ -77,7 +76,7 @@ def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[
 def _full_name(vehicle: Vehicle, model: str) -> str:
     try:
         return vehicle.spec(model)
-    except InputError:  # a model that this version does not have, or that the vehicle cannot be
+    except InputError:  # unknown model, or unsuitable for the vehicle
         return model
 
 

@@ -13,31 +13,30 @@ def reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATIL
 
 
 # States of the vehicle and commands of its driver, each publishing tick. Deep, so that a recorder in another process that
-# falls behind for seconds at 50 times real time loses nothing: a reliable writer keeps a sample until it is acknowledged or
-# pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
+# falls behind for seconds at 50 times real time loses nothing: a reliable writer stores a sample until it is acknowledged or
+# replaced by `depth` newer ones. The history grows only as needed.
 STATE = reliable(10_000)
 COMMAND = reliable(10_000)
-# To hear states and commands where no tick waits for its answer: the newest counts. A busy machine would work off a queue of old ones,
-# late for ever.
+# For subscribers to states and commands outside lockstep: the newest counts. A busy machine would process a queue of old ones, always late.
 NEWEST = reliable(1)
 # A goal or a path: the newest counts.
 TASK = reliable(1)
-# To hear drivers of real sensors, which do not send reliably; hears those that do as well.
+# For subscribers to drivers of real sensors, mostly best effort; compatible with reliable ones.
 SENSOR = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Time: the newest counts.
 CLOCK = reliable(1)
 # Status and diagnostics, once or twice a second.
 STATUS = reliable(10)
-# Topics of tf2: transforms of many, each of which counts for a while.
+# Topics of tf2: transforms of many publishers.
 TRANSFORMS = reliable(100)
-# Kept for those who come later: posterior, what does not move.
+# Latched for late subscribers: posterior, static data.
 LATCHED = reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
-# To hear what nodes log, also what they said before we were there.
+# For subscribers to logs, including earlier ones.
 LOG = reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def matching(ends: Sequence[TopicEndpointInfo], depth: int) -> QoSProfile:
-    """Returns the profile that hears all publishers: no stricter than each of them offers, as some would send nothing otherwise."""
+    """Returns the profile compatible with all publishers: no stricter than each of them offers."""
     reliable = all(end.qos_profile.reliability == ReliabilityPolicy.RELIABLE for end in ends)
     latched = all(end.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for end in ends)
     return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth,

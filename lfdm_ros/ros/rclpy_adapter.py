@@ -24,14 +24,14 @@ LOOK_AT = {
     "EventsExecutor": "in rclpy.experimental; its spin() never dispatches anything, with a finite time-out spin_until_future_complete does",
 }
 RCLError = rclpy_implementation.RCLError
-SLICE = 0.05  # [s] between looks at the clock
+SLICE = 0.05  # [s] of one turn
 
 
 def release_lifecycle(node: LifecycleNode) -> None:
     """Removes a destroyed node from the graph; idempotent.
 
-    rclpy leaves the services of the lifecycle, and with them the node and in the end DDS's participant, to the garbage collector. Until
-    that comes by, a client of a node of the same name finds two, one of which answers nobody or is just going.
+    rclpy leaves the lifecycle services, and with them the node and finally DDS's participant, to the garbage collector. Until it runs, a
+    client of a node of the same name finds two, of which one does not answer.
     """
     machine, node._state_machine = node._state_machine, None
     if machine is not None:
@@ -57,7 +57,7 @@ def answer_impossible_transitions(node: LifecycleNode, report: Callable[[], None
 
 
 def wrap_service(service: Any, callback: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:
-    """Wraps the callback of an existing service, and its answer, whose receiver may be gone."""
+    """Wraps the callback of an existing service, and its answer, whose receiver may have ended."""
     service.callback = callback(service.callback)
     service.send_response = send(service.send_response)
 
@@ -65,8 +65,7 @@ def wrap_service(service: Any, callback: Callable[[Any], Any], send: Callable[[A
 class Turns:
     """A thread that ends the turns of an executor.
 
-    EventsExecutor looks at its time-out only when nothing is left to be done: nodes that are given more than they can do would be served
-    for ever, whatever asks the run to end.
+    EventsExecutor checks its time-out only when idle: overloaded nodes would be served forever, despite a request to end.
     """
 
     def __init__(self) -> None:
@@ -80,8 +79,8 @@ class Turns:
         executor.spin_until_future_complete(self._begin(seconds), timeout_sec=seconds)
 
     def _begin(self, seconds: float) -> Future:
-        # A new one each time: the executor adds a callback to it with each event, and takes none away. It knows no executor, which would
-        # call back in its turn only, behind all that waits.
+        # A new one each time, since the executor adds a callback with each event and removes none; without an executor, which would queue
+        # the callback behind all others.
         self._end = math.inf
         self._turn = Future()
         self._end = time.monotonic() + seconds

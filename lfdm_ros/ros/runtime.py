@@ -28,29 +28,29 @@ from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.rclpy_adapter import SLICE, Turns
 
-# Time [s] for callbacks that are queued when a node ends.
+# Time [s] for queued callbacks when a node ends.
 _DRAIN = 0.02
-# Time [s] for a node that has fallen behind, which in a live graph may never have everything.
+# Time [s] for a delayed node, which in a live graph may never catch up.
 _LARGEST_DRAIN = 1.0
-# Turns without news after which it has: on a busy machine one turn alone may pass without any work done.
+# Turns without messages after which it has caught up; on a busy machine a single turn may do no work.
 _QUIET = 5
-# A signal that comes so soon [s] after another is the same wish.
+# Signals within this time [s] count as one.
 AGAIN = 2.0
-# The argument by which a run of ours or ros2 launch says to a node with which process it ends.
+# Argument with the id of the process whose end also ends the node.
 PARENT = "--parent"
-_LARGEST_END = 30.0  # [s] for a node to end that has lost its parent
+_LARGEST_END = 30.0  # [s] for a node to end after the loss of its parent
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
 class Runtime:
-    """A context with an executor; a context manager that ends both. Raises InputError: ROS cannot start, for example for want of the RMW
-    that the environment names."""
+    """A context with an executor; a context manager that ends both. Raises InputError: ROS cannot start, for example a missing RMW of
+    the environment."""
 
     def __init__(self, *, domain_id: int | None = None, args: Sequence[str] | None = None, last: bool = False) -> None:
-        """Starts ROS. last: the process ends with this: a later signal finds nothing to end, and must not change the exit status."""
+        """Starts ROS. last: the process ends afterwards, so that later signals must not change the exit status."""
         self.context = Context()
         try:
-            # Our own handlers (see `_signals`) instead of rclpy's, which end the context under the nodes' feet.
+            # Our own handlers (see `_signals`) instead of rclpy's, which end the context before the nodes.
             rclpy.init(args=list(args or []), context=self.context, domain_id=domain_id,
                        signal_handler_options=SignalHandlerOptions.NO)
         except RuntimeError as error:
@@ -66,21 +66,21 @@ class Runtime:
         self._signals = _signals(self._end, last)
 
     def __enter__(self) -> Runtime:
-        # From the first node on, so that a signal never cuts one off in the middle of starting or ending.
+        # From the first node on, so that no signal interrupts a start or an end.
         self._signals.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Ends everything without raising; errors are collected in `failures`."""
         self.begin_end()
-        # A node's own process is signalled at a planned end as well, and only the readers that are left are waited for.
+        # A node in its own process is signalled at a planned end as well, and waits only for remaining readers.
         complete = (self._last or exit_status(self.reason) == 0) and kind is None
-        # Last made, last ended, and what a node has sent is delivered before the next one ends: a recorder made first hears
-        # everybody's last word.
+        # First created, last ended, and messages are delivered before the next node ends: a recorder created first receives all of
+        # them.
         for node in reversed(self.nodes):
             self._attempt(node, "taking what has come", lambda node=node: self._drain(node))  # type: ignore[misc]
             self._attempt(node, "its stop", node.stop)
-            # An interrupted run of several nodes is to end soon; one that ended as planned should be complete in everybody's bag.
+            # An interrupted run of several nodes must end soon; after a planned end all bags should be complete.
             if complete:
                 self._attempt(node, "waiting until it is heard", node.wait_until_received)
             self._attempt(node, "its release", node.release)
@@ -108,7 +108,7 @@ class Runtime:
             self._signals.breakable = False
 
     def _note(self, what: str, error: BaseException) -> None:
-        """Logs an error that no node could take, once of each kind."""
+        """Logs an error outside nodes, once of each kind."""
         text = f"{what}: {type(error).__name__}"
         if text not in self._noted:
             self._noted.add(text)
@@ -146,13 +146,13 @@ class Runtime:
             self._turns.end()
 
     def _end(self, reason: str) -> None:
-        # For a signal's handler too, which may have interrupted a holder of the executor's lock: it takes none, `spin` looks soon.
+        # Also called by signal handlers, which may interrupt a holder of the executor's lock: takes no lock; `spin` polls.
         if not self._done:
             self.reason = self.reason or reason
             self._done = True
 
     def begin_end(self) -> None:
-        """Keeps signals from disturbing the end, but for the third, which breaks off one step of one node."""
+        """Ignores signals during the end, except the third, which interrupts one step of one node."""
         self._signals.ending = True
 
     def spin(self, *, timeout: float | None = None, until: Callable[[], bool] | None = None) -> str:
@@ -160,11 +160,11 @@ class Runtime:
 
         Args:
             timeout: wall time [s].
-            until: asked 20 times a second; True ends the run.
+            until: evaluated 20 times a second; True ends the run.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._done:
-            self.spin_some(SLICE)  # so often Python's signal handlers run and `until` is asked
+            self.spin_some(SLICE)  # period of Python's signal handlers and `until`
             if until is not None and until():
                 self.stop("until")
             elif end is not None and time.monotonic() >= end:
@@ -172,7 +172,7 @@ class Runtime:
         return self.reason
 
     def spin_some(self, seconds: float) -> None:
-        """Runs one turn of the executor [s]. Exceptions that no guard of a node catches are logged and left behind."""
+        """Runs one turn of the executor [s]. Exceptions outside the guards of nodes are logged."""
         try:
             self._turns.take(self.executor, seconds)
         except ExternalShutdownException:
@@ -184,8 +184,8 @@ class Runtime:
 class _signals:
     """Handlers of SIGINT and SIGTERM that end the run instead of the process. Only the main thread may set handlers.
 
-    A signal within `AGAIN` of another, as launch and a terminal send two at once, has no effect. Later the second one breaks off what a
-    node is just doing, but not its end; from the third on that too, one step of one node.
+    A signal within `AGAIN` of another has no effect, since launch and a terminal both send one. A later second one interrupts a node's
+    present work, but not its end; from the third on also one step of one node's end.
     """
 
     def __init__(self, stop: Callable[[str], None], last: bool) -> None:
@@ -222,10 +222,10 @@ def exit_status(reason: str) -> int:
 
 
 def _end_with(parent: int, runtime: Runtime) -> None:
-    """Ends the run once the process `parent` is gone, however it went; insists if that takes too long."""
+    """Ends the run once the process `parent` has ended; kills this process if that takes too long."""
     def watch() -> None:
         # Not os.getppid(): with a launch prefix such as gdb there is a process in between.
-        with suppress(ProcessLookupError):  # it is gone already
+        with suppress(ProcessLookupError):  # it has ended already
             select.select([os.pidfd_open(parent)], [], [])
         runtime.stop(TERMINATED)
         time.sleep(_LARGEST_END)
@@ -235,9 +235,9 @@ def _end_with(parent: int, runtime: Runtime) -> None:
 
 
 def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> int:
-    """Runs a node as the main function of its executable: unconfigured, until its lifecycle services or a manager say more.
+    """Runs a node as the main function of its executable: unconfigured, until its lifecycle services are called.
 
-    With the arguments "--parent PID" it ends when that process does, as runs of ours and our launch files ask for.
+    With the arguments "--parent PID", as given by our runs and launch files, it ends when that process does.
 
     Returns:
         0 when the node ended the run itself or was stopped by a signal, as launch expects; 1 when something failed on the way; 2 on
@@ -264,7 +264,7 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
 
 
 def _starts_itself(node: Component) -> bool:
-    """Reads the parameter `autostart`, which only a node in a process of its own has; raises InputError."""
+    """Reads the parameter `autostart`, which only nodes in separate processes have; raises InputError."""
     description = ParameterDescriptor(name="autostart", type=ParameterType.PARAMETER_BOOL, read_only=True,
                                       description="configure and activate at once, without a manager")
     try:

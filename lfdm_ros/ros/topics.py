@@ -1,4 +1,4 @@
-"""Topics by name, for nodes that take any: the class of the messages, a quality of service that fits all publishers, a limited rate."""
+"""Topics by name, for generic nodes: message class, a QoS compatible with all publishers, rate limit."""
 
 import importlib
 import math
@@ -26,14 +26,14 @@ def interface_class(type_name: str) -> Any:
 
 
 class RateLimiter:
-    """A limiter that admits one message in each period of its stamps, whatever the clock; a stamp that goes back in time is admitted."""
+    """Limiter that admits one message per period of its stamps, independent of clocks; a stamp that goes back is admitted."""
 
     def __init__(self, rate: float) -> None:
         """
         Creates a limiter that has admitted nothing.
 
         Args:
-            rate: [Hz]; a message that comes less often is admitted each time.
+            rate: [Hz]; all messages below this rate are admitted.
         """
         self._rate, self._number = rate, -1
 
@@ -46,17 +46,17 @@ class RateLimiter:
 
 @dataclass(frozen=True)
 class PublishedTopic:
-    """A topic that is published now: name in the graph, type of its messages, its publishers."""
+    """A currently published topic: name in the graph, message type, publishers."""
 
     name: str
     type_name: str
     publishers: tuple[TopicEndpointInfo, ...]
 
     def subscribe(self, node: Node, callback: Callable[[Any], None], *, depth: int = 10, raw: bool = False, rate: float = 0.0) -> Any:
-        """Subscribes a node, with what all publishers offer; returns the subscription.
+        """Subscribes a node with a QoS compatible with all publishers; returns the subscription.
 
         Args:
-            depth: messages that may wait.
+            depth: of the queue.
             raw: the callback takes bytes.
             rate: messages a second of the node's clock that reach the callback, at most [Hz]; 0: all.
 

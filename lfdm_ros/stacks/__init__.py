@@ -1,3 +1,3 @@
 """Nodes that run together: stack files, bring-up and shutdown in one process, in one process each, or by ros2 launch; layouts, policy."""
 
-import lfdm_ros.ros  # noqa: F401  # looks at the middleware, before any module here imports rclpy
+import lfdm_ros.ros  # noqa: F401  # checks the middleware before any module here imports rclpy

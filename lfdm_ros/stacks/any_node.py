@@ -1,4 +1,4 @@
-"""Any node by its name, also one from outside, in a process of its own: `ros2 run lfdm_ros any_node NAME --ros-args ...`."""
+"""Runs any node by its name, also of other packages, in a separate process: `ros2 run lfdm_ros any_node NAME --ros-args ...`."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """Bring-up and shutdown of the nodes of a stack: in one process, in one process each, or under ros2 launch.
 
-All are configured, then all activated, each time in the order of the list; so a bag whose recorder is first in the list is complete, and
-nothing moves before its driver is there.
+All are configured, then all activated, in the order of the list: a recorder first in the list makes a complete bag, and no vehicle moves
+before its driver is active.
 """
 
 import math
@@ -26,7 +26,7 @@ from lfdm_ros.stacks.stack import NodeEntry, Stack
 # Time [s] in which a node discovers running nodes, unless the machine is very busy; hence the second check before activation.
 DISCOVERY_TIME = 0.5
 MANAGER = "stack_manager"
-SILENT_AFTER = 0.75  # [s] without an answer until a node is reported: within a second of its last one
+SILENT_AFTER = 0.75  # [s] without an answer until a node is reported, within a second of the last one
 FROZEN_AFTER = 30.0  # [s] until it is killed
 _POLL_PERIOD = 0.05  # [s]
 _UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # rmw's name of the node of an endpoint before its discovery
@@ -49,17 +49,16 @@ def manager_node(context: Context) -> Node:
 
 
 class Manager:
-    """Brings the nodes of a stack up, each in a process of its own, and watches them, through their lifecycle services.
+    """Brings the nodes of a stack up, each in its own process, and watches them, through lifecycle services.
 
-    Its generators yield where they wait; the caller serves `node` then, and may give up.
+    Its generators yield while they wait; the caller then spins `node`, and may stop.
     """
 
     def __init__(self, stack: Stack, node: Node, dead: Callable[[], str], frozen: Callable[[NodeEntry], None]) -> None:
         """Creates clients of the managed nodes.
 
         Args:
-            stack: its nodes have been started; those with autostart are managed.
-            node: asks, and logs.
+            stack: started; nodes with autostart are managed. node: for requests and logs.
             dead: returns the message of a node that has ended and is not restarted, else "".
             frozen: callback that kills the process of a node without an answer for FROZEN_AFTER.
         """
@@ -79,11 +78,10 @@ class Manager:
             self._errors[name] = line.msg
 
     def bring_up(self) -> Generator[None, None, None]:
-        """Configures all, then activates all. Raises InputError: a node has ended, has not started, has refused, or finds its place
-        taken."""
+        """Configures all, then activates all. Raises InputError: a node has ended, has not started, has refused, or has a duplicate."""
         steps = list(in_order(self._remotes))
         for number, (step, remote) in enumerate(steps):
-            if number == len(self._remotes):  # all are configured and known to the graph, none has begun
+            if number == len(self._remotes):  # all are configured and discovered, none is active
                 refuse_others(self._stack, self._node, started=True)
             yield from remote.change(step)
             if step == "activate" and remote.entry.executable == "recorder":
@@ -121,7 +119,7 @@ class Manager:
             self._node.get_logger().error(f"node {name} does not answer")
         elif silence < SILENT_AFTER and name in self._silent:
             self._node.get_logger().info(f"node {name} answers again, after {time.monotonic() - self._silent.pop(name):.1f} s")
-        # On a busy machine answers may be lost for long, of a node that goes on and says so.
+        # On a busy machine answers of a node that still logs may be lost for long.
         elif silence > FROZEN_AFTER and time.monotonic() - self._logged.get(name, -math.inf) > FROZEN_AFTER:
             self._node.get_logger().error(f"node {name} has not answered for {FROZEN_AFTER:g} s and is ended")
             self._silent.pop(name)
@@ -132,7 +130,7 @@ class Manager:
 def resume(pid: int) -> bool:
     """Resumes a stopped process (SIGSTOP), so that it receives its signal to end and a recorder closes its bag; True: it was stopped."""
     with suppress(OSError):  # it has just ended
-        if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":  # psutil is no dependency for one letter
+        if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":  # not worth psutil
             os.kill(pid, signal.SIGCONT)
             return True
     return False
@@ -144,7 +142,7 @@ def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = Fa
     Args:
         status: exit status; negative: the signal that ended it.
         signalled: it was signalled to end.
-        stopped: it had to be resumed for that.
+        stopped: it had to be resumed first.
     """
     if status == 0 or (signalled and status in _SIGNALLED):
         return f"node {name} was stopped (SIGSTOP) when the run ended; it was resumed, and has ended" if stopped else ""
@@ -153,7 +151,7 @@ def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = Fa
     return f"node {name} ended with status {status}, see its log"
 
 
-# ---- one publisher of each topic that drives -------------------------------------------------------------------------------
+# ---- one publisher of each driving topic -----------------------------------------------------------------------------------
 
 
 def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: bool = True) -> None:
@@ -200,15 +198,14 @@ def full_name(namespace: str, name: str) -> str:
 
 
 def _wait_for_recorder(recorder: RemoteNode, manager: Node, stack: Stack) -> Generator[None, None, None]:
-    """Waits until a recorder has subscribed to everything that the others will publish."""
+    """Waits until a recorder has subscribed to all topics of the other nodes."""
     if not (yield from recorder.wait(lambda: not missing_subscriptions(manager, recorder.entry, stack), _RECORDER_TIMEOUT)):
         missing = ", ".join(sorted(missing_subscriptions(manager, recorder.entry, stack)))
         manager.get_logger().warning(f"{recorder.entry.name} has not found {missing} yet; the bag may lack their first messages")
 
 
 def missing_subscriptions(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
-    """Returns the topics of the other nodes without a subscription of the recorder yet, as far as the manager knows; none where it waits
-    to be started."""
+    """Returns the discovered topics of the other nodes to which the recorder has not subscribed yet; none if it is not started."""
     if recorder.value("waits"):
         return set()
 

@@ -31,7 +31,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         stack: name or path of a stack file, or its content.
         speed: sets speed_factor; 0: as fast as possible.
         duration: simulated seconds in a stack with a simulator, else seconds of the wall clock. None: until a node ends the
-            run (the player's on_finish), `until` says so, or a signal comes.
+            run (the player's on_finish), `until` is true, or a signal arrives.
         record: folder of a bag to record all topics to.
         overrides: {"NODE.PARAMETER" or "PARAMETER": value}.
         namespaces: run it once in each of them, side by side.
@@ -43,8 +43,8 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
         stack has them: simulated_seconds, ticks, speed_factor, speed_factor_asked, slowed_by and held_back (as in SimulatorStatus.msg, of
         the whole run), overruns, commands_accepted, commands_rejected and messages_refused {reason: count}, not_driven, collisions and
-        the rest of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to the command
-        with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts, inputs_refused {kind: count} and
+        the other fields of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to the
+        command with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts, inputs_refused {kind: count} and
         cycle_times [s]. namespaces: the same of each namespace that nodes are in.
 
     Raises:

@@ -24,18 +24,18 @@ from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.topics import find_topic, interface_class
 from lfdm_ros.stacks.bring_up import full_name
 
-_SETTLING_TIME = 0.5  # [s] without a change after which discovery counts as complete
+_SETTLING_TIME = 0.5  # [s] without changes until discovery counts as complete
 _DEPTH = 1000  # samples queued while this process is busy
 
 
 def hint(name: str, there: list[str]) -> str:
-    """Returns the end of a message about an unknown name: the nearest one, or else all."""
+    """Returns the end of a message on an unknown name: the nearest one, or else all."""
     near = get_close_matches(name, there, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(sorted(there))}"
 
 
 class ObserverNode:
-    """A node beside a running stack that subscribes and calls, in a context of its own, which signals do not end before the stack."""
+    """A node beside a running stack that subscribes and calls, in a separate context that signals do not end before the stack."""
 
     def __init__(self, name: str) -> None:
         self._context = Context()
@@ -218,7 +218,7 @@ class Inspector(ObserverNode):
         return self.spin(condition, self._timeout)
 
     def _settled(self, look: Callable[[], Any]) -> Any:
-        """Returns what `look` finds once it has not changed for a while, or the timeout is over."""
+        """Returns the result of `look` once unchanged for _SETTLING_TIME, or at the timeout."""
         found, since, began = look(), time.monotonic(), time.monotonic()
         while time.monotonic() - since < _SETTLING_TIME and time.monotonic() - began < self._timeout:
             self._executor.spin_once(timeout_sec=0.1)

@@ -1,4 +1,4 @@
-"""Turns a stack into actions for launch_ros, which needs a ROS 2 installation: it has no wheels, and is imported where it is called."""
+"""Turns a stack into actions of launch_ros, which needs a ROS 2 installation (no wheels) and is therefore imported locally."""
 
 # In the source tree the folder launch/ looks like the package launch.
 # mypy: disable-error-code="attr-defined, import-not-found"
@@ -35,10 +35,10 @@ ARGUMENTS = {
     "namespace": "where the nodes are; several separated by commas: the stack in each; empty: as the launch file that includes it says",
     "set": "NODE.PARAM=VALUE or PARAM=VALUE, several separated by semicolons",
 }
-# What launch and launch_ros themselves take from the command line.
+# Arguments of launch and launch_ros themselves.
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "sigterm_timeout", "sigkill_timeout", "ros_namespace")
-_SERVE = 0.05  # [s] between looks at the nodes
-_PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, unless the command line says otherwise: a recorder writes what it has
+_SERVE = 0.05  # [s] between checks of the nodes
+_PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, by default: a recorder must finish writing
 
 
 def stack_launch_description(stack: str) -> LaunchDescription:
@@ -65,10 +65,10 @@ def _actions(context: LaunchContext) -> list[Any]:
 
     refuse_unknown(context.argv, context.locals.current_launch_file_path, sys.argv)
     stack = stack_from_arguments({name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS})
-    # As PushROSNamespace of a file that includes ours wants it.
+    # Includes PushROSNamespace of an including file.
     stack = stack.in_namespace(context.launch_configurations.get("ros_namespace", ""))
     node = get_ros_node(context)
-    time.sleep(DISCOVERY_TIME)  # nothing else is to be done before we know; launch_ros serves its node in a thread of its own
+    time.sleep(DISCOVERY_TIME)  # launch_ros spins its node in another thread
     refuse_others(stack, node, started=False)
     run = _LaunchedStack(stack, node)
     return [*(run.action(entry) for entry in stack.nodes), OpaqueFunction(function=run.begin)]
@@ -94,7 +94,7 @@ class _LaunchedStack:
         def ended(event: Any, context: LaunchContext) -> list[Any]:
             if died := describe_exit(entry.name, event.returncode, signalled=context.is_shutdown, stopped=entry.full_name in self._resumed):
                 if context.is_shutdown or self._restarts[entry.full_name] >= entry.respawn:
-                    raise InputError(died)  # losing a node ends the run
+                    raise InputError(died)  # the loss of a node ends the run
                 self._restarts[entry.full_name] += 1
                 self._log.error(f"{died}; it is started again, {self._restarts[entry.full_name]} of {entry.respawn} times")
                 self._manager.started_again(entry)
@@ -106,7 +106,7 @@ class _LaunchedStack:
         executable = module.rpartition(".")[2]
         self._processes[entry.full_name] = LifecycleNode(
             package="lfdm_ros", executable=executable, name=entry.name, namespace=entry.namespace, output="screen",
-            arguments=[*arguments, PARENT, str(os.getpid())],  # launch itself leaves them running when it is killed
+            arguments=[*arguments, PARENT, str(os.getpid())],  # a killed launch leaves them running
             ros_arguments=["--enclave", entry.full_name],
             parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
             sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),

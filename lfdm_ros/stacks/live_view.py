@@ -17,13 +17,13 @@ from lfdm_ros.errors import InputError, error_text
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.topics import PublishedTopic, find_topic, is_wanted
 
-_DEPTH = 10  # messages of a topic that wait while this process is busy
+_DEPTH = 10  # queued messages of a topic
 _LOOK_FOR_TOPICS = 0.5  # [s]
 
 
 @dataclass
 class _Offer:
-    """A topic that viewers may choose: type of its messages; channel to them; subscription while somebody looks, and its profile."""
+    """An offered topic: message type, channel, subscription while viewed, and its profile."""
 
     type_name: str
     channel: Any
@@ -32,10 +32,10 @@ class _Offer:
 
 
 class LiveView:
-    """A server of topics as they are published; a topic is subscribed while somebody looks at it. It takes nothing from the viewers.
+    """Read-only server of published topics; a topic is subscribed only while viewed.
 
     Attributes:
-        offers: what viewers may choose, by topic.
+        offers: offered topics by name.
     """
 
     def __init__(self, node: Node, topics: Collection[str], host: str, port: int, report: Callable[[str], None]) -> None:
@@ -43,8 +43,8 @@ class LiveView:
         Starts the server, with the topics that are there.
 
         Args:
-            node: that subscribes; its time is simulated time while there is a /clock.
-            topics: by their full names; none: all, without hidden ones and raw images.
+            node: subscribes; uses simulated time while there is a /clock.
+            topics: full names; empty: all except hidden ones and raw images.
             port: 0: any that is free.
             report: called with a line on each topic that cannot be shown.
 
@@ -60,7 +60,7 @@ class LiveView:
         self._context = foxglove.Context()
         self.offers: dict[str, _Offer] = {}
         self._reported: set[str] = set()
-        self._chosen: deque[str] = deque()  # topics that a viewer has just chosen: filled by the server's threads
+        self._chosen: deque[str] = deque()  # newly chosen topics, filled by the server's threads
         chosen = self._chosen
 
         class Listener(foxglove.websocket.ServerListener):
@@ -72,24 +72,24 @@ class LiveView:
         try:
             self._server = foxglove.start_server(name="lfdm", host=host, port=port, context=self._context, server_listener=Listener(),
                                                  capabilities=[foxglove.Capability.Time])
-        except Exception as error:  # of the library's own kind
+        except Exception as error:  # the library's own class
             raise InputError(f"cannot listen on {host}:{port}: {error}; choose another --port or --host") from None
 
     @property
     def port(self) -> int:
-        """The port that viewers connect to."""
+        """Port of the server."""
         return int(self._server.port)
 
     def update(self) -> None:
-        """Offers topics that have appeared, subscribes to those that are looked at, and lets go of the others; to be called often."""
+        """Offers new topics, subscribes to viewed ones and unsubscribes from others; to be called often."""
         chosen = {self._chosen.popleft() for _ in range(len(self._chosen))}
         if chosen or time.monotonic() - self._looked_at >= _LOOK_FOR_TOPICS:
             self._look_for_topics(chosen)
-        if (now := self._now()) > 0:  # of a simulation that has not begun there is no time
+        if (now := self._now()) > 0:  # 0 before a simulation starts
             self._server.broadcast_time(now)
 
     def close(self) -> None:
-        """Ends the server; its viewers are disconnected."""
+        """Ends the server, disconnecting its viewers."""
         self._server.stop()
 
     def _look_for_topics(self, chosen: Collection[str]) -> None:
@@ -103,21 +103,21 @@ class LiveView:
                 continue
             try:
                 self._follow(topic, topic in chosen)
-            except Exception as error:  # whatever is odd about one topic: the others go on
+            except Exception as error:  # a faulty topic must not affect the others
                 line = f"{topic} is not shown: {error_text(error)}"
                 if line not in self._reported:
                     self._reported.add(line)
                     self._report(line)
 
     def _follow(self, topic: str, chosen: bool) -> None:
-        """Offers a topic by the type that it has now, and subscribes to it, while there are viewers, with what its publishers offer now."""
+        """Offers a topic with its present type and, while viewed, subscribes with the present QoS of its publishers."""
         published, offer = find_topic(self._node, topic), self.offers.get(topic)
         if published is not None and (offer is None or offer.type_name != published.type_name):
             offer = self._offer(published)
         if offer is None:
             return
         profile = _profile(published) if published is not None and offer.channel.has_sinks() else ()
-        # Anew for another viewer of a latched topic, too, which gives its message only to a new subscription.
+        # Also anew for another viewer of a latched topic, which sends its message only to new subscriptions.
         if offer.subscription is not None and (profile != offer.profile or (chosen and DurabilityPolicy.TRANSIENT_LOCAL in profile)):
             self._unsubscribe(offer)
         if profile and offer.subscription is None:
@@ -126,7 +126,7 @@ class LiveView:
             offer.profile = profile
 
     def _offer(self, published: PublishedTopic) -> _Offer:
-        """Offers a topic, in place of what was offered by its name."""
+        """Offers a topic, replacing an earlier offer of its name."""
         require_type(published.type_name)
         text, _ = typestore().generate_msgdef(published.type_name, ros_version=2)
         if (before := self.offers.get(published.name)) is not None:
@@ -150,6 +150,6 @@ class LiveView:
 
 
 def _profile(published: PublishedTopic) -> tuple[Any, ...]:
-    """Returns what decides whether a subscription fits the publishers."""
+    """Returns the properties that decide whether a subscription fits the publishers."""
     profile = qos.matching(published.publishers, _DEPTH)
     return profile.reliability, profile.durability

@@ -9,7 +9,7 @@ from lfdm_ros.stacks.remote import SIMULATOR_STATUS
 from lfdm_ros.stacks.stack import NodeEntry, Stack, connections
 
 VERSION = "0.2.0"
-_ROOT = "/"  # the default enclave: of the process that is started by hand
+_ROOT = "/"  # default enclave, of the process started by hand
 # Elements of a profile: direction of the endpoints, list, one of it, attribute.
 _RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
           (CALLS, "services", "service", "request"), (ACTS, "actions", "action", "execute"), (STARTS, "actions", "action", "call"))

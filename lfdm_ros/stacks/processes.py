@@ -1,4 +1,4 @@
-"""Runs a stack with each node in a process of its own, brought up through the nodes' lifecycle services."""
+"""Runs a stack with each node in its own process, brought up through lifecycle services."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lfdm_ros.stacks.bring_up import DISCOVERY_TIME, Manager, describe_exit, man
 from lfdm_ros.stacks.remote import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
-_SERVE = 0.05  # [s] between looks at the nodes
-_STOP = 60.0  # [s] for a node to end after SIGINT: a recorder writes what it has
+_SERVE = 0.05  # [s] between checks of the nodes
+_STOP = 60.0  # [s] for a node to end after SIGINT: a recorder must finish writing
 
 
 def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
@@ -32,7 +32,7 @@ def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
     arguments = ["--ros-args"]
     for source, target in renames.items():
         arguments += ["-r", f"{source}:={target}"]
-    arguments += ["--enclave", entry.full_name]  # whose keys it has where ROS_SECURITY_ENABLE says so
+    arguments += ["--enclave", entry.full_name]  # used with ROS_SECURITY_ENABLE
     # An empty file of parameters is an error to rcl.
     return [*arguments, "--params-file", str(parameters_file)] if entry.parameters else arguments
 
@@ -43,8 +43,8 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     The loss of a node ends the run, unless the stack's `respawn` restarts that node. The nodes end by themselves if this process does.
 
     Returns:
-        reason, wall_seconds, restarts by node, and of a vehicle_simulator, as its last status says, what `run_stack` returns of it (of
-        refused commands only how many).
+        reason, wall_seconds, restarts by node, and, from the last status of a vehicle_simulator, its entries of `run_stack` (of refused
+        commands only the number).
 
     Raises:
         InputError: a node does not come up, or another run is on the same topics.
@@ -122,7 +122,7 @@ class _Child:
         self._start()
 
     def _start(self) -> None:
-        # A session of its own: Ctrl-C in the terminal reaches us alone, and we end the nodes in order.
+        # A separate session: Ctrl-C reaches only this process, which ends the nodes in order.
         self._process = subprocess.Popen(self._command, start_new_session=True)
 
     @property
@@ -133,12 +133,12 @@ class _Child:
 
     @property
     def _dead(self) -> str:
-        """A line on its end where it is to be restarted, else ""."""
+        """A line on its end if it is to be restarted, else ""."""
         status = self._process.poll()
         return self._exit_line(status) if status is not None and self.restarts < self.respawn else ""
 
     def restart(self) -> str:
-        """Restarts the process if it died and may be; returns a line then, else ""."""
+        """Restarts a dead process if allowed; returns a line then, else ""."""
         died = self._dead
         if died:
             self.restarts += 1

@@ -1,4 +1,4 @@
-"""Nodes in processes of their own, as their manager sees them: lifecycle services, and the status of a simulator."""
+"""Clients of nodes in other processes: lifecycle services, and the status of a simulator."""
 
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -19,7 +19,7 @@ from lfdm_ros.stacks.stack import NodeEntry
 _CONFIGURE_TIMEOUT = 180.0  # [s] to start and to configure: the first use of a model compiles it, on a busy machine too
 _RETRY = 3.0  # [s] without an answer
 _HEARTBEAT_PERIOD = 0.2  # [s]
-_MAX_OWN_DELAY = 0.5  # [s] between heartbeats beyond which this process was delayed itself, and knows nothing of the others
+_MAX_OWN_DELAY = 0.5  # [s] between heartbeats beyond which this process itself was delayed
 SIMULATOR_STATUS = "simulator/status"
 _SUMMARY_FIELDS = ("overruns", "not_driven", "collisions", "first_collision", "least_clearance", "lifted_wheels_most")
 STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
@@ -51,7 +51,7 @@ class RemoteNode:
         end = time.monotonic() + _CONFIGURE_TIMEOUT
         request = ChangeState.Request(transition=Transition(id=transition))
         call = self._change.call_async(request)
-        # DDS may lose a request or its answer while the two have not fully discovered each other: then the node's state tells.
+        # DDS may lose a request or its answer during discovery: then check the node's state.
         while not (yield from self.wait(call.done, _RETRY)):
             state = yield from self._state()
             if state == goal:
@@ -61,16 +61,15 @@ class RemoteNode:
             if state is not None and not call.done():
                 call = self._change.call_async(request)
         if not call.result().success and (yield from self._state()) != goal:
-            # The answer does not say why; the log does.
+            # Only the log gives the reason.
             yield from self.wait(lambda: self.entry.full_name in self._errors, _RETRY)
             raise InputError(f"node {self.entry.name}: {self._errors.get(self.entry.full_name, f'{step} failed, see its log')}")
 
     def _reach(self) -> Generator[None, None, bool]:
         """Waits until the node answers; False: it has not come up.
 
-        For rmw_fastrtps a service is not ready while it knows more request than reply endpoints of its name. A node of that name that was
-        killed during discovery leaves this state behind for 20 s, in which the running one answers all the same. So it is called now and
-        then.
+        rmw_fastrtps reports a service as not ready while there are more request than reply endpoints of its name. A node of that name
+        killed during discovery leaves this state for 20 s, while the running one does answer. So it is called periodically.
         """
         end = time.monotonic() + _CONFIGURE_TIMEOUT
         calls: list[Any] = []
@@ -101,7 +100,7 @@ class RemoteNode:
         return True
 
     def heartbeat(self) -> float:
-        """Requests the node's state now and then, without waiting; returns the time since its last answer [s]."""
+        """Requests the node's state periodically, without waiting; returns the time since its last answer [s]."""
         now = time.monotonic()
         if now - self._beat > _MAX_OWN_DELAY:
             self._answered += now - self._beat
@@ -109,7 +108,7 @@ class RemoteNode:
         if any(request.done() for request in self._pending):
             self._answered = now
             self._forget_requests()
-        # DDS may lose one. A busy node answers late, which counts as well: it gets the fewer requests, the longer it takes.
+        # DDS may lose one. Late answers count as well; a slow node gets fewer requests.
         if now - self._requested_at >= _HEARTBEAT_PERIOD * 2.0 ** len(self._pending):
             self._requested_at = now
             self._pending.append(self._get.call_async(GetState.Request()))
@@ -122,7 +121,7 @@ class RemoteNode:
         self._pending.clear()
 
     def reset_heartbeat(self) -> None:
-        """Starts the time of silence anew."""
+        """Resets the time since the last answer."""
         self._forget_requests()
         self._answered = self._beat = time.monotonic()
 

@@ -41,7 +41,7 @@ CLOCK = "/clock"
 _STACK_KEYS = ("description", "parameters", "processes", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _MAX_RESPAWNS = 1000
-# Parameters that name a folder of one node alone; a bag is in one.
+# Parameters that name a folder of a single node, such as a bag's.
 _FOLDERS = {"calibrator": ("watch_directory", "out_directory", "store"), "recorder": ("bag",)}
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart", "respawn")
 
@@ -50,7 +50,7 @@ _outside: dict[str, type[Component]] = {}
 
 
 def register_node(node: type[Component]) -> None:
-    """Makes a node known by its NAME: to stack files, `lfdm up` and launch files. Raises InputError: no `Component`, a NAME that is taken
+    """Registers a node by its NAME for stack files, `lfdm up` and launch files. Raises InputError: no `Component`, a NAME that is taken
     or invalid, or a parameter whose default is invalid."""
     if not (isinstance(node, type) and issubclass(node, Component) and isinstance(getattr(node, "NAME", None), str)):
         raise InputError(f"{node!r} is no node; derive it from lfdm_ros.ros.component.Component, with NAME and PARAMETERS")
@@ -80,7 +80,7 @@ def node_class(executable: str) -> type[Component]:
 
 @dataclass(frozen=True)
 class NodeEntry:
-    """One node of a stack. `parameters` holds only what differs from the node's defaults."""
+    """One node of a stack. `parameters`: only those that differ from the node's defaults."""
 
     executable: str
     name: str
@@ -92,7 +92,7 @@ class NodeEntry:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The module that runs it in a process of its own, and its arguments."""
+        """Module that runs it in a separate process, and its arguments."""
         built_in = self.executable in EXECUTABLES
         return (f"lfdm_ros.nodes.{self.executable}",) if built_in else ("lfdm_ros.stacks.any_node", self.executable)
 
@@ -121,7 +121,7 @@ class NodeEntry:
         return in_force(node_class(self.executable).ENDPOINTS, self.value)
 
     def takes(self, parameter: str) -> bool:
-        """Checks that the node has a parameter of this name, or of this name in the former release."""
+        """Checks that the node has a parameter of this present or former name."""
         return parameter in self.table or parameter in node_class(self.executable).RENAMED
 
     def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
@@ -136,7 +136,7 @@ class NodeEntry:
         return replace(self, parameters={**self.parameters, name: self.table[name].convert(value, where)})
 
     def hint(self, name: str) -> str:
-        """Returns the line that refuses a parameter of former versions; empty for others."""
+        """Returns the message on a removed parameter; empty for others."""
         kind = node_class(self.executable)
         now = kind.MOVED.get(name)
         return moved(now) if now else kind.REMOVED.get(name, "")
@@ -148,7 +148,7 @@ class NodeEntry:
 
 @dataclass(frozen=True)
 class Stack:
-    """A validated stack file; its nodes in the order in which they start. processes: each wants a process of its own."""
+    """A validated stack file; nodes in the order of their start. processes: each in a separate process."""
 
     where: str
     nodes: tuple[NodeEntry, ...]
@@ -214,7 +214,7 @@ class Stack:
         return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
 
     def with_own_folders(self, namespace: str) -> Stack:
-        """Returns the stack with folders of its own for the files of its nodes: named as the namespace, below those of the stack."""
+        """Returns the stack with the folders of its nodes moved to subfolders named as the namespace."""
         def with_folder(entry: NodeEntry) -> NodeEntry:
             given = {name: str(entry.parameters[name]) for name in _FOLDERS.get(entry.executable, ()) if entry.parameters.get(name)}
             return replace(entry, parameters={**entry.parameters, **{
@@ -224,8 +224,7 @@ class Stack:
         return replace(self, nodes=tuple(with_folder(entry) for entry in self.nodes))
 
     def in_namespace(self, namespace: str) -> Stack:
-        """Returns the stack with a namespace before those that are not absolute. The clock of a simulated vehicle moves there too: each
-        vehicle has a clock of its own."""
+        """Returns the stack with a namespace before relative names. Includes the clock of a simulated vehicle: one per vehicle."""
         clock = {CLOCK: _absolute(CLOCK[1:], namespace)} if namespace.strip("/") and self.declares("stop_time") else {}
         return replace(self, nodes=tuple(
             replace(entry, namespace=_absolute(entry.namespace, namespace),
@@ -254,8 +253,8 @@ class Connection:
 
 
 def connections(stack: Stack) -> list[Connection]:
-    """Returns the connections of all nodes of a stack, once configured. Raises InputError: a vehicle or scenario of the stack that decides
-    on endpoints cannot be read."""
+    """Returns the connections of all configured nodes of a stack. Raises InputError: a vehicle or scenario that determines endpoints cannot
+    be read."""
     found = [Connection(entry, endpoint, entry.topic(endpoint.name_for(entry.value))) for entry in stack.nodes
              for endpoint in (*entry.endpoints, *in_force(OF_COMPONENTS, entry.value))]
     return found + [recorded for entry in stack.nodes if entry.executable == RECORDER for recorded in _recorded(entry, found)]
@@ -279,7 +278,7 @@ def undeclared(stack: Stack) -> list[str]:
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
-    """Reads a stack by name or path, or takes its content as a mapping. Raises InputError: names file and key."""
+    """Reads a stack by name or path, or from a mapping. Raises InputError: names file and key."""
     data, where = documents.of_config("stacks", source, "stack")
     data = documents.mapping(data, where, optional=_STACK_KEYS)
     entries = [_entry(node, here) for here, node in documents.entries(data.get("nodes"), f"{where}: nodes", "nodes", 1)]
@@ -292,7 +291,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         if len(publishers) > 1:
             raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")
     for name, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
-        # A node's own value takes precedence.
+        # Values in a node's entry take precedence.
         unset = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
             raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
@@ -306,7 +305,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
 def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: Any = None, duration: float | None = None,
                   record: str | os.PathLike[str] | None = None, overrides: Mapping[str, Any] | None = None,
                   namespaces: Sequence[str] = (), option: str = "--{}") -> tuple[Stack, float | None]:
-    """Applies what the command line adds to a stack file.
+    """Applies options of the command line to a stack file.
 
     Args:
         namespaces: of the copies of the stack; bags of several are named BAG_NAMESPACE, and files of nodes are in a folder NAMESPACE
@@ -314,7 +313,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
         option: form of an option in messages.
 
     Returns:
-        the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
+        the stack, and the wall time [s] after which to end it; None if the stack itself ends.
 
     Raises:
         InputError: names what does not fit.
@@ -331,7 +330,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
     simulated = stack.declares("stop_time")
     if duration is not None and simulated:
         stack = stack.with_override("stop_time", float(duration), option.format("duration"))
-        # Simulated time that stands still never ends: by default a run with a duration ends without a driver too.
+        # Simulated time must not stop without a driver if a duration is to end the run.
         stack = stack.with_default("answer_timeout", _ANSWER_TIMEOUT)
     for name in namespaces:
         if not re.fullmatch(r"/?[A-Za-z]\w*(/[A-Za-z]\w*)*", name) or namespaces.count(name) > 1:

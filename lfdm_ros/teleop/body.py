@@ -14,7 +14,7 @@ REMNANT_RMS = math.sqrt(sum(0.5 * amplitude**2 for amplitude, _ in SINE_PAIR))  
 
 
 class Neuromuscular:
-    """Arms on a wheel: a second-order lag, x'' = w^2 (u - x) - 2 z w x', solved exactly for an input that is held.
+    """Arms and steering wheel: second-order lag x'' = w^2 (u - x) - 2 z w x', integrated exactly for a piecewise constant input.
 
     Hess & Modjtahedzadeh 1990, A control theoretic model of driver steering behavior, IEEE Control Systems Magazine 10(5), have
     w = 10 rad/s, z = 0.707.
@@ -39,14 +39,14 @@ class Neuromuscular:
 
 
 class Foot:
-    """One foot for two pedals, as one number: throttle above 0, brake below. Its rate is limited, changing over takes a while."""
+    """One foot on two pedals, one value: throttle above 0, brake below; with a rate limit and a change-over time."""
 
     def __init__(self, rate: float, change: float) -> None:
         """Makes the foot; rate [1/s]; change: time between the pedals [s]."""
         self._rate, self._change = rate, change
         self.position = 0.0
-        self._on = 0.0  # the pedal it is on or was on last: 1, -1; 0: none yet
-        self._between = 0.0  # [s] until it is on the other
+        self._on = 0.0  # current or last pedal: 1, -1; 0: none yet
+        self._between = 0.0  # [s] left of the change-over
 
     def advance(self, span: float, target: float) -> float:
         """Returns the pedals after a span [s] towards the target."""
@@ -66,7 +66,7 @@ class Foot:
         return self.position
 
     def _move(self, span: float, target: float) -> float:
-        """Moves for a span [s] at most; how long it took."""
+        """Moves for at most a span [s]; returns the time used [s]."""
         away = target - self.position
         taken = abs(away) / self._rate
         if taken <= span:
@@ -119,7 +119,7 @@ class Silent:
 
 
 class OperatorBody:
-    """Hands and feet: input are decisions at their times, output are the positions at any later time."""
+    """Hands and feet: maps decisions at their times to positions at later times."""
 
     def __init__(self, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
         self._arms = Neuromuscular(person.neuromuscular_frequency, settings.neuromuscular_damping)
@@ -130,22 +130,21 @@ class OperatorBody:
             self._remnant = Sines(person.remnant_scale, person.phases)
         elif settings.remnant == NOISE:
             self._remnant = RemnantNoise(person.remnant_scale, settings.remnant_bandwidth, random)
-        self._decided: deque[tuple[float, float, float]] = deque()  # from when on, road-wheel angle, pedal
+        self._decided: deque[tuple[float, float, float]] = deque()  # start time, road-wheel angle, pedal
         self._targets = (0.0, 0.0)
         self._time: float | None = None
 
     @property
     def wanted_angle(self) -> float:
-        """Road-wheel angle [rad] that the hands are to be at."""
+        """Target road-wheel angle of the hands [rad]."""
         return self._targets[0]
 
     def decide(self, time: float, angle: float, pedal: float) -> None:
-        """Takes a decision for road-wheel angle [rad] and pedal that is begun at a time [s]: it takes a cognitive cycle, and a while to
-        begin."""
+        """Schedules a decision begun at a time [s] for road-wheel angle [rad] and pedal, after a cognitive cycle and the motor delay."""
         self._decided.append((time + self._delay, angle, pedal))
 
     def advance(self, time: float) -> tuple[float, float]:
-        """Returns road-wheel angle [rad] and pedal at a time [s]; an earlier one than before changes nothing."""
+        """Returns road-wheel angle [rad] and pedal at a time [s]; earlier times than the last have no effect."""
         at = time if self._time is None else self._time
         while self._decided and self._decided[0][0] <= time + 1e-9:
             due, angle, pedal = self._decided.popleft()

@@ -1,7 +1,7 @@
 """The interface of minds: the percept of an operator in a cognitive cycle, its decision, and the minds by name.
 
-A mind from outside is a class with `act` and `reset`, and an `OperatorKind` that makes it; register that in a file of LFDM_PLUGINS, or name
-it in an entry point of the group `lfdm_ros.operators`. Delays, hands, feet, distraction and the choice of a way are the same for all minds.
+An external mind is a class with `act` and `reset`, and an `OperatorKind` that creates it, registered in a file of LFDM_PLUGINS or as an
+entry point of the group `lfdm_ros.operators`. Delays, hands, feet, distraction and route choice are common to all minds.
 """
 
 import math
@@ -19,13 +19,13 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Percept:
-    """Percept of one cycle, all from the newest picture that has reached the operator's mind.
+    """Percept of one cycle, from the newest perceived picture.
 
     Attributes:
         time: of the cycle [s].
-        elapsed: since the last cycle in which it looked [s].
+        elapsed: since the last attentive cycle [s].
         near_angle, far_angle: from the vehicle's heading to two points of the path [rad], positive to the left.
-        near_distance, far_distance: along the way to them [m].
+        near_distance, far_distance: along the path to them [m].
         speed: of the vehicle [m/s]; yaw_rate [rad/s].
         wanted_speed: of the path a preview time ahead [m/s].
         headway: time to the nearest obstacle ahead on the path [s]; inf: none.
@@ -52,12 +52,12 @@ class OperatorDecision:
 
 
 class Cognition(Protocol):
-    """A mind: called once a cognitive cycle while the operator looks. Its decision is carried out a cycle and a motor delay later."""
+    """A mind: called each cognitive cycle while the operator is attentive. Its decision takes effect a cycle and a motor delay later."""
 
     def act(self, percept: Percept) -> OperatorDecision: ...
 
     def reset(self) -> None:
-        """Forgets everything: another run."""
+        """Resets the state for another run."""
         ...
 
 

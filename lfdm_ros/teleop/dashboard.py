@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from lfdm_ros.teleop.hands_on import Command
 
-STALE = 1.0  # [s] a state that is older is not the vehicle's any more
-LONGEST = 3  # notices at once
+STALE = 1.0  # [s] maximum age of a displayed state
+LONGEST = 3  # maximum number of notices
 _BAR = 20  # characters on either side of the middle
-# Who drives in each state of shared control, but where they share.
+# The driver in each state of shared control except blending.
 _DRIVERS = {
     "waiting": "nobody yet", "operator_alone": "you", "autonomy_lost": "you", "state_lost": "you", "autonomy_alone": "autonomy",
     "operator_lost": "autonomy", "stopping": "nobody, stopping", "minimum_risk": "nobody, minimum-risk manoeuvre",
@@ -18,7 +18,7 @@ _DRIVERS = {
 
 @dataclass(frozen=True)
 class VehicleMotion:
-    """Place [m], heading [rad] and forward speed [m/s] of the vehicle; silence: since that came [s]."""
+    """Position [m], heading [rad] and forward speed [m/s] of the vehicle; silence: age of these values [s]."""
 
     x: float
     y: float
@@ -29,7 +29,7 @@ class VehicleMotion:
 
 @dataclass(frozen=True)
 class Sharing:
-    """The status of shared control: mode, state, one line why, share of autonomy, threat [1]."""
+    """Status of shared control: mode, state, reason, share of autonomy, threat [1]."""
 
     mode: str
     state: str
@@ -49,9 +49,9 @@ class Sharing:
 class Reading:
     """Contents of the display; None, empty: unknown.
 
-    command: steering, throttle and brake of the person. driver: where there is no shared control. pace: simulated seconds per second, NaN
-    where time is not simulated; slowed_by: why it is less than requested. nearest: distance [m] and direction [rad, + left] of the nearest
-    obstacle ahead. notices: warnings, one line each, the worst first.
+    command: steering, throttle and brake of the person. driver: without shared control. pace: real-time factor, NaN without simulated time;
+    slowed_by: reason that it is below the request. nearest: distance [m] and direction [rad, + left] of the nearest obstacle ahead.
+    notices: warnings, one line each, the worst first.
     """
 
     motion: VehicleMotion | None = None
@@ -65,8 +65,8 @@ class Reading:
 
 
 def lines(reading: Reading) -> list[str]:
-    """Yields the reading as lines of text, always the same ones first."""
-    return [*_motion(reading), _command_lines(reading.command), *_who(reading), *_notices(reading.notices)]
+    """Formats the reading as lines of text."""
+    return [*_motion(reading), _command_lines(reading.command), *_authority(reading), *_notices(reading.notices)]
 
 
 def _motion(reading: Reading) -> Iterable[str]:
@@ -100,7 +100,7 @@ def _side(value: float, unit: str, digits: int) -> str:
     return " ".join(filter(None, (shown, unit, "" if float(shown) == 0.0 else "left" if value > 0.0 else "right")))
 
 
-def _who(reading: Reading) -> Iterable[str]:
+def _authority(reading: Reading) -> Iterable[str]:
     sharing = reading.sharing
     if sharing is None:
         yield f"drives    {reading.driver or '-'}"

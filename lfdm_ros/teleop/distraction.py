@@ -1,9 +1,8 @@
-"""Times at which an operator looks away from the screen: a table published with paper 001, by the operator's other task.
+"""Distraction of an operator: table published with paper 001, by secondary task.
 
-Each row has how often a second attention goes elsewhere, and mean, standard deviation, least and largest of its durations. Here attention
-comes and goes as an alternating renewal process: attentive times are exponential (onsets are Poisson while the operator looks) with the
-mean that makes the onsets a second those of the table; durations are log-normal, truncated to the table's range, with the parameters that
-give the truncated distribution the table's mean and standard deviation.
+Each row gives the onset rate, and mean, standard deviation, minimum and maximum of the durations. Attention is an alternating renewal
+process: attentive times are exponential (Poisson onsets while attentive) with the mean that reproduces the onset rate; durations are
+log-normal, truncated to the table's range, with parameters that give the truncated distribution the table's mean and standard deviation.
 """
 
 import math
@@ -20,7 +19,7 @@ LONGEST_GAP = 1000.0  # [s] between two calls
 
 @dataclass(frozen=True)
 class Distraction:
-    """A row of the table: onsets a second [1/s]; mean, sd, least and largest duration [s]."""
+    """A row of the table: onset rate [1/s]; mean, sd, minimum and maximum duration [s]."""
 
     frequency: float
     mean: float
@@ -30,7 +29,7 @@ class Distraction:
 
     @property
     def attentive(self) -> float:
-        """Mean time between the end of one and the onset of the next [s]."""
+        """Mean attentive time [s]."""
         return 1.0 / self.frequency - self.mean
 
 
@@ -56,18 +55,18 @@ def log_normal(row: Distraction) -> tuple[float, float]:
         raw = [math.exp(k * mu + 0.5 * (k * sigma) ** 2) * (ndtr(b - k * sigma) - ndtr(a - k * sigma)) / inside for k in (1, 2)]
         return float(raw[0]), math.sqrt(max(raw[1] - raw[0] ** 2, 0.0))
 
-    def missed(q: np.ndarray) -> list[float]:
+    def residuals(q: np.ndarray) -> list[float]:
         mean, sd = moments(q[0], math.exp(q[1]))
         return [mean / row.mean - 1.0, sd / row.sd - 1.0]
 
     spread = math.log(1.0 + (row.sd / row.mean) ** 2)
-    found = root(missed, [math.log(row.mean) - 0.5 * spread, 0.5 * math.log(spread)])
+    found = root(residuals, [math.log(row.mean) - 0.5 * spread, 0.5 * math.log(spread)])
     assert found.success, f"no log-normal distribution has the moments of {row}"
     return float(found.x[0]), math.exp(float(found.x[1]))
 
 
 class Attention:
-    """An operator's attention to the screen, over a time that only grows."""
+    """An operator's attention to the screen, over increasing times."""
 
     def __init__(self, row: Distraction | None, random: np.random.Generator) -> None:
         """Starts attentive; row: None: never distracted."""
@@ -75,7 +74,7 @@ class Attention:
         self._begin = self._end = -math.inf
 
     def away(self, time: float) -> bool:
-        """Checks that attention is elsewhere at a time [s], not before that of the last call; at the first it is not."""
+        """Checks that the operator is distracted at a time [s], not before that of the last call; false at the first."""
         if self._row is None:
             return False
         if time > self._end + LONGEST_GAP:  # the first call, or a clock that was set
@@ -90,7 +89,7 @@ class Attention:
         self._end = self._begin + self.duration()
 
     def duration(self) -> float:
-        """Draws how long a distraction lasts [s]."""
+        """Draws the duration of a distraction [s]."""
         assert self._row is not None
         mu, sigma = log_normal(self._row)
         low, high = (float(ndtr((math.log(limit) - mu) / sigma)) for limit in (self._row.least, self._row.largest))

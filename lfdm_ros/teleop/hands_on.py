@@ -20,11 +20,11 @@ class JoystickSettings(Declared):
 
     ABOUT = "joystick: "
 
-    steering_axis: int = setting(0, "1", "number of the axis that steers, positive to the left", 0, 63)
+    steering_axis: int = setting(0, "1", "number of the steering axis, positive to the left", 0, 63)
     steering_reversed: bool = setting(False, "", "that axis is positive to the right")
     steering_share: float = setting(1.0, "1", "steering at the axis' end", 0.05, 1.0, live=True)
     exponent: float = setting(1.5, "1", "above 1: finer around the middle", 1.0, 5.0, live=True)
-    dead_zone: float = setting(0.05, "1", "share of an axis around its rest that counts as rest", 0.0, 0.9, live=True)
+    dead_zone: float = setting(0.05, "1", "dead zone of an axis around its rest position", 0.0, 0.9, live=True)
     pedals: str = setting(TRIGGERS, "", "triggers: two axes, from 1 at rest to -1; stick: one axis, throttle above 0, brake below",
                           choices=(TRIGGERS, STICK))
     throttle_axis: int = setting(5, "1", "number of the throttle's axis; with stick of both pedals'", 0, 63)
@@ -32,10 +32,10 @@ class JoystickSettings(Declared):
     largest_throttle: float = setting(1.0, "1", "throttle at the axis' end", 0.05, 1.0, live=True)
     largest_brake: float = setting(1.0, "1", "brake at the axis' end", 0.05, 1.0, live=True)
     hold_button: int = setting(4, "1", "number of the button that must be held to drive (dead man); -1: none", -1, 63)
-    reverse_button: int = setting(-1, "1", "number of the button that, held, puts the selector in reverse; -1: none", -1, 63)
-    input_timeout: float = setting(0.5, "s", "without a message for so long nobody holds the button; joy_node repeats what stays", 0.02,
+    reverse_button: int = setting(-1, "1", "number of the button that selects reverse while pressed; -1: none", -1, 63)
+    input_timeout: float = setting(0.5, "s", "age of the last message from which the button counts as released; joy_node repeats", 0.02,
                                    10.0)
-    released: str = setting(BRAKE, "", "what goes out while nobody does: the brake, or nothing, so that others take over",
+    released: str = setting(BRAKE, "", "output while it is released: the brake, or nothing, so that others take over",
                             choices=(BRAKE, SILENT))
     released_brake: float = setting(0.4, "1", "brake pedal then", 0.0, 1.0, live=True)
 
@@ -44,16 +44,16 @@ JOYSTICK = Exposed(JoystickSettings)
 
 
 class Joystick:
-    """Command of a joystick's last message, as long as it counts."""
+    """Command of a joystick's last message, until it times out."""
 
     def __init__(self, settings: JoystickSettings | None = None) -> None:
         self.settings = settings or JoystickSettings()
         self._requested: Command | None = None  # None: the button is not held
         self._received_at = -math.inf
-        self._touched: set[int] = set()  # triggers that have been seen to move: before that a driver may say 0, which is half pressed
+        self._touched: set[int] = set()  # triggers that have moved: until then a device driver may report 0, half pressed
 
     def take(self, time: float, axes: Sequence[float], buttons: Sequence[int]) -> None:
-        """Takes a message at a time [s]. Raises Refused: it lacks an axis or button that is used, or is not finite."""
+        """Processes a message at a time [s]. Raises Refused: it lacks an axis or button in use, or is not finite."""
         s = self.settings
         used = {"steering_axis": s.steering_axis, "throttle_axis": s.throttle_axis}
         used |= {"brake_axis": s.brake_axis} if s.pedals == TRIGGERS else {}
@@ -66,19 +66,19 @@ class Joystick:
             if number >= len(buttons):
                 raise Refused(f"{name} is {number}, the message has {len(buttons)} buttons", MALFORMED)
         self._received_at = time
-        turned = self._shaped(-axes[s.steering_axis] if s.steering_reversed else axes[s.steering_axis])
+        steering = self._shaped(-axes[s.steering_axis] if s.steering_reversed else axes[s.steering_axis])
         if s.pedals == STICK:
-            pushed = self._shaped(axes[s.throttle_axis])
-            throttle, brake = max(pushed, 0.0), max(-pushed, 0.0)
+            pedal = self._shaped(axes[s.throttle_axis])
+            throttle, brake = max(pedal, 0.0), max(-pedal, 0.0)
         else:
             throttle, brake = self._pressed(s.throttle_axis, axes), self._pressed(s.brake_axis, axes)
         if s.reverse_button >= 0 and buttons[s.reverse_button]:
             throttle = -throttle
         is_held = s.hold_button < 0 or bool(buttons[s.hold_button])
-        self._requested = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if is_held else None
+        self._requested = (s.steering_share * steering, s.largest_throttle * throttle, s.largest_brake * brake) if is_held else None
 
     def holds(self, time: float) -> bool:
-        """Checks that a person drives at a time [s]."""
+        """Checks that the button is held at a time [s]."""
         return self._requested is not None and time - self._received_at <= self.settings.input_timeout
 
     def command(self, time: float) -> Command | None:
@@ -88,7 +88,7 @@ class Joystick:
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
     def _shaped(self, value: float) -> float:
-        """Returns an axis [-1, 1] without its dead zone, finer around the middle."""
+        """Applies dead zone and exponent to an axis [-1, 1]."""
         s = self.settings
         beyond = (min(abs(value), 1.0) - s.dead_zone) / (1.0 - s.dead_zone)
         return math.copysign(max(beyond, 0.0) ** s.exponent, value)
@@ -102,18 +102,18 @@ class Joystick:
 
 @dataclass(frozen=True)
 class KeyboardSettings(Declared):
-    """Effect of a key. A terminal reports pressed keys, not released ones: they repeat while they are held. Raises InputError: a value is
+    """Effect of keys. A terminal reports key presses, repeated while held, but no releases. Raises InputError: a value is
     out of its range."""
 
     ABOUT = "keyboard: "
 
     steering_step: float = setting(0.04, "1", "steering by a press", 0.001, 1.0, live=True)
-    centring: float = setting(0.3, "1/s", "rate at which the steering goes back to the middle while no key steers", 0.0, 10.0, live=True)
+    centring: float = setting(0.3, "1/s", "rate of centring while no key steers", 0.0, 10.0, live=True)
     throttle_step: float = setting(0.1, "1", "throttle by a press", 0.01, 1.0, live=True)
     brake_step: float = setting(0.2, "1", "brake by a press", 0.01, 1.0, live=True)
-    steering_pause: float = setting(0.7, "s", "after a key that steers, until the steering goes back: longer than keys take to repeat",
+    steering_pause: float = setting(0.7, "s", "between the last steering key and centring; longer than the delay of key repeat",
                                     0.0, 10.0)
-    key_timeout: float = setting(3.0, "s", "without any key for so long: throttle 0 and the brake", 0.1, 60.0)
+    key_timeout: float = setting(3.0, "s", "time without any key after which throttle is 0 and the brake applied", 0.1, 60.0)
     timeout_brake: float = setting(0.4, "1", "brake pedal then", 0.0, 1.0, live=True)
 
 
@@ -124,7 +124,7 @@ HELP = ("arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straig
 
 
 class Keyboard:
-    """Command of the keys so far."""
+    """Command of the pressed keys."""
 
     def __init__(self, settings: KeyboardSettings | None = None) -> None:
         self.settings = settings or KeyboardSettings()
@@ -133,11 +133,11 @@ class Keyboard:
         self._time = self._pressed = self._steered = -math.inf
 
     def press(self, time: float, key: str) -> None:
-        """Takes a key at a time [s]; any other than those above only shows that a person is there."""
-        self._go_on(time)
+        """Processes a key at a time [s]; unassigned keys only reset the time-out."""
+        self._advance(time)
         s = self.settings
         if time - self._pressed > s.key_timeout:
-            self._pedal = 0.0  # not what was left of before
+            self._pedal = 0.0  # the old value has expired
         self._pressed = time
         if key in (LEFT, RIGHT):
             self._steered = time
@@ -154,19 +154,19 @@ class Keyboard:
             self.reverse, self._pedal = not self.reverse, min(self._pedal, 0.0)
 
     def holds(self, time: float) -> bool:
-        """Checks that a key has been pressed lately."""
+        """Checks that the time-out has not expired."""
         return time - self._pressed <= self.settings.key_timeout
 
     def command(self, time: float) -> Command:
         """Returns the command at a time [s]."""
-        self._go_on(time)
+        self._advance(time)
         if not self.holds(time):
             return self._steering, 0.0, max(self.settings.timeout_brake, -self._pedal)
         throttle = max(self._pedal, 0.0)
         return self._steering, -throttle if self.reverse else throttle, max(-self._pedal, 0.0)
 
-    def _go_on(self, time: float) -> None:
-        """Centres the steering once no key has steered for a while."""
+    def _advance(self, time: float) -> None:
+        """Centres the steering after the pause."""
         since = max(self._time, self._steered + self.settings.steering_pause)
         if time > since > -math.inf:
             back = self.settings.centring * (time - since)

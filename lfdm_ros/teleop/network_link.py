@@ -15,9 +15,9 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 T = TypeVar("T")
 
 UNIFORM, EXPONENTIAL, LOG_NORMAL = "uniform", "exponential", "log_normal"
-REMEMBERED = 1000  # latencies that the percentiles are of
-_SAME = 1e-9  # [s] less apart is the same instant
-_MIN_CHANCE = 1e-16  # of a random number that a logarithm is taken of
+REMEMBERED = 1000  # latencies in the percentiles
+_SAME = 1e-9  # [s] tolerance of times
+_MIN_CHANCE = 1e-16  # keeps logarithms finite
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class NetworkLinkSettings(Declared):
 
     ABOUT = "link: "
 
-    delay: float = setting(0.0, "s", "least time from one end to the other", 0.0, 10.0, live=True)
-    jitter: float = setting(0.0, "s", "mean of the random time that comes on top", 0.0, 10.0, live=True)
-    jitter_distribution: str = setting(EXPONENTIAL, "", "of that: uniform from 0, exponential, or log-normal with a standard deviation as "
-                                                        "large as its mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
-    drop: float = setting(0.0, "1", "share of the items that is lost, each by itself", 0.0, 1.0, live=True)
-    burst_share: float = setting(0.0, "1", "share of the items that meet the link in its bad state", 0.0, 0.95)
-    burst_length: float = setting(20.0, "1", "mean number of items in a row that do", 1.0, 1e6)
-    burst_drop: float = setting(1.0, "1", "share of these that is lost", 0.0, 1.0)
-    overtaking: bool = setting(False, "", "an item may arrive before one that was sent earlier; else it waits for it")
-    rate: float = setting(0.0, "Hz", "most items a second that the link takes; others wait; 0: any number", 0.0, 1e6)
-    waiting: int = setting(10, "1", "most items that wait for that; more are lost", 0, 100_000)
+    delay: float = setting(0.0, "s", "minimum latency", 0.0, 10.0, live=True)
+    jitter: float = setting(0.0, "s", "mean of the random additional latency", 0.0, 10.0, live=True)
+    jitter_distribution: str = setting(EXPONENTIAL, "", "its distribution: uniform from 0, exponential, or log-normal with standard "
+                                                        "deviation equal to the mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
+    drop: float = setting(0.0, "1", "probability of an independent loss", 0.0, 1.0, live=True)
+    burst_share: float = setting(0.0, "1", "share of the items sent in the bad state", 0.0, 0.95)
+    burst_length: float = setting(20.0, "1", "mean number of consecutive items in the bad state", 1.0, 1e6)
+    burst_drop: float = setting(1.0, "1", "probability of a loss in the bad state", 0.0, 1.0)
+    overtaking: bool = setting(False, "", "items may arrive out of order; else later ones wait")
+    rate: float = setting(0.0, "Hz", "maximum rate of items; others wait; 0: unlimited", 0.0, 1e6)
+    waiting: int = setting(10, "1", "maximum queue length; further items are lost", 0, 100_000)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +59,7 @@ LINK = Exposed(NetworkLinkSettings, "link_", without=("delay",))
 
 @dataclass(frozen=True)
 class Arrival(Generic[T]):
-    """An item with the times when it entered and left a link [s]."""
+    """An item with its times of entry and exit [s]."""
 
     item: T
     sent: float
@@ -83,8 +83,8 @@ class LinkStatistics:
 
 
 class NetworkLink(Generic[T]):
-    """One direction. The same calls with the same seed give the same link; the random numbers of an item depend on its place in the row
-    alone, so that links which differ in a setting are compared on the same ones."""
+    """One direction. Equal calls with equal seeds give equal results; an item's random numbers depend only on its index, so that settings
+    are compared with common random numbers."""
 
     def __init__(self, settings: NetworkLinkSettings | None = None, seed: int = 1) -> None:
         """Raises InputError for a negative seed."""
@@ -97,16 +97,16 @@ class NetworkLink(Generic[T]):
         """Empties the link and restarts its random numbers."""
         self._random = np.random.default_rng(self._seed)
         self._in_transit: list[tuple[float, int, float, T]] = []  # due, number, sent, item
-        self._departures: deque[float] = deque()  # of items that wait for the limited rate
+        self._departures: deque[float] = deque()  # of queued items
         self._leaves, self._due, self._now = -math.inf, -math.inf, -math.inf
         self._bad = False
         self._latencies: deque[float] = deque(maxlen=REMEMBERED)
-        self._newest = math.nan  # when the newest that came out was sent
+        self._newest = math.nan  # send time of the newest arrival
         self.sent = self.arrived = self.dropped = 0
 
     def send(self, time: float, item: T) -> bool:
         """Sends an item at a time [s]; False: it is lost. Raises InputError where time decreases or is not finite."""
-        self._go_on(time)
+        self._advance(time)
         number, s = self.sent, self.settings
         self.sent += 1
         chance, lost, change, late = self._random.random(4).tolist()
@@ -125,8 +125,8 @@ class NetworkLink(Generic[T]):
         return True
 
     def receive(self, time: float) -> list[Arrival[T]]:
-        """Returns the items that have left by a time [s], in order. Raises InputError where time decreases or is not finite."""
-        self._go_on(time)
+        """Returns the items that have arrived by a time [s], in order. Raises InputError where time decreases or is not finite."""
+        self._advance(time)
         found = []
         while self._in_transit and self._in_transit[0][0] <= time + _SAME:
             due, _, sent, item = heapq.heappop(self._in_transit)
@@ -139,7 +139,7 @@ class NetworkLink(Generic[T]):
 
     @property
     def under_way(self) -> int:
-        """Items that have neither come out nor been lost."""
+        """Number of items in transit."""
         return len(self._in_transit)
 
     def statistics(self, time: float) -> LinkStatistics:
@@ -147,17 +147,17 @@ class NetworkLink(Generic[T]):
         last, p50, p99 = (self._latencies[-1], *np.quantile(self._latencies, (0.5, 0.99)).tolist()) if self._latencies else [math.nan] * 3
         return LinkStatistics(last, p50, p99, time - self._newest, self.sent, self.arrived, self.dropped, self.under_way, self._bad)
 
-    def _go_on(self, time: float) -> None:
+    def _advance(self, time: float) -> None:
         if not math.isfinite(time) or time < self._now - _SAME:
             raise InputError(f"link: time is {time:g} s after {self._now:g} s; reset it to go back")
         self._now = max(time, self._now)
 
     def _bad_state(self, change: float) -> bool:
-        """Draws the state that the next item meets: it stays bad for `burst_length` items in the mean, `burst_share` of all are."""
+        """Draws the state for the next item: mean bad run `burst_length`, share `burst_share`."""
         s = self.settings
         if s.burst_share <= 0.0:
             self._bad = False
-        elif not self.sent - 1:  # the first item: as it is in the long run
+        elif not self.sent - 1:  # the first item: stationary distribution
             self._bad = change < s.burst_share
         elif self._bad:
             self._bad = change >= 1.0 / s.burst_length
@@ -181,7 +181,7 @@ class NetworkLink(Generic[T]):
         return leaves
 
     def _jitter(self, late: float) -> float:
-        """Returns the random part [s] of an item's time, by a number in [0, 1)."""
+        """Returns the random latency [s] for a uniform number in [0, 1)."""
         s = self.settings
         if not s.jitter:
             return 0.0

@@ -1,13 +1,12 @@
-"""An operator at a screen: the picture that arrives, what of it reaches the mind, a way to go, a mind that steers, hands and feet.
+"""An operator at a screen: delayed pictures, perception, route choice, a cognitive model that steers, hands and feet.
 
     o = Operator(vehicle, OperatorSettings(), seed=7)
     o.go_to(Goal(300.0, 0.0), speed=17.9)
     o.update_obstacles(obstacles)                                    # as they come
     command = o.cycle(now, measured).command            # steering, throttle, brake
 
-Everything is decided from pictures: the newest that came a perception delay ago, and obstacles as they were seen then. The way round them
-is looked for by the controller's lattice, but only now and then, as a person decides. Times come with each call; a seed gives the same
-operator.
+Decisions use the newest picture older than the perception delay, with its obstacles. The controller's lattice plans the route around them
+at the period of a person's decisions. Times are arguments of each call; a seed gives the same operator.
 """
 
 import math
@@ -33,13 +32,13 @@ from lfdm_ros.teleop.operator_settings import OperatorSettings, Person
 from lfdm_ros.teleop.salvucci import MIN_SPEED, moved_on, two_points
 from lfdm_ros.vehicles import Vehicle
 
-BESIDE = 0.5  # [m] what has its centre beside the vehicle's way and reaches less far into it stands beside it: cones do
-LOOKED = 0.5  # [m] between the points of the way at which somebody ahead is looked for
+BESIDE = 0.5  # [m] an obstacle centred outside the swept lane that intrudes less than this is ignored, such as a cone
+SPACING = 0.5  # [m] between points of the path that are checked for obstacles ahead
 _SAME = 1e-9  # [s]
 
 
 class Operator:
-    """Drives one vehicle; a `studies.closed_loop.Driver`, and what `engine.driving.Pilot` asks for."""
+    """Driver of one vehicle; implements `studies.closed_loop.Driver` and the controller interface of `engine.driving.Pilot`."""
 
     def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None, seed: int = 1) -> None:
         """Draws the person.
@@ -69,8 +68,8 @@ class Operator:
         return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
 
     def set_vehicle(self, vehicle: Vehicle) -> None:
-        """Drives a vehicle from now on: its outline, wheelbase and largest road-wheel angle count; the task begins anew. Raises InputError:
-        it lacks one of these."""
+        """Changes the vehicle, of which outline, wheelbase and largest road-wheel angle are used; restarts the task. Raises InputError:
+        one is missing."""
         needed = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle")
         missing = [name for name in needed if name not in vehicle.parameters]
         if missing:
@@ -87,19 +86,19 @@ class Operator:
         self._attention = Attention(TABLE.get(self.settings.distraction), attention)
         self._body = OperatorBody(self.settings, self.person, hands)
         self._mind.reset()
-        self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with the time at which they came
-        self._newest, self._came = -math.inf, -math.inf  # time of the newest picture, and when it came
+        self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with their arrival times
+        self._newest, self._came = -math.inf, -math.inf  # stamp and arrival time of the newest picture
         self._obstacles = NOTHING
         self._picture: tuple[float, Measured, Obstacles] | None = None
         self._next, self._acted, self._station = -math.inf, math.nan, 0.0
-        self._offers: deque[tuple[float, bool]] = deque()  # from when on the screen shows one, or none
+        self._offers: deque[tuple[float, bool]] = deque()  # start times of changes on the screen
         self._offered = False
         self.distracted = False
         self._begin(self._finder)
 
     @property
     def wanted_angle(self) -> float:
-        """Road-wheel angle [rad] that was decided for, which the hands are to bring about."""
+        """Decided road-wheel angle [rad], the target of the hands."""
         return self._body.wanted_angle
 
     # ---- task and pictures ---------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ class Operator:
         self._set(lambda finder: finder.go_to(goal, speed * self.person.pace))
 
     def idle(self) -> None:
-        """Ends the task: the foot goes to the brake."""
+        """Ends the task and brakes."""
         self._set(GoalFollower.idle)
 
     def _set(self, begin: Callable[[GoalFollower], None]) -> None:
@@ -129,9 +128,9 @@ class Operator:
         self._obstacles = obstacles
 
     def update_offer(self, time: float, offered: bool) -> None:
-        """Sets that pictures of `time` [s] and later show that autonomy offers to drive on, or does since that was accepted; or neither."""
+        """Sets whether pictures from `time` [s] on show that autonomy offers to drive on, or does so after acceptance."""
         while self._offers and self._offers[-1][0] > time:
-            self._offers.pop()  # of a clock that went back
+            self._offers.pop()  # the clock was set back
         if offered != (self._offers[-1][1] if self._offers else self._offered):
             self._offers.append((time, offered))
 
@@ -164,7 +163,7 @@ class Operator:
         return Cycle((steering, 0.0, self.settings.view_brake), CycleOutcome.STOPPED, reason)
 
     def _watch(self, now: float, measured: Measured | None) -> None:
-        """Stores a picture, and passes on those older than the perception delay."""
+        """Stores a picture; selects the newest one older than the perception delay."""
         if measured is not None and measured.time > self._newest:
             self._newest, self._came = measured.time, now
             self._pictures.append((now, measured, self._obstacles))
@@ -194,7 +193,7 @@ class Operator:
         while self._offers and self._offers[0][0] <= measured.time + _SAME:
             _, self._offered = self._offers.popleft()
         if self._offered and s.accepts and decision.pedal < 0.0:
-            self._body.decide(now, self._body.wanted_angle, 0.0)  # rather than to brake
+            self._body.decide(now, self._body.wanted_angle, 0.0)  # instead of braking
             return
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
@@ -217,7 +216,7 @@ class Operator:
         shown, outline = self._finder.obstacles, self._outline
         if not len(shown.radii):
             return math.inf
-        along = np.arange(0.0, 4.0 * max(speed, MIN_SPEED) + 10.0, LOOKED)
+        along = np.arange(0.0, 4.0 * max(speed, MIN_SPEED) + 10.0, SPACING)
         x, y, *_ = planned.path.at(station + along)
         there = shown.at(stamp)
         away = np.hypot(x[:, None] - there.centres[:, 0], y[:, None] - there.centres[:, 1])

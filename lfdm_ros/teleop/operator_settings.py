@@ -1,4 +1,4 @@
-"""Settings of an operator, each once, with unit and range; and the person that a seed draws around them."""
+"""Settings of an operator with unit and range, and the person drawn around them by a seed."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ class OperatorSettings(Declared):
 
     # -- Two-point steering (Salvucci & Gray 2004, Salvucci 2006) ---------------------------------------------------------
     steering_factor: float = setting(0.6, "1", "Salvucci's s, which scales his gains; published variants: 0.40, 0.60, 0.85", 0.01, 5.0)
-    far_time: float = setting(1.0, "s", "the far point lies so far ahead, as in paper 001; Salvucci has 2 s", 0.2, 10.0)
-    steering_unit: float = setting(0.0423, "rad", "road-wheel angle of a unit of Salvucci's steering, in the car that his gains are for",
+    far_time: float = setting(1.0, "s", "preview time of the far point, as in paper 001; Salvucci: 2 s", 0.2, 10.0)
+    steering_unit: float = setting(0.0423, "rad", "road-wheel angle per unit of Salvucci's steering, for the car of his gains",
                                    1e-4, 1.0)
-    adapted: bool = setting(True, "", "knows its vehicle: that angle grows with the wheelbase, against the 2.665 m of Salvucci's car")
-    largest_angle: float = setting(1.5, "rad", "largest road-wheel angle that is asked for, within the vehicle's; published with paper "
+    adapted: bool = setting(True, "", "scales that angle with the wheelbase relative to the 2.665 m of Salvucci's car")
+    largest_angle: float = setting(1.5, "rad", "limit of the commanded road-wheel angle, within the vehicle's; published with paper "
                                                "001: 0.1284 (7.359 deg)", 0.01, 1.5)
 
     # -- Speed ---------------------------------------------------------------------------------------------------------
-    headway: float = setting(1.0, "s", "time headway that is kept to what drives ahead", 0.2, 10.0)
-    speed_gain: float = setting(0.15, "s/m", "pedal for a change of the missing speed", 0.001, 5.0)
-    speed_reset: float = setting(0.05, "1/m", "pedal for missing speed that lasts", 0.0, 5.0)
-    preview: float = setting(0.8, "s", "the speed is that of the way so far ahead", 0.0, 5.0)
+    headway: float = setting(1.0, "s", "time headway to the vehicle ahead", 0.2, 10.0)
+    speed_gain: float = setting(0.15, "s/m", "pedal per change of the speed error", 0.001, 5.0)
+    speed_reset: float = setting(0.05, "1/m", "pedal per integral of the speed error", 0.0, 5.0)
+    preview: float = setting(0.8, "s", "preview time of the target speed", 0.0, 5.0)
     lateral_acceleration: float = setting(3.5, "m/s^2", "for the speed in bends", 0.1, 20.0)
-    acceleration: float = setting(2.5, "m/s^2", "for the speed along the way", 0.1, 20.0)
-    braking: float = setting(3.0, "m/s^2", "for the speed along the way", 0.1, 20.0)
-    largest_brake: float = setting(0.6, "1", "most brake pedal", 0.05, 1.0)
-    accepts: bool = setting(True, "", "the foot comes off the brake where autonomy offers to drive on")
+    acceleration: float = setting(2.5, "m/s^2", "for the speed profile along the path", 0.1, 20.0)
+    braking: float = setting(3.0, "m/s^2", "for the speed profile along the path", 0.1, 20.0)
+    largest_brake: float = setting(0.6, "1", "maximum brake pedal", 0.05, 1.0)
+    accepts: bool = setting(True, "", "releases the brake where autonomy offers to drive on")
 
-    # -- Ways --------------------------------------------------------------------------------------------------------
-    decision_period: float = setting(1.0, "s", "between two looks for a way round the obstacles that are seen", 0.05, 5.0)
+    # -- Route ------------------------------------------------------------------------------------------------------
+    decision_period: float = setting(1.0, "s", "between two route searches around the visible obstacles", 0.05, 5.0)
     margin: float = setting(0.8, "m", "distance kept from obstacles where there is room", 0.0, 10.0)
-    sight: float = setting(100.0, "m", "how far the picture shows obstacles: the speed allows a stop within it", 1.0, 1e4)
+    sight: float = setting(100.0, "m", "range of obstacles in the picture; the speed allows a stop within it", 1.0, 1e4)
 
     # -- Body --------------------------------------------------------------------------------------------------------
     perception_delay: float = setting(0.085, "s", "from the screen to the mind; visual attention of ACT-R", 0.0, 2.0)
-    motor_delay: float = setting(0.05, "s", "from a decision to the begin of the movement; motor initiation of ACT-R", 0.0, 2.0)
-    anticipation: float = setting(1.0, "1", "share of its own delays, and of a cognitive cycle, over which the operator thinks the "
-                                            "vehicle's motion on", 0.0, 1.0)
-    latency_anticipation: float = setting(0.0, "1", "the same of the age at which a picture arrives; who is used to a link does some of it",
+    motor_delay: float = setting(0.05, "s", "from a decision to the start of the movement; motor initiation of ACT-R", 0.0, 2.0)
+    anticipation: float = setting(1.0, "1", "share of the operator's delays and a cognitive cycle over which the vehicle's "
+                                            "motion is extrapolated", 0.0, 1.0)
+    latency_anticipation: float = setting(0.0, "1", "likewise of a picture's age on arrival; above 0 for operators used to the link",
                                           0.0, 1.0)
     neuromuscular_frequency: float = setting(10.0, "rad/s", "natural frequency of arms and wheel", 1.0, 100.0)
     neuromuscular_damping: float = setting(0.707, "1", "damping ratio of arms and wheel", 0.05, 1.0)
     pedal_rate: float = setting(2.5, "1/s", "largest rate of a pedal", 0.1, 100.0)
-    pedal_change: float = setting(0.15, "s", "for the foot to go from one pedal to the other", 0.0, 2.0)
-    remnant: str = setting(SINES, "", "what the hands add: the published pair of sines, filtered noise of the same power, or nothing",
+    pedal_change: float = setting(0.15, "s", "change-over time between the pedals", 0.0, 2.0)
+    remnant: str = setting(SINES, "", "motor remnant: the published pair of sines, filtered noise of equal power, or none",
                            choices=(SINES, NOISE, NONE))
-    remnant_scale: float = setting(1.0, "1", "scale of what the hands add", 0.0, 100.0)
+    remnant_scale: float = setting(1.0, "1", "scale of the remnant", 0.0, 100.0)
     remnant_bandwidth: float = setting(3.0, "rad/s", "corner of the noise", 0.1, 100.0)
 
     # -- Attention -----------------------------------------------------------------------------------------------------
-    distraction: str = setting(ATTENTIVE, "", "how often and how long the operator looks away", choices=(ATTENTIVE, *TABLE))
-    view_timeout: float = setting(1.0, "s", "a picture that stands still for so long: off the throttle, on the brake", 0.05, 60.0)
+    distraction: str = setting(ATTENTIVE, "", "row of the distraction table", choices=(ATTENTIVE, *TABLE))
+    view_timeout: float = setting(1.0, "s", "age of a frozen picture at which the operator brakes", 0.05, 60.0)
     view_brake: float = setting(0.3, "1", "brake pedal then, and once the task is done", 0.0, 1.0)
 
     # -- Persons -------------------------------------------------------------------------------------------------------
-    variation: float = setting(1.0, "1", "how much persons differ: 0: all as set here, 1: as documented", 0.0, 3.0)
+    variation: float = setting(1.0, "1", "scale of the variation between persons: 0: all as set here, 1: as documented", 0.0, 3.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,12 +83,12 @@ class OperatorSettings(Declared):
 
 OPERATOR = Exposed(OperatorSettings)
 
-# Standard deviation of the logarithm of what differs from person to person, and how many of them a person is away at most. That of
-# the steering factor puts Salvucci's variants 0.40 and 0.85 at the 10th and 90th percentile, about; the others are our assumption.
+# Standard deviations of the logarithms of personal properties, and their truncation. That of the steering factor puts Salvucci's variants
+# 0.40 and 0.85 at about the 10th and 90th percentile; the others are our assumption.
 LOG_SD = {"steering_factor": 0.33, "far_time": 0.15, "headway": 0.25, "perception_delay": 0.2, "motor_delay": 0.2,
           "neuromuscular_frequency": 0.15, "remnant_scale": 0.3, "margin": 0.2}
 MAX_SDS = 2.0
-PACE_SD = 0.04  # of a half normal distribution: by which share a person drives slower than is allowed
+PACE_SD = 0.04  # of the half normal reduction of the allowed speed
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""A node's use of a link: states, scans and images go up, commands come down, free running or in lockstep. Independent of ROS.
+"""Relay over a link: states, scans and images up, commands down, free running or in lockstep. Independent of ROS.
 
-Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
-answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, one picture at a
-time, each once the operator has answered the one before, and gives the command that has come down by then; before the first one, nothing is
-asked of the vehicle. Where a state is published again, the operator gets again the picture that waits, never an older one, which would
-look like a clock set back. Delays are in simulated time in both cases, and in lockstep a run is the same to the bit.
+Free running, items are delivered when due. In lockstep simulated time stops until the vehicle's state is answered: the relay forwards the
+pictures that have arrived up to that state, one at a time, each after the operator's answer to the previous one, and then answers the state
+with the newest command that has arrived, stamped as the state; before the first command it is neutral. If a state is published again, the
+pending picture is repeated, never an older one, which would look like a clock set back. Delays are in simulated time in both modes;
+lockstep runs are identical to the bit.
 """
 
 import math
@@ -23,13 +23,13 @@ from lfdm_ros.teleop.network_link import LinkStatistics, NetworkLink, NetworkLin
 STATE, SCAN, IMAGE, COMMAND = "state", "scan", "image", "command"
 DIRECTIONS = ("up", "down")
 NEUTRAL = (0.0, 0.0, 0.0)  # steering, throttle, brake before the first command
-_MAX_SCANS = 4  # that wait for a state to ride with
+_MAX_SCANS = 4  # queued for the next state
 
 
 @dataclass(frozen=True)
 class Out:
-    """Message to publish: kind; the message, None: a neutral command; stamp_ns: its stamp, None: its own; age: of a command, by which it is
-    older than that [s], NaN: there was none."""
+    """Message to publish: kind; message, None: a neutral command; stamp_ns: None: the message's own; age: of a command at that stamp [s],
+    NaN: none yet."""
 
     kind: str
     message: Any
@@ -39,7 +39,7 @@ class Out:
 
 @dataclass(frozen=True)
 class _Picture:
-    """A state, and the scans and the image that ride with it."""
+    """A state with the scans and the image sent with it."""
 
     stamp_ns: int
     state: Any
@@ -48,7 +48,7 @@ class _Picture:
 
 
 class Relay:
-    """Both directions. Scans and the newest image ride with the next state that is not lost, so that a picture arrives whole."""
+    """Both directions. Scans and the newest image are sent with the next state that is not lost, so that a picture arrives whole."""
 
     def __init__(self, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1, *, lockstep: bool = False,
                  lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
@@ -57,17 +57,17 @@ class Relay:
 
         Args:
             lidar_rate, lidar_latency: in lockstep, scans a second [Hz], and from a scan's stamp to its arrival [s]: a state waits for the
-                scan that is due; rate 0: scans are taken as they come.
+                scan that is due; rate 0: scans are optional.
             report, refused: callbacks for notices to a person and for rejected input, one line each.
 
         Raises:
-            InputError: a negative seed, or a link that overtakes in lockstep, where nothing may.
+            InputError: a negative seed, or a link that overtakes in lockstep.
         """
         if lockstep and (up.overtaking or down.overtaking):
             raise InputError("link: overtaking is on, which lockstep cannot have; set it to false, or stepping to free_running")
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist() if seed >= 0 else [seed, seed]
         self.up: NetworkLink[_Picture] = NetworkLink(up, seeds[0])
-        self.down: NetworkLink[tuple[int, Any]] = NetworkLink(down, seeds[1])  # when it was asked for, and what
+        self.down: NetworkLink[tuple[int, Any]] = NetworkLink(down, seeds[1])  # stamp, command
         self.links: dict[str, NetworkLink[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
@@ -76,19 +76,19 @@ class Relay:
         self._report = report
         self.refusals = Refusals(refused, (STATE, SCAN, IMAGE, COMMAND))
         self.resets = 0
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self.up.reset()
         self.down.reset()
         self._scans: list[tuple[int, Any]] = []
         self._image: Any = None
         self._states.last_ns = self._clock.last_ns = None
         self._barrier.forget()
-        self._origin_ns: int | None = None  # of the links' seconds, which a wall clock's would be too many for
+        self._origin_ns: int | None = None  # of the links' times, since float64 seconds of a wall clock are too coarse
         self._first_ns: int | None = None  # of the states
         self._newest_scan_ns: int | None = None
-        # Lockstep: the state that is to be answered, the pictures that have come up by then and have no answer yet.
+        # Lockstep: the state to be answered, and the arrived pictures without an answer.
         self._state: tuple[int, Any] | None = None
         self._gave_up = False  # on the scan that is due
         self._unanswered: dict[int, list[Out]] = {}
@@ -96,18 +96,18 @@ class Relay:
         self._answer: Out | None = None
 
     def reset(self) -> None:
-        """Empties both links: another run."""
-        self._forget()
+        """Empties both links for another run."""
+        self._clear()
         self.resets += 1
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, state: Any, now_ns: int) -> list[Out]:
-        """Takes the vehicle's state; returns the messages to publish.
+        """Processes the vehicle's state; returns the messages to publish.
 
         Args:
-            state: None: it cannot be used; nothing goes up, but in lockstep it is answered.
-            now_ns: on the node's clock; in lockstep not used.
+            state: None: invalid; not sent up, but answered in lockstep.
+            now_ns: on the node's clock; unused in lockstep.
         """
         if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self.refusals.refuse(STATE, Refused(str(wrong), STAMP))
@@ -129,7 +129,7 @@ class Relay:
         return self._barrier.offer(stamp_ns, self._tick) or []
 
     def scan(self, stamp_ns: int, scan: Any) -> list[Out]:
-        """Takes a scan, which rides up with the next state."""
+        """Queues a scan for the next state."""
         if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self.refusals.refuse(SCAN, Refused(str(wrong), STAMP))
             return []
@@ -140,14 +140,14 @@ class Relay:
         return self._barrier.release() or []
 
     def image(self, stamp_ns: int, image: Any) -> None:
-        """Takes an image of a camera, which rides up with the next state; no state waits for one."""
+        """Stores a camera image for the next state; no state waits for one."""
         if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self.refusals.refuse(IMAGE, Refused(str(wrong), STAMP))
             return
         self._image = image
 
     def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
-        """Takes the operator's command; None: an unusable one, which counts as an answer but does not go down."""
+        """Sends the operator's command down; None: an invalid one, which is an answer but not sent."""
         if not self.lockstep:
             self._check_clock(now_ns)
             if command is not None:
@@ -162,7 +162,7 @@ class Relay:
         return [] if self.waits_for_scan else self._next()
 
     def poll(self, now_ns: int) -> list[Out]:
-        """Returns, free running, the items that have left both links by now."""
+        """Returns, free running, the items due from both links."""
         if self.lockstep or now_ns <= 0:  # simulated time has not begun
             return []
         self._check_clock(now_ns)
@@ -174,7 +174,7 @@ class Relay:
 
     @property
     def waits_for(self) -> str:
-        """Inputs that the state to be answered waits for; empty: none."""
+        """Missing inputs of the state to be answered; empty: none."""
         if self.waits_for_scan:
             return "the scan that is due"
         return f"the operator's answer to the picture of {1e-9 * next(iter(self._unanswered)):.3f} s" if self._unanswered else ""
@@ -184,7 +184,7 @@ class Relay:
         return self._barrier.stamp_ns is not None
 
     def give_up_on_scan(self) -> list[Out]:
-        """Goes on without a scan that is late for too long, and waits for none until one comes."""
+        """Continues without an overdue scan, and waits for none until one comes."""
         if not self.waits_for_scan:
             return []
         self._report("a scan that is due has not come; going on without")
@@ -200,16 +200,16 @@ class Relay:
         return self._next()
 
     def _next(self) -> list[Out]:
-        """Returns the first picture that waits for the operator's answer; none waits: the answer to the state."""
+        """Returns the first picture without the operator's answer, or else the answer to the state."""
         return next(iter(self._unanswered.values()), None) or [self._answered()]
 
     def _answered(self) -> Out:
-        """Returns the command that has come down by the time of the state, as the answer to that."""
+        """Returns the newest command received by the time of the state, as its answer."""
         assert self._state is not None
         for arrival in self.down.receive(self._time(self._state[0])):
             self._command = arrival.item
-        now_ns, (asked_ns, command) = self._state[0], self._command or (0, None)
-        self._answer = Out(COMMAND, command, now_ns, math.nan if self._command is None else 1e-9 * (now_ns - asked_ns))
+        now_ns, (issued_ns, command) = self._state[0], self._command or (0, None)
+        self._answer = Out(COMMAND, command, now_ns, math.nan if self._command is None else 1e-9 * (now_ns - issued_ns))
         return self._answer
 
     def _scan_due(self, now_ns: int) -> bool:
@@ -224,7 +224,7 @@ class Relay:
             self._scans, self._image = [], None
 
     def _time(self, now_ns: int) -> float:
-        """Returns now [s] for the links, which does not go back by the little that threads and clocks disagree."""
+        """Returns the links' time [s], monotonic despite small differences between threads and clocks."""
         latest_ns = self._clock.last_ns = now_ns if self._clock.last_ns is None else max(now_ns, self._clock.last_ns)
         self._origin_ns = now_ns if self._origin_ns is None else self._origin_ns
         return 1e-9 * (latest_ns - self._origin_ns)

@@ -1,4 +1,4 @@
-"""A driver behind a link, without ROS: pictures go up to it, its commands come down, each with what the link does to them."""
+"""A driver behind a link, without ROS: pictures up, commands down, with delays and losses."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
 
 
 class RemoteDriver:
-    """Asks a driver through two links; itself a driver. Between two commands that come down the last one holds, before the first nothing.
-    The links are stepped with the cycles: what is due between two of them arrives with the later.
+    """Driver that queries another one through two links. The last received command is held; neutral before the first. The links are stepped
+    with the cycles: items due between two cycles arrive with the later.
 
-    up, down: the links. issued: when the command in force was given [s], -inf before the first. late: how many items came after a newer
-    one and were left out, by direction.
+    up, down: the links. issued: time of the present command [s], -inf before the first. late: number of outdated items discarded, by
+    direction.
     """
 
     def __init__(self, driver: Driver, up: NetworkLink[tuple[Measured, Obstacles | None]], down: NetworkLink[Cycle]) -> None:
         self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
         self.late: Counter[str] = Counter()
-        self._seen: Obstacles | None = None
+        self._obstacles: Obstacles | None = None
         self._picture, self.issued = -np.inf, -np.inf
         self._command = (0.0, 0.0, 0.0)
 
     @classmethod
     def over(cls, driver: Driver, up: NetworkLinkSettings, down: NetworkLinkSettings, seed: int = 1) -> RemoteDriver:
-        """Puts a driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
+        """Puts a driver behind two new links with independent random numbers. Raises InputError for a negative seed."""
         require("seed", seed)
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
         return cls(driver, NetworkLink(up, seeds[0]), NetworkLink(down, seeds[1]))
@@ -48,8 +48,8 @@ class RemoteDriver:
         self.driver.go_to(goal, speed)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        """Goes up with the next picture that is not lost."""
-        self._seen = obstacles
+        """Stores obstacles for the next picture that is not lost."""
+        self._obstacles = obstacles
 
     def update_offer(self, time: float, offered: bool) -> None:
         """Passes autonomy's offer with its time, which the picture of that time shows."""
@@ -61,18 +61,18 @@ class RemoteDriver:
         self.driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Runs the driver's cycle, with the command that has come down by `now` [s]."""
-        if measured is not None and self.up.send(now, (measured, self._seen)):
-            self._seen = None
+        """Runs the driver's cycle, with the command received by `now` [s]."""
+        if measured is not None and self.up.send(now, (measured, self._obstacles)):
+            self._obstacles = None
         newest = None
         for arrival in self.up.receive(now):
-            picture, seen = arrival.item
+            picture, obstacles = arrival.item
             if picture.time <= self._picture:
                 self.late["up"] += 1
                 continue
             self._picture, newest = picture.time, picture
-            if seen is not None:
-                self.driver.update_obstacles(seen)
+            if obstacles is not None:
+                self.driver.update_obstacles(obstacles)
         cycle = self.driver.cycle(now, newest)
         self.down.send(now, cycle)
         for answer in self.down.receive(now):

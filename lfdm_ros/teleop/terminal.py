@@ -1,4 +1,4 @@
-"""A terminal: its keys one by one and without echo, as it was whatever ends the program; and lines that are written anew in their place."""
+"""A terminal: unbuffered keys without echo, restored at any exit of the program; and lines rewritten in place."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from lfdm_ros.teleop.hands_on import CENTRE, DOWN, LEFT, REVERSE, RIGHT, STOP, U
 QUIT = "quit"
 KEYS = {"a": LEFT, "d": RIGHT, "w": UP, "s": DOWN, " ": STOP, "c": CENTRE, "r": REVERSE, "q": QUIT,
         "\x1b[D": LEFT, "\x1b[C": RIGHT, "\x1b[A": UP, "\x1b[B": DOWN, "\x1bOD": LEFT, "\x1bOC": RIGHT, "\x1bOA": UP, "\x1bOB": DOWN}
-_LONGEST = 4096  # bytes that are read at once
-_WIDTH = 80  # columns of a terminal that does not say
+_LONGEST = 4096  # bytes of one read
+_WIDTH = 80  # columns where the terminal's width is unknown
 
 
 class Terminal:
-    """A context in which a terminal gives its keys. Ctrl-C and Ctrl-Z stay signals. Raises InputError: on entering, where there is no
-    terminal."""
+    """Context in which keys of a terminal are read. Ctrl-C and Ctrl-Z stay signals. Raises InputError on entering: there is no terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Makes the reader; stream: the terminal; standard input by default."""
@@ -40,7 +39,7 @@ class Terminal:
             self._before = termios.tcgetattr(self._number)
         except (termios.error, OSError, ValueError):
             raise InputError("keyboard: standard input is no terminal; run it in one, in a process of its own") from None
-        atexit.register(self.restore)  # where an end passes __exit__ by
+        atexit.register(self.restore)  # exits that bypass __exit__
         tty.setcbreak(self._number, termios.TCSANOW)
         return self
 
@@ -72,7 +71,7 @@ class Terminal:
         while text:
             length = next((n for n in (3, 1) if text[:n] in KEYS), 1)
             if text[0] == "\x1b" and length == 1 and len(text) < 3 and text != self._rest:
-                break  # the rest of an arrow is still to come; next time it is a key by itself
+                break  # incomplete escape sequence of an arrow
             found.append(KEYS.get(text[:length].lower() if length == 1 else text[:length], text[:length]))
             text = text[length:]
         self._rest = text
@@ -80,8 +79,7 @@ class Terminal:
 
 
 class Screen:
-    """Lines at the end of a terminal, each time in place of those before; what others write meanwhile stays above them. Where there is no
-    terminal nothing is written."""
+    """Lines at the end of a terminal, rewritten in place below other output; silent without a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Makes the screen; stream: the terminal; standard output by default."""
@@ -89,9 +87,9 @@ class Screen:
         self.there = self._stream.isatty()
 
     def show(self, lines: Iterable[str]) -> None:
-        """Writes the lines, as far as they fit and without what would control the terminal."""
+        """Writes the lines, truncated to the width and without control characters."""
         width = self._width()
-        # The cursor waits on an empty line above, where others begin to write.
+        # The cursor stays on an empty line above, for other output.
         shown = ["", *("".join(c if c.isprintable() else " " for c in line)[:width - 1] for line in lines)]
         self._write("\r\x1b[J" + "\n".join(shown) + f"\x1b[{len(shown) - 1}A\r")
 
@@ -102,13 +100,13 @@ class Screen:
             return _WIDTH
 
     def clear(self) -> None:
-        """Takes the lines away."""
+        """Removes the lines."""
         self._write("\r\x1b[J")
 
     def _write(self, text: str) -> None:
         if not self.there:
             return
         with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
-            if select.select([], [self._stream], [], 0.0)[1]:  # Ctrl-S stops what is shown, not who drives
+            if select.select([], [self._stream], [], 0.0)[1]:  # Ctrl-S stops the display, not the driver
                 self._stream.write(text)
                 self._stream.flush()

@@ -1,7 +1,7 @@
 """Body of a vehicle outside its equations: outline, sensor mounts, actuators, mass, and steady-state handling.
 
-One declaration for all users: simulator, collision checks, LIDAR, tracker and controller read it from the vehicle. Lengths in a file are
-from the axles, measurable and independent of the load; here they are from the vehicle's position point, the sprung mass's centre.
+Shared by simulator, collision checks, LIDAR, tracker and controller. Files give lengths from the axles, which are measurable and
+independent of the load; here they are from the vehicle's position point, the centre of the sprung mass.
 """
 
 import math
@@ -19,19 +19,19 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("rear_overhang", "m", "from the rear axle to the vehicle's rear end", "", 0.0, 20.0),
         Field("overall_width", "m", "width over all, without mirrors", "", 0.01, 10.0)),
     "sensors": (
-        Field("lidar_x", "m", "place of the LIDAR, ahead of the front axle", "", -20.0, 20.0),
-        Field("lidar_y", "m", "place of the LIDAR, to the left of the middle", "", -20.0, 20.0),
-        Field("lidar_yaw", "rad", "heading of the LIDAR against the vehicle's, + left", "", -math.pi, math.pi),
+        Field("lidar_x", "m", "position of the LIDAR, ahead of the front axle", "", -20.0, 20.0),
+        Field("lidar_y", "m", "position of the LIDAR, left of the centreline", "", -20.0, 20.0),
+        Field("lidar_yaw", "rad", "yaw of the LIDAR relative to the vehicle, + left", "", -math.pi, math.pi),
         Field("lidar_z", "m", "height of the LIDAR above the ground", "", 0.0, 20.0),
-        Field("imu_x", "m", "place of the IMU, ahead of the front axle", "", -20.0, 20.0),
-        Field("imu_y", "m", "place of the IMU, to the left of the middle", "", -20.0, 20.0),
+        Field("imu_x", "m", "position of the IMU, ahead of the front axle", "", -20.0, 20.0),
+        Field("imu_y", "m", "position of the IMU, left of the centreline", "", -20.0, 20.0),
         Field("imu_z", "m", "height of the IMU above the ground", "", 0.0, 20.0)),
     "actuators": (
         Field("actuation_delay", "s", "from a command to its effect", "", 0.0, 2.0),
         Field("steering_lag", "s", "time constant of the steering actuator", "", 0.0, 2.0),
-        Field("steering_rate", "1/s", "largest rate of the steering, share of full lock", "", 0.04, 100.0),
-        Field("throttle_rate", "1/s", "largest rate of the throttle actuator", "", 0.01, 1000.0),
-        Field("brake_rate", "1/s", "largest rate of the brake actuator", "", 0.01, 1000.0)),
+        Field("steering_rate", "1/s", "maximum steering rate, as fraction of full lock", "", 0.04, 100.0),
+        Field("throttle_rate", "1/s", "maximum rate of the throttle actuator", "", 0.01, 1000.0),
+        Field("brake_rate", "1/s", "maximum rate of the brake actuator", "", 0.01, 1000.0)),
 }
 PARAMETERS: dict[str, Field] = {f.name: f for fields in SECTIONS.values() for f in fields}
 
@@ -39,7 +39,7 @@ PARAMETERS: dict[str, Field] = {f.name: f for fields in SECTIONS.values() for f 
 MOVED = {"vehicle_front": "front_overhang", "vehicle_rear": "rear_overhang", "vehicle_width": "overall_width",
          **{name: name for name in ("lidar_x", "lidar_y", "lidar_yaw", "actuation_delay", "steering_lag", "steering_rate")}}
 
-# A vehicle without a body: as road vehicles are built, 1.6 wheelbases long, and wider than their track, or two thirds of the wheelbase.
+# Default body, typical of road vehicles: length 1.6 wheelbases, width 1.2 tracks or else 2/3 of the wheelbase.
 OVERHANG, WIDER, WIDE = 0.3, 1.2, 2.0 / 3.0
 RULE = "overhangs of 0.3 wheelbases, and 1.2 times as wide as the track or else two thirds of the wheelbase"
 STEERING_RATE = 0.8  # [1/s] default: full lock in 1.25 s
@@ -53,8 +53,8 @@ def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive. Raises InputError: one is
-    not finite or not positive."""
+    """Rectangular outline from above: distances of its sides from the position point [m], positive. Raises InputError: one is not finite or
+    not positive."""
 
     front: float
     rear: float
@@ -88,7 +88,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Actuators:
-    """Actuators between a command and the vehicle: delay of all [s], lag of the steering [s], largest rates [1/s]; inf: not limited."""
+    """Actuator dynamics: common delay [s], steering lag [s], maximum rates [1/s]; inf: unlimited."""
 
     delay: float = 0.0
     steering_lag: float = 0.0
@@ -99,10 +99,10 @@ class Actuators:
 
 @dataclass(frozen=True)
 class Description:
-    """A vehicle's constants, for controllers of others; NaN: not known. As `VehicleDescription.msg` has them.
+    """Constants of a vehicle for external controllers, as in `VehicleDescription.msg`; NaN: unknown.
 
-    mass [kg]; wheelbase, and how far the axles are from the position point, front_axle ahead and rear_axle back [m]; tracks, unloaded
-    wheel_radius [m]; full_lock: angle of the front wheels at a steering input of 1 [rad].
+    mass [kg]; wheelbase, distances of the front and rear axle from the position point, tracks, unloaded wheel_radius [m]; full_lock: angle
+    of the front wheels at steering input 1 [rad].
     """
 
     vehicle: str
@@ -124,13 +124,13 @@ def mass_of(p: Mapping[str, float]) -> float:
 
 
 def cornering_compliance(p: Mapping[str, float]) -> tuple[float, float]:
-    """Returns the slip angle per lateral force of the front and the rear axle [rad/N]; 0 if unknown."""
+    """Returns the slip angle per lateral force of front and rear axle [rad/N]; 0 if unknown."""
     front, rear = (1.0 / max(2.0 * p.get(f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
     return front, rear
 
 
 def understeer_gradient(p: Mapping[str, float]) -> float:
-    """Returns the road-wheel angle per lateral acceleration, beyond that of the bend [rad s^2/m]; negative: oversteers."""
+    """Returns the understeer gradient: road-wheel angle beyond Ackermann per lateral acceleration [rad s^2/m]; negative: oversteer."""
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     front, rear = cornering_compliance(p)
     return mass_of(p) / (a + b) * (b * front - a * rear)

@@ -25,7 +25,7 @@ def import_commonroad(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[s
 
     Args:
         vehicle: parameters_vehicleN.yaml.
-        tyre: parameters_tire.yaml; its slopes at zero slip and peak friction are used, times the static loads.
+        tyre: parameters_tire.yaml; only slopes at zero slip and peak friction are used, scaled by static loads.
         name: name of the vehicle; by default the stem of its file.
 
     Raises:

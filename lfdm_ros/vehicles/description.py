@@ -13,13 +13,13 @@ FIXED, STEERED, TURNING = "fixed", "revolute", "continuous"
 _FRONT = ("fl", "fr")
 # Default sizes in wheelbases.
 _RADIUS, _HEIGHT, _TRACK, _SENSOR = 0.13, 0.5, 0.55, 0.03
-_CLEARANCE = 0.5  # of a wheel's radius, below the body
-_WIDTH = 0.5  # of a wheel's radius, the tyre's
+_CLEARANCE = 0.5  # ground clearance of the body in wheel radii
+_WIDTH = 0.5  # tyre width in wheel radii
 _COLOURS = {"body": "0.35 0.45 0.35 1", "tyre": "0.1 0.1 0.1 1", "sensor": "0.8 0.5 0.1 1"}
 
 
 def wheel_joint(wheel: str) -> str:
-    """Returns the joint by which a wheel turns."""
+    """Returns the name of a wheel's spin joint."""
     return f"wheel_{wheel}"
 
 
@@ -29,8 +29,7 @@ STEERING_JOINTS = tuple(f"steering_{wheel}" for wheel in _FRONT)
 
 @dataclass(frozen=True)
 class Joint:
-    """Place of a link in its parent [m], yaw, then pitch, then roll [rad], and the axis about which it moves; `limit`: largest angle
-    [rad]."""
+    """Pose of a link in its parent: position [m], yaw, then pitch, then roll [rad]; axis of rotation; `limit`: largest angle [rad]."""
 
     name: str
     kind: str
@@ -67,7 +66,7 @@ def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
 
 
 def robot_description(vehicle: Vehicle) -> str:
-    """Returns the URDF. Sizes that a vehicle's file does not have are as of common cars of its wheelbase."""
+    """Returns the URDF. Missing dimensions are those of typical cars of the same wheelbase."""
     p, outline, radius = vehicle.parameters, vehicle.footprint, _radius(vehicle.parameters)
     robot = ElementTree.Element("robot", name=vehicle.name)
     for name, rgba in _COLOURS.items():

@@ -20,10 +20,10 @@ from lfdm_ros.vehicles.tyre_size import TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 RPM = math.pi / 30.0  # [rad/s]
-# What the library has built in.
+# Constants built into the library.
 DIFFERENTIAL_BIAS = 2.0
 UNSPRUNG_LOAD_SHARE = 0.5
-ROAD_FRICTION = 0.8  # of a TMeasyNr tyre that does not give mu
+ROAD_FRICTION = 0.8  # of a TMeasyNr tyre without mu
 _BUILT_IN = "built into the library"
 _DEFAULT = "not in the file: the library's default"
 
@@ -48,8 +48,7 @@ _COULOMB = {"vCoulomb": ("coulomb_speed", 1.0), "frblendBegin": ("coulomb_blend_
 _SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity", "inflationPressureDesign",
          "inflationPressureUse")
 
-# All keys of each kind of file; step, c0, c1, the width of a tyre and those that the library recomputes (fzRdynco, rdyncoCrit) have no
-# effect.
+# All keys of each kind of file; step, c0, c1, tyre width and keys that the library recomputes (fzRdynco, rdyncoCrit) have no effect.
 _IGNORED = ("step", "c0", "c1", "width", "fzRdynco", "rdyncoCrit")
 _KEYS = {
     "vehicle": (*MASS, *UNSPRUNG, *ROLL, *ROLL_STIFFNESS, *PITCH, "nonLinearSteer", "steerMap", "maxSteer", "crankInertia",
@@ -62,7 +61,7 @@ _KEYS = {
 
 @dataclass
 class _Reader:
-    """One JSON file: returns its checked values, and records the key of each parameter."""
+    """Reader of one JSON file: checks values and records the key of each parameter."""
 
     path: Path
     kind: str
@@ -107,12 +106,12 @@ class _Reader:
             self.put(name, factor * self.number(key), key + note)
 
     def take_if_begun(self, keys: dict[str, str]) -> None:
-        """Returns the keys if the file has any of them; it must then have all."""
+        """Reads the keys if the file has any of them; it must then have all."""
         if any(key in self.node for key in keys):
             self.take(keys)
 
     def put_table(self, place: tuple[str, str], columns: dict[str, list[float]], source: str) -> None:
-        """Returns a table of the vehicle file, padded by its last row."""
+        """Stores a table of the vehicle file, padded with its last row."""
         table = TABLES[place]
         first = next(iter(columns.values()))
         if not table.least <= len(first) <= table.points:
@@ -131,7 +130,7 @@ def import_lfdm(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[str], s
     """Reads a vehicle of the C++ library LFDM.
 
     Masses of both wheels of an axle are added up (the library gives one wheel's), rpm become rad/s; a tyre given by its size becomes
-    a force table. The vehicle says `conventions: lfdm`: it behaves as in the library with these files.
+    a force table. `conventions: lfdm` reproduces the library's behaviour with these files.
 
     Args:
         vehicle: the library's vehicle file; that of the 11-DOF model has no roll, that of the 24-DOF model no roll stiffness.
@@ -140,7 +139,7 @@ def import_lfdm(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[str], s
         name: name of the vehicle; by default that of the folder of the vehicle file.
 
     Returns:
-        The vehicle, and a line for each ignored key, unknown to the library too.
+        The vehicle, and a line for each key unknown to the library, which is ignored.
 
     Raises:
         InputError: a file that cannot be read, is of another kind, or lacks a key; a value that is not finite or out of range; a table that
@@ -167,7 +166,7 @@ def _open(name: str | os.PathLike[str], kind: str) -> tuple[_Reader, list[str]]:
     node = documents.parse_json(documents.read_text(path, "JSON"), str(path), lambda pairs: _object(pairs, path))
     if not isinstance(node, dict):
         raise InputError(f"{path}: expected an object with {', '.join(_KEYS[kind][:4])}, ..., found {quote(node)}")
-    # One of the library's files writes it with a capital.
+    # One of the library's files capitalises it.
     if kind == "tyre" and "VehicleType" in node:
         node.setdefault("vehicleType", node.pop("VehicleType"))
     matches = {other: sum(key in node for key in keys) for other, keys in _KEYS.items()}
@@ -187,7 +186,7 @@ def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
 
 
 def _unknown(node: dict[str, Any], kind: str, path: Path) -> list[str]:
-    """Notes on unused keys; one that resembles a missing key is an error."""
+    """Returns notes on unused keys; one that resembles a missing key is an error."""
     notes = []
     for key in node:
         if key in _KEYS[kind] or key in _IGNORED:
@@ -252,7 +251,7 @@ def _read_steering_and_brakes(file: _Reader) -> None:
 
 
 def _read_tyre(file: _Reader) -> str:
-    """Reads the tyre; returns the name of the tyre model that the file is for."""
+    """Reads the tyre; returns the name of its tyre model."""
     file.take(WHEEL)
     file.take(ROLLING)
     by_size = file.flag("highLevelParams", default=False)
@@ -317,32 +316,32 @@ def lfdm_files(vehicle: Vehicle) -> tuple[dict[str, dict[str, Any]], list[str]]:
     if "suspension_stiffness_front" in vehicle.parameters:
         files["suspension"] = {"ks": writer.same("suspension_stiffness"), "bs": writer.same("suspension_damping")}
     if vehicle.conventions != "lfdm":
-        writer.notes.append(f"'{vehicle.name}' has the conventions '{vehicle.conventions}': the library drives it by its own, 'lfdm'")
+        writer.notes.append(f"'{vehicle.name}' has the conventions '{vehicle.conventions}'; the library applies its own, 'lfdm'")
     return files, writer.notes
 
 
 class _Writer:
-    """Content of the files of some parameters; `notes`: of values that have no place in them."""
+    """Content of the files for given parameters; `notes`: values that the files cannot represent."""
 
     def __init__(self, parameters: Mapping[str, float]):
         self._p, self.notes = parameters, list[str]()
 
     def has(self, keys: Mapping[str, str]) -> bool:
-        """Returns whether all parameters of a group are there."""
+        """Checks that all parameters of a group are given."""
         return all(name in self._p for name in keys.values())
 
     def _group(self, keys: Mapping[str, str], factor: float = 1.0) -> dict[str, float]:
         return {key: factor * self._p[name] for key, name in keys.items()} if self.has(keys) else {}
 
     def same(self, stem: str) -> float:
-        """Returns the value of both axles, the mean where they differ."""
+        """Returns the common value of both axles, or their mean."""
         front, rear = self._p[f"{stem}_front"], self._p.get(f"{stem}_rear", self._p[f"{stem}_front"])
         if front != rear:
             self.notes.append(f"{stem}: the library has one for both axles; {front:g} and {rear:g} became their mean")
         return 0.5 * (front + rear)
 
     def _rows(self, place: tuple[str, str], factors: tuple[float, ...] = (1.0, 1.0)) -> list[list[float]]:
-        """Returns the rows of a table without those that repeat the last."""
+        """Returns the rows of a table without padding."""
         table = TABLES[place]
         rows = [[self._p[name] * factor for name, factor in zip(names, factors)]
                 for names in zip(*(table.parameters(column) for column in table.columns))]
@@ -383,7 +382,7 @@ class _Writer:
         return content | {"maxBrakeTorque": self.same("brake_torque"), "throttleMod": modulates} | _DRIVES[drive]
 
     def tyre(self, relaxes: bool) -> dict[str, Any]:
-        """Returns the tyre file, for a tyre that relaxes or not."""
+        """Returns the tyre file, with or without relaxation."""
         self._built_in("friction_scale", 1.0 if relaxes else ROAD_FRICTION)
         content: dict[str, Any] = {} if relaxes else {"highLevelParams": False}
         for keys in (WHEEL, ROLLING, LOADS, FORCE_TABLE):

@@ -8,16 +8,16 @@ from lfdm_ros.models.gearbox import AUTOMATIC, CONVERTER_PARAMETERS, CONVERTER_P
 from lfdm_ros.models.motor import MAP_POINTS
 from lfdm_ros.vehicles.vehicle import Vehicle
 
-_SPEEDS = 300  # wheel speeds at which the pull is looked at
-_SOURCE = "derived: full throttle through the gears, as a vehicle that speeds up shifts them"
+_SPEEDS = 300  # wheel speeds at which the torque is sampled
+_SOURCE = "derived: full throttle through the gears at their upshift speeds"
 
 
 def with_motor_map(vehicle: Vehicle) -> Vehicle:
     """Returns the vehicle with a motor map added to its engine and gearbox; unchanged if it has one, or has no gearbox.
 
-    The map's motor turns with the wheels (driveline_ratio 1). Its torque is that of the wheels at full throttle: the engine's less its
-    losses, multiplied by the converter, if any, at their equilibrium speed, over the ratio of the gear of the upshift speeds; fitted by a
-    piecewise linear map (least squares). A throttle scales it; the engine's drag is not in it.
+    The motor rotates with the wheels (driveline_ratio 1). Its torque is the wheel torque at full throttle: engine less losses, multiplied
+    by the converter, if any, at the equilibrium speed, divided by the ratio of the gear selected by the upshift speeds; a least-squares
+    piecewise linear fit. The throttle scales it; engine drag is not included.
     """
     if "motor_torque_0" in vehicle.parameters or not {"gearbox", "automatic"} & set(vehicle.parts("powertrain")):
         return vehicle
@@ -27,10 +27,10 @@ def with_motor_map(vehicle: Vehicle) -> Vehicle:
                            **{f"motor_torque_{i}": t for i, t in enumerate(torques)})
 
 
-@lru_cache  # a controller takes over vehicle after vehicle, with the same engine
+@lru_cache  # recalibrated vehicles share an engine
 def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float], list[float]]:
     """Computes speeds [rad/s] and torques [N m] of the map, from the parameters of a gearbox."""
-    from scipy.optimize import brentq  # slow to import, and needed by few vehicles
+    from scipy.optimize import brentq  # slow to import, rarely needed
 
     p = dict(zip(names, values))
 
@@ -50,32 +50,32 @@ def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float]
         return float(np.interp(speed, *engine) + np.interp(speed, *losses))
 
     def output(turbine: float) -> float:
-        """Computes the torque [N m] at the gearbox's input that turns with `turbine` [rad/s]."""
+        """Computes the gearbox input torque [N m] at input speed `turbine` [rad/s]."""
         if capacity is None or multiplier is None:
             return net(turbine)
 
-        def pumped(pump: float) -> float:
+        def pump_torque(pump: float) -> float:
             return float((pump / np.interp(turbine / pump, *capacity)) ** 2)
 
         low, high = max(turbine, 1.0), engine[0][-1]
-        if low >= high or net(low) <= pumped(low):
+        if low >= high or net(low) <= pump_torque(low):
             return net(turbine)  # the converter does not slip
-        if net(high) > pumped(high):
+        if net(high) > pump_torque(high):
             pump = high
         else:
-            pump = brentq(lambda w: net(w) - pumped(w), low, high)
-        return float(np.interp(turbine / pump, *multiplier)) * pumped(pump)
+            pump = brentq(lambda w: net(w) - pump_torque(w), low, high)
+        return float(np.interp(turbine / pump, *multiplier)) * pump_torque(pump)
 
     wheel = np.linspace(0.0, ratios[-1] * engine[0][-1], _SPEEDS)
-    pull = np.empty(_SPEEDS)
+    torque = np.empty(_SPEEDS)
     gear = 0
     for i, speed in enumerate(wheel):
         while gear < count - 1 and speed / ratios[gear] > up[gear]:
             gear += 1
-        pull[i] = output(speed / ratios[gear]) / ratios[gear]
-    # Points closer together where the gears change soon after each other.
+        torque[i] = output(speed / ratios[gear]) / ratios[gear]
+    # Denser at low speed, where gears are close together.
     first = min(max(wheel[1], ratios[0] * up[0]), 0.5 * wheel[-1])
     knots = np.concatenate([[0.0], np.geomspace(first, wheel[-1], MAP_POINTS - 1)])
     hats = np.column_stack([np.interp(wheel, knots, row) for row in np.eye(MAP_POINTS)])
-    torques = np.maximum(np.linalg.lstsq(hats, pull, rcond=None)[0], 0.0)
+    torques = np.maximum(np.linalg.lstsq(hats, torque, rcond=None)[0], 0.0)
     return knots.tolist(), torques.tolist()

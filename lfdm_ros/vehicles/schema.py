@@ -1,8 +1,8 @@
-"""The sections of a vehicle file, and their groups of keys that belong together.
+"""Sections of a vehicle file and their groups of keys.
 
-A file has only the groups of its vehicle, each complete or absent: a small car without a gearbox has no gears. Keys, units, ranges and
-descriptions come from the declarations of the models. Other parameters of a part, chassis or model, also from outside the package, form a
-separate group in the section of its slot.
+Each group is complete or absent: a small car without a gearbox has no gears. Keys, units, ranges and descriptions come from the
+declarations of the models. Other parameters of a part, chassis or model, also from other packages, form a separate group in the section of
+its slot.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -67,7 +67,7 @@ DECLARED: Mapping[str, Field] = _Live(lambda: all_parameters() | body.PARAMETERS
 
 @dataclass(frozen=True)
 class TableKey:
-    """A table of a file. Each column has the parameters STEM_0, STEM_1, ...; those beyond its rows repeat the last."""
+    """A table of a file. Each column has the parameters STEM_0, STEM_1, ..., padded with the last row."""
 
     columns: Mapping[str, str]  # column -> stem; the first is the table's argument
     least: int = 2
@@ -76,7 +76,7 @@ class TableKey:
 
     @cached_property
     def points(self) -> int:
-        """Rows that the models have room for; computed at first use, since models from outside may import this module."""
+        """Maximum number of rows; computed at first use, since models of other packages may import this module."""
         stem = next(iter(self.columns.values()))
         return next(i for i in count(0) if f"{stem}_{i}" not in DECLARED)
 
@@ -98,7 +98,7 @@ TABLES: dict[tuple[str, str], TableKey] = {
     **{("suspension", f"{key}_{axle}"): TableKey({"compression": f"{key}_compression_{axle}", "force": f"{key}_force_{axle}"})
        for axle in AXLES for key in ("spring", "stop")},
 }
-# Keys that are three numbers, of the parameters KEY_x, KEY_y, KEY_z.
+# Keys of three numbers, the parameters KEY_x, KEY_y, KEY_z.
 VECTORS = frozenset((*double_wishbone.VECTORS, *struts.VECTORS, *steering_linkage.VECTORS))
 
 
@@ -109,8 +109,8 @@ def components(key: str) -> list[str]:
 
 @dataclass(frozen=True)
 class KeyGroup:
-    """Keys of which a file has all or none; `needs` names further groups required with it. With `default` the vehicle has the values in any
-    case."""
+    """Keys that a file has all or none of; `needs` names further groups required with them. `default`: the vehicle has default values
+    without them."""
 
     title: str
     keys: Mapping[str, tuple[str, ...]]  # section -> keys
@@ -121,7 +121,7 @@ class KeyGroup:
 
 
 def _keys(fields: Iterable[Field], *prefixes: str) -> tuple[str, ...]:
-    """Returns the keys of these parameters; with prefixes only those that begin with one of them."""
+    """Returns the keys of these parameters, optionally only those with one of the prefixes."""
     return tuple(key for key in keys_of(f.name for f in fields) if not prefixes or key.startswith(prefixes))
 
 
@@ -134,7 +134,7 @@ def _table_keys() -> dict[str, str]:
 
 
 def keys_of(parameters: Iterable[str]) -> list[str]:
-    """Returns the keys of a vehicle file for these parameters: a table or a vector once, whatever the number of its points."""
+    """Returns the keys of a vehicle file for these parameters; a table or vector once."""
     return list(dict.fromkeys(_table_keys().get(name, name) for name in parameters))
 
 
@@ -155,13 +155,13 @@ def _shipped_groups() -> dict[str, KeyGroup]:
         homes.update(key for keys in keys.values() for key in keys)
 
     add("mass", "every vehicle", {"chassis": _keys(chassis.BODY)}, required=True)
-    # Single-track models, which have no wheels that turn, do without.
+    # Not needed by single-track models, which have no wheel spin.
     add("wheels", "a vehicle with wheels that turn", {
         "chassis": _keys(chassis.LOADS), "wheels": _keys(WHEELS_AND_BRAKES, "wheel_"), "brakes": _keys(WHEELS_AND_BRAKES, "brake_")})
     add("roll", "a body that rolls", {
         "chassis": _keys(chassis.ROLL, "roll_inertia", "track_"), "suspension": _keys(chassis.ROLL, "roll_centre_")}, ("wheels",))
-    # Without it, the driveline only rotates in the body.
-    add("driveline_roll", "a driveline that turns the body", {"chassis": _keys([chassis.DRIVELINE_ROLL])}, ("roll",), default=True)
+    # Without it, the driveline exerts no torque on the body.
+    add("driveline_roll", "a driveline reaction on the body", {"chassis": _keys([chassis.DRIVELINE_ROLL])}, ("roll",), default=True)
     add("roll_stiffness", "roll stiffness about the roll axis", {
         "chassis": _keys(roll_chassis.PARAMETERS, "roll_yaw_"),
         "suspension": _keys(roll_chassis.PARAMETERS, "roll_stiffness_", "roll_damping_")}, ("roll",))
@@ -169,7 +169,7 @@ def _shipped_groups() -> dict[str, KeyGroup]:
     add("springs", "a suspension at each wheel", {"suspension": _keys(twenty_four_dof.PARAMETERS, "suspension_")})
     add("tyre", "a tyre under load", {"tyre": (*VERTICAL_STIFFNESS, *_keys(ground.PLANE.parameters))}, ("wheels",),
         instead=dict.fromkeys(VERTICAL_STIFFNESS, "size"))
-    add("cornering", "a tyre that corners", {"tyre": _keys(fiala.PARAMETERS, "cornering_")})
+    add("cornering", "a cornering tyre", {"tyre": _keys(fiala.PARAMETERS, "cornering_")})
     add("axle_friction", "friction by axle", {"tyre": _keys(nonlinear_bicycle.CHASSIS.parameters, "friction_")}, ("cornering",))
     add("fiala", "a Fiala tyre", {"tyre": _keys(fiala.PARAMETERS)}, ("tyre", "cornering"))
     for name, fields in (("magic_formula", magic_formula.PARAMETERS), ("relaxation", magic_formula.RELAXATION)):
@@ -182,7 +182,7 @@ def _shipped_groups() -> dict[str, KeyGroup]:
     reverse = _keys(gearbox.PARAMETERS, "reverse_")
     add("gearbox", "an engine with a gearbox", {
         "powertrain": tuple(key for key in _keys(gearbox.PARAMETERS) if key not in reverse)}, ("wheels",))
-    # Without, it is as the first gear.
+    # Default: the first gear's ratio.
     add("reverse", "a reverse gear", {"powertrain": reverse}, ("gearbox",), default=True)
     add("converter", "a torque converter", {"powertrain": _keys(gearbox.CONVERTER_PARAMETERS)}, ("gearbox",))
     add("double_wishbone", "a vehicle with double wishbones", {"suspension": _keys(double_wishbone.PARAMETERS)})
@@ -206,7 +206,7 @@ def _shipped_groups() -> dict[str, KeyGroup]:
 
 
 def required_sections() -> tuple[str, ...]:
-    """Returns the sections that every file has."""
+    """Returns the mandatory sections."""
     return tuple({section: None for group in _shipped_groups().values() if group.required for section in group.keys})
 
 
@@ -218,7 +218,7 @@ def _groups() -> dict[str, KeyGroup]:
         keys = list(dict.fromkeys(_table_keys().get(f.name, f.name) for f in entry.parameters))
         needs = tuple(name for name in dict.fromkeys(home[key] for key in keys if key in home) if name not in defaults)
         new = tuple(key for key in keys if key not in home)
-        if not new:  # as of all parts with a group of their own above
+        if not new:  # such as parts with a group above
             continue
         title = f"the {section} {entry.name}"
         groups[title] = KeyGroup(title, {section: new}, needs)

@@ -64,8 +64,8 @@ def read_tir(path: Path) -> dict[str, float]:
             raise InputError(f"{path}, line {number}: {key} = {value:g} is outside {field.lower:g} to {field.upper:g}")
         found[field.name] = value
     if values.get("PKY1", (0.0, 0))[0] > 0.0:
-        raise InputError(f"{path}, line {values['PKY1'][1]}: PKY1 = {values['PKY1'][0]:g} is positive, so the file has other axes than "
-                         "those of ISO, where it is negative: convert it, or the tyre would push instead of hold")
+        raise InputError(f"{path}, line {values['PKY1'][1]}: PKY1 = {values['PKY1'][0]:g} is positive; in ISO axes it is negative. Convert "
+                         "the file, or lateral forces would have the wrong sign")
     return found
 
 
@@ -82,11 +82,10 @@ TIME = 'second'
 
 
 def tir_text(parameters: Mapping[str, float], name: str) -> str:
-    """Returns the .tir file of a vehicle's tyre, all coefficients in SI; `read_tir` reads them back to the last bit.
+    """Returns the .tir file of a vehicle's tyre in SI; `read_tir` restores the coefficients to the last bit.
 
     Args:
-        parameters: of the vehicle.
-        name: of the vehicle, for messages.
+        parameters, name: of the vehicle; the name is for messages.
 
     Raises:
         InputError: the vehicle has no tyre of the Magic Formula.

@@ -21,15 +21,15 @@ GIVEN = "given"
 
 @dataclass(frozen=True)
 class Typical:
-    """Typical figures of the vehicles of a class; ratios are dimensionless.
+    """Typical values of a vehicle class; ratios are dimensionless.
 
     Attributes:
         masses: range of the class [kg].
-        front: share of the weight on the front axle. track, radius: over the wheelbase. stability: T/(2 h).
-        index: k^2/(a b) of the yaw inertia. unsprung: mass of an axle's wheels over the whole.
+        front: share of the weight on the front axle. track, radius: relative to the wheelbase. stability: T/(2 h).
+        index: k^2/(a b) of the yaw inertia. unsprung: mass of an axle's wheels relative to the total mass.
         roll: angle at 1 g [deg]. frequency: of the body on its springs [Hz].
-        cornering, slip: stiffness over the load of a tyre [1/rad, 1]. friction: coefficient on a dry road. rolling: coefficient.
-        power: over the mass [W/kg]. lock: angle of the road wheels [rad].
+        cornering, slip: stiffness per tyre load [1/rad, 1]. friction: coefficient on a dry road. rolling: coefficient.
+        power: per mass [W/kg]. lock: angle of the road wheels [rad].
     """
 
     title: str
@@ -60,10 +60,10 @@ CLASSES: dict[str, Typical] = {
     "small": Typical("small electric car, scale 1:20 to 1:5", (0.3, 60.0), 0.50, 0.80, 0.17, 2.00, 0.90, 0.08, 3.0, 6.0, 8.0, 15.0,
                      0.80, 0.060, 40.0, 0.40),
 }
-_DAMPING = 0.3  # of critical, of roll and of the suspension (Milliken)
-_ROLL_SHARE = 0.57  # of the roll stiffness in front (Milliken)
-_BRAKE_SHARE = 0.65  # of the brakes in front (Gillespie)
-_LAUNCH = 0.45  # of the friction that full throttle takes
+_DAMPING = 0.3  # damping ratio of roll and suspension (Milliken)
+_ROLL_SHARE = 0.57  # front share of the roll stiffness (Milliken)
+_BRAKE_SHARE = 0.65  # front share of the braking (Gillespie)
+_LAUNCH = 0.45  # share of the friction limit used at full throttle
 
 
 def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car", given: Mapping[str, float] | None = None, *,
@@ -71,9 +71,8 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     """Returns a vehicle with all parameters of single-track models, chassis of 8 to 24 degrees of freedom and Fiala's tyre.
 
     Args:
-        mass: of the whole vehicle, as driven [kg]. wheelbase: [m].
-        kind: of CLASSES.
-        given: known parameters, SI, by their names in vehicle files; rules use them.
+        mass: of the whole vehicle as driven [kg]. wheelbase: [m]. kind: key of CLASSES.
+        given: known parameters, SI, by vehicle-file name; the rules use them.
         front_share: of the weight on the front axle. power: [W].
 
     Raises:
@@ -97,7 +96,7 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     def of_class(text: str) -> str:
         return f"typical of a {like.title}: {text}"
 
-    # -- Masses and where they are ---------------------------------------------------------------------------------------------
+    # -- Mass distribution -----------------------------------------------------------------------------------------------------
     share = like.front if front_share is None else front_share
     weight_source = of_class(f"{share:.0%} of the weight in front") if front_share is None else f"given: {share:.0%} of the weight in front"
     front_axle, rear_axle = (1.0 - share) * wheelbase, share * wheelbase  # of the whole vehicle's centre
@@ -106,7 +105,7 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     sprung = put("sprung_mass", mass - sum(unsprung), "given mass less the unsprung masses")
     if sprung <= 0.0:
         raise InputError(f"unsprung masses of {sum(unsprung):g} kg leave nothing of {mass:g} kg")
-    # The unsprung masses are at the axles: place the sprung mass's centre so that the whole vehicle has the given share.
+    # The unsprung masses are at the axles; the sprung mass's centre follows from the total weight distribution.
     ahead = (mass * front_axle - unsprung[1] * wheelbase) / sprung
     a = put("cg_to_front_axle", ahead, f"given wheelbase; {weight_source}; unsprung masses taken off")
     b = put("cg_to_rear_axle", wheelbase - a, f"given wheelbase; {weight_source}; unsprung masses taken off")
@@ -147,13 +146,13 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
         put(f"friction_{axle}", like.friction, of_class(f"on a dry road {of_tyre}"))
     put("friction_max", like.friction, of_class(f"on a dry road {of_tyre}"))
     put("friction_min", 0.85 * like.friction, of_class("0.85 of the largest, where the tyre slides"))
-    put("friction_scale", 1.0, "the road on which it was driven")
+    put("friction_scale", 1.0, "reference road")
     put("rolling_resistance", like.rolling * radius, of_class(f"coefficient {like.rolling:g} times the radius"))
 
     # -- Drive, brakes, steering -------------------------------------------------------------------------------------------------
     watts = like.power * mass if power is None else power
     power_source = of_class(f"{like.power:g} W/kg") if power is None else f"given: {watts / 1000.0:g} kW"
-    put("driveline_ratio", 1.0, "the map stands for the wheels; engine and gears are not known")
+    put("driveline_ratio", 1.0, "the map gives wheel torque; engine and gears are unknown")
     for key, value in _motor(watts, _LAUNCH * like.friction * mass * GRAVITY * radius).items():
         put(key, value, f"{power_source} at the wheels, all four driven; from standstill {_LAUNCH:g} of the friction")
     max_torque = like.friction * mass * GRAVITY * radius / 2.0
@@ -162,12 +161,12 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     put("max_road_wheel_angle", like.lock, of_class("full lock"))
     for key, value in fixed.items():
         put(key, value, GIVEN)
-    description = f"written from {mass:g} kg and a wheelbase of {wheelbase:g} m as a {like.title}: what is typical is a guess"
+    description = f"written from {mass:g} kg and a wheelbase of {wheelbase:g} m as a {like.title}: typical values are guesses"
     return Vehicle(name, values, description, sources, default_tyre="fiala")
 
 
 def _motor(watts: float, torque: float) -> dict[str, float]:
-    """Returns the table of a motor of constant torque, then of constant power, to 6 times the speed where that begins."""
+    """Returns the table of a motor of constant torque, then constant power up to 6 times the base speed."""
     knee = watts / torque
     speeds = [0.0, knee, 1.6 * knee, 2.6 * knee, 4.2 * knee, 6.0 * knee]
     torques = [torque, torque, *(watts / speed for speed in speeds[2:-1]), 0.0]

@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from lfdm_ros.errors import InputError
 
-LOAD_GRAVITY = 9.81  # [m/s^2] turns the table's kilograms into newtons
+LOAD_GRAVITY = 9.81  # [m/s^2] converts the table's kg to N
 DEFLECTION = 0.16  # at full load, share of the section height
 PRESSURE_EXPONENT = 0.8  # load capacity is proportional to (pressure / design pressure)^0.8
 
-# Load in kg for load index 0 to 279, ten a line.
+# Load [kg] for load index 0 to 279.
 LOAD_INDEX: tuple[float, ...] = (
     45, 46.5, 47.5, 48.7, 50, 51.5, 53, 54.5, 56, 58,
     60, 61.5, 63, 65, 67, 69, 71, 73, 75, 77.5,
@@ -47,7 +47,7 @@ LOAD_INDEX: tuple[float, ...] = (
     106000, 109000, 112000, 115000, 118000, 121000, 125000, 128500, 132000, 136000,
 )
 
-# Force table of a tyre type: (value at the nominal load, at twice that load); slopes and forces per newton of load, slips as they are.
+# Force table of a tyre type: (value at nominal load, at twice that load); slopes and forces per newton of load, slips unscaled.
 SHAPES = MappingProxyType({
     "passenger": MappingProxyType({
         "longitudinal_slope": (18.3741, 19.4669), "longitudinal_peak_force": (1.1292, 1.0896),
@@ -69,8 +69,7 @@ class TyreSize:
     """Data sheet of a tyre; SI.
 
     Args:
-        kind: "passenger" or "truck".
-        capacity: the load capacity at design pressure [N]; see `load_of_index`.
+        kind: "passenger" or "truck". capacity: load at design pressure [N]; see `load_of_index`.
         section_height: unloaded radius less rim radius [m].
         pressure_ratio: inflation pressure in use over the design pressure.
 
@@ -92,7 +91,7 @@ class TyreSize:
                 raise InputError(f"tyre size: {name} must be above 0, not {value:g}")
 
     def parameters(self) -> dict[str, float]:
-        """Returns the vehicle parameters that follow: nominal and maximum load, vertical stiffness of both axles, and the force table."""
+        """Returns the derived vehicle parameters: nominal and maximum load, vertical stiffness of both axles, and the force table."""
         nominal = 0.5 * self.capacity * self.pressure_ratio ** PRESSURE_EXPONENT
         stiffness = self.capacity / (DEFLECTION * self.section_height)
         table: dict[str, float] = {"tyre_vertical_stiffness_front": stiffness, "tyre_vertical_stiffness_rear": stiffness,

@@ -23,8 +23,8 @@ from lfdm_ros.vehicles.schema import DECLARED, keys_of
 _PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
 # Ground parts of tyres by line: for tyres that need soil, and for all others.
 _SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field", "friction_map"), ("resistance_map",), ("height_map",))
-_REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
-_NO_REACTION = "not given: the driveline turns in the body alone"
+_REVERSE = "not given: the first gear's, close to usual reverse ratios (Chrono  HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
+_NO_REACTION = "not given: the driveline exerts no torque on the body"
 
 
 def check(name: str, value: float, where: str) -> float:
@@ -48,13 +48,12 @@ class Vehicle:
     """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`.
 
     Args:
-        parameters: by name, for the parts of the vehicle. A missing reverse gear has the ratio of the first, a missing driveline reaction
-            on the body is 0.
+        parameters: by name. Default of the reverse ratio: the first gear's; of the driveline's reaction on the body: 0.
         sources: source of the value of each parameter.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that must behave exactly as there.
         default_tyre: the default tyre model; the first of the vehicle if empty.
-        sensors: further
-        sensors by name: type, place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see lfdm_ros.sensors.
+        sensors: further sensors by name: type,
+             place x ahead of the front axle, y, z [m], yaw, pitch [rad], seed, settings; see lfdm_ros.sensors.
     """
 
     name: str
@@ -90,13 +89,13 @@ class Vehicle:
 
     @property
     def identity(self) -> dict[str, object]:
-        """All of it that a result depends on, as JSON."""
+        """Everything that affects results, as JSON."""
         return {"parameters": dict(self.parameters), "conventions": self.conventions, "default_tyre": self.default_tyre}
 
     @property
     def footprint(self) -> body.Footprint:
-        """The outline from above, from the position point; by the rule body.RULE without such parameters. Raises InputError: a position
-        point beyond an end of the vehicle."""
+        """Outline from above, relative to the position point; without parameters by body.RULE. Raises InputError: the position point is
+        outside it."""
         p = self.parameters
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
         overhang, track = body.OVERHANG * (a + b), max(p.get("track_front", 0.0), p.get("track_rear", 0.0))
@@ -114,21 +113,21 @@ class Vehicle:
 
     @property
     def lidar(self) -> body.Mount:
-        """Place of the LIDAR, from the position point; by default above the middle of the front axle."""
+        """Mount of the LIDAR relative to the position point; by default above the middle of the front axle."""
         p = self.parameters
         return body.Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0),
                           p.get("lidar_z", p.get("cg_height", 0.0)))
 
     @property
     def imu(self) -> body.Mount:
-        """Place of the IMU, from the position point; by default the sprung mass's centre, which is above that."""
+        """Mount of the IMU relative to the position point; by default the centre of the sprung mass, above it."""
         p = self.parameters
         return body.Mount(p["cg_to_front_axle"] + p["imu_x"] if "imu_x" in p else 0.0, p.get("imu_y", 0.0), 0.0,
                           p.get("imu_z", p.get("cg_height", 0.0)))
 
     @property
     def sensor_mounts(self) -> dict[str, body.Mount]:
-        """Places of `sensors`, from the position point; at the height of the centre of gravity by default."""
+        """Mounts of `sensors` relative to the position point; default height: that of the centre of gravity."""
         p = self.parameters
         front, height = p["cg_to_front_axle"], p.get("cg_height", 0.0)
         return {name: body.Mount(front + s.get("x", 0.0), s.get("y", 0.0), s.get("yaw", 0.0), s.get("z", height), s.get("pitch", 0.0))
@@ -136,7 +135,7 @@ class Vehicle:
 
     @property
     def actuators(self) -> body.Actuators:
-        """Actuators between a command and its effect; by default without delay, lag and limits of the pedals, with body.STEERING_RATE."""
+        """Actuator dynamics; by default without delay, lag and pedal rate limits, with steering rate body.STEERING_RATE."""
         p = self.parameters
         return body.Actuators(p.get("actuation_delay", 0.0), p.get("steering_lag", 0.0), p.get("steering_rate", body.STEERING_RATE),
                               p.get("throttle_rate", math.inf), p.get("brake_rate", math.inf))
@@ -158,7 +157,7 @@ class Vehicle:
         return float(np.interp(1.0, inputs, angles))
 
     def parts(self, slot: str) -> tuple[str, ...]:
-        """Returns the parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""
+        """Returns the parts of a slot (tyre, powertrain, steering, conventions) for which the vehicle has all parameters."""
         return tuple(name for name, part in SLOTS[slot].items() if not self._lacks(part))
 
     def spec(self, chassis: str, tyre: str | None = None) -> str:
@@ -202,8 +201,7 @@ class Vehicle:
         return model
 
     def vector(self, model: Model) -> np.ndarray:
-        """Returns the parameters of a model as an array (np,), in the order of its declaration. Raises InputError: the vehicle lacks one of
-        them."""
+        """Returns a model's parameters (np,) in the order of declaration. Raises InputError: the vehicle lacks one of them."""
         self._require(model)
         return np.array([self.parameters[f.name] for f in model.parameters])
 
@@ -238,12 +236,12 @@ class Vehicle:
 
 
 def choose(key: str, value: object, names: Collection[str], where: str) -> str:
-    """Checks that `value` is one of the names, and returns it. Raises InputError: it is not."""
+    """Returns `value` if it is one of the names; otherwise raises InputError."""
     if not isinstance(value, str) or value not in names:
         raise InputError(f"{where}: {key} must be one of {', '.join(names)}, not {quote(value)}")
     return value
 
 
 def _listed(keys: list[str]) -> str:
-    """Returns a few keys by name, and how many more there are."""
+    """Formats the first six keys and the number of others."""
     return ", ".join(keys[:6]) + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")

@@ -21,7 +21,7 @@ from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
 _PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad", "pitch": "rad"}  # of a sensor
-_TYRE_SOURCES = ("size", "tir")  # keys of the tyre that values are derived or read from
+_TYRE_SOURCES = ("size", "tir")  # tyre keys from which values are derived
 
 
 def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) -> Vehicle:
@@ -63,8 +63,8 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
 
 
 def _read_with_base(path: Path) -> dict[str, Any]:
-    """Reads a file; missing keys, except name and description, are those of its `base`, a vehicle by name or file, first searched beside
-    this one."""
+    """Reads a file; missing keys, except name and description, come from its `base`, a vehicle by name or file, searched first in the same
+    folder."""
     keys = ("name", "description", "conventions", "default_tyre", *schema.SECTIONS)
     document: dict[str, Any] = documents.read_yaml(path)[0]
     documents.mapping(document, str(path), optional=("base", *keys))
@@ -82,14 +82,14 @@ def _read_with_base(path: Path) -> dict[str, Any]:
 
 
 def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Returns the document without the entries of `sensors` that have a type, and these with their places in SI."""
+    """Returns the document without the entries of `sensors` that have a type, and those entries with poses in SI."""
     section, sensors = document.get("sensors"), {}
     if not isinstance(section, dict):
         return document, {}
     for name in [key for key, node in section.items() if isinstance(node, dict) and "type" in node]:
         where, node = f"{path}: sensors.{name}", section[name]
         if not (isinstance(name, str) and name.isidentifier()) or name in (*schema.SECTIONS["sensors"], "lidar", "imu", "base_link"):
-            raise InputError(f"{where}: no name for a sensor; use letters, digits and _, other than lidar, imu and base_link")
+            raise InputError(f"{where}: invalid sensor name; use letters, digits and _, other than lidar, imu and base_link")
         places = {key: documents.quantity(node[key], unit, f"{where}.{key}")[0] for key, unit in _PLACE.items() if key in node}
         seed = {"seed": documents.integer(node["seed"], f"{where}.seed", 0)} if "seed" in node else {}
         sensors[name] = {**node, **places, **seed}
@@ -97,7 +97,7 @@ def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], 
 
 
 def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
-    """Returns one of `changes`."""
+    """Parses one of `changes`."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"change {quote(text)} of vehicle '{vehicle.name}': write NAME=VALUE, in SI units")
@@ -105,7 +105,7 @@ def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
 
 
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "") -> None:
-    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back to the last digit; `note`: a comment in front of it."""
+    """Writes the vehicle as YAML, in SI, such that `load_vehicle` restores it to the last digit; `note`: leading comment."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": schema.DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
@@ -211,7 +211,7 @@ def _read_tir(tyre: Mapping[str, Any], path: Path, parameters: dict[str, float],
 
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:
-    """Adds the tyre's force table from its size; a vertical stiffness that the file gives stays."""
+    """Adds the force table derived from the tyre's size; a vertical stiffness in the file takes precedence."""
     twice = [name for name in schema.FROM_SIZE if name in tyre]
     if twice:
         raise InputError(f"{where}: {twice[0]} follows from the size; give one of the two")

@@ -17,7 +17,7 @@ from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_s
 from lfdm_ros.simulation.sensitivity import EXACT, FINITE_DIFFERENCE, forward_sensitivity
 
 VEHICLES, STEP, SAMPLE, SECONDS, SPEED = 10_000, 1e-3, 0.01, 0.5, 15.0
-REPEATS = 5  # a run is the best of so many
+REPEATS = 5  # the best of these counts
 PROFILE = InputProfile([0, 0.2, 0.4], [0, 0.2, -0.2], [0.3, 0.3, 0], [0, 0, 0])
 
 # Parameters that differ between the vehicles, and to which derivatives are taken: the first DIRECTIONS that a model has.

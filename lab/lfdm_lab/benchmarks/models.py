@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, Simulator
 
 SECONDS, STEP = 10.0, 1e-3
-REPEATS = 10  # a run is the best of so many
+REPEATS = 10  # the best of these counts
 RUNS = {
     "acceleration": InputProfile([0, 0.5, 1.5, 7.5, 8.5], [0] * 5, [0, 0, 1, 1, 0], [0] * 5),
     "lane_change": InputProfile([0, 3, 4, 5, 6, 7, 8], [0, 0, 0.3, -0.3, 0.3, -0.3, 0], [1, 1, 0.1, 0.1, 0.1, 0.1, 0.1], [0] * 7),

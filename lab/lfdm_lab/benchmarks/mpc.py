@@ -1,7 +1,7 @@
 """The controller's cycle in closed loop on one core, under load all the time: milliseconds, and their parts.
 
 `lfdm bench mpc`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
-controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
+controller receives the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage, two on each side), the wheel loads, the
 friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
 thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; objects made before the first
@@ -11,7 +11,7 @@ cycle are exempt from it (`gc.freeze`). The slow solvers drive fewer cycles (SLO
 - `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
 - `*/MODEL/hpipm_slalom_budget`: the same as it is shipped, with a cycle's time bounded (`time_budget`); all others take the time they need.
 - `part_cpu_ms_p50/MODEL/hpipm/PART`: processor time, in a run of its own, since taking the time costs some.
-- `look_ms_*`: search for the route to a goal round the same circles, after the command has gone out.
+- `look_ms_*`: search for the route to a goal round the same circles, after the command has been sent.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
 - `solved_share`, `active_share`: share of the cycles that ended with a plan, and of those in which an obstacle's constraint was active.
 - `first_start_s`, `start_s`: a process of its own from its first line to the first command, imports and the table of limits included,

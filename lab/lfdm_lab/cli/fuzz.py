@@ -1,4 +1,4 @@
-"""Damage what the package reads or hears, by seed, and count what becomes of it.
+"""Damage inputs of the package by seed, and count the outcomes.
 
 Outcomes: answer; refused (one line that says why, exit status 2); traceback (or a crash, or many lines); hang (killed after --limit);
 lost (data that was there and is not read any more without need, or messages that are lost without a word)."""
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
     graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
     add("page", "the cockpit's sockets: hostile pages beside one that drives", 100)
-    graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")
+    graph.add_argument("--duration", type=float, metavar="S", help="continue for S seconds, regardless of --seeds")
     files.add_argument("--of", action="append", default=[], metavar="KIND", help="only this kind of file; repeat")
     copies = kinds.add_parser("copies", help="write damaged copies of a bag, one for each seed, to try readers on",
                               epilog="example: lfdm fuzz copies drive --seeds 20 --out damaged")

@@ -46,7 +46,7 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         rng = Random(f"graph {seed}")
         kind, bag = rng.random(), folder / f"graph_{seed}"
         stack, overrides = rng.choice(_STACKS)
-        if stack == "shared_control":  # what it finds in this folder is none of its business
+        if stack == "shared_control":  # must not use files of this folder
             overrides = overrides | {"calibrator.watch_directory": "", "calibrator.store": str(folder / f"store_{seed}")}
         said = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
         if kind < 0.7:
@@ -91,8 +91,8 @@ def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[t
     texts = [part for name, value in overrides.items() for part in ("--set", f"{name}={value}")]
     status = main(["up", stack, "--record", str(bag), *texts])
     sys.stderr.flush()
-    told = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")  # `attempt` has made it a file
-    return {"status": status, "by_itself": any(f" {how} after " in told for how in _BY_ITSELF)}
+    output = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")  # `attempt` has made it a file
+    return {"status": status, "by_itself": any(f" {how} after " in output for how in _BY_ITSELF)}
 
 
 # ---- losses --------------------------------------------------------------------------------------------------------------

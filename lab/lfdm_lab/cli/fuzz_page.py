@@ -107,7 +107,7 @@ def _attack_stack(seed: int) -> dict[str, Any]:
 
     def attack() -> None:
         try:
-            # `attempt` has made the output a file. Commands are heard first: all of them are looked at.
+            # `attempt` has made the output a file. Subscribed first, to check all commands.
             while (url := find_url(os.pread(1, os.fstat(1).st_size, 0).decode(errors="replace"))) is None or not watch.seen:
                 time.sleep(0.05)
             page = PageAttack(url, Random(f"page {seed}"))
@@ -137,7 +137,7 @@ def _attack_stack(seed: int) -> dict[str, Any]:
 
 
 def _judged(done: list[str], watch: Watch, failures: list[str], refused: int = 0) -> dict[str, Any]:
-    """Returns what was done. Raises RunError: something was not as it should be."""
+    """Returns a summary. Raises RunError: a check failed."""
     if watch.wrong:
         failures = [watch.wrong, *failures]
     if not watch.seen:

@@ -30,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--duration", type=float, default=3600.0, metavar="S", help="simulated seconds (default: %(default)g)")
     parser.add_argument("--speed", type=float, metavar="F",
                         help="simulated seconds a second; 0: as fast as possible (default: 10, with --page 1)")
-    parser.add_argument("--wall", type=float, default=7200.0, metavar="S", help="end after so many seconds (default: %(default)g)")
+    parser.add_argument("--wall", type=float, default=7200.0, metavar="S", help="end after S seconds (default: %(default)g)")
     parser.add_argument("--composed", action="store_true", help="all nodes in one process, instead of one each")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides", help="as of lfdm up")
     parser.add_argument("--bag", type=Path, metavar="BAG", help="keep the recording in this folder (default: it is removed)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
     add_figure_argument(parser, "the growth of each process with its 95 %% interval, and its memory from the warm-up to the end")
 
 

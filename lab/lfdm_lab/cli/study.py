@@ -9,7 +9,7 @@ density: how dense may a field be? Obstacle fields up to 14 times as dense, besi
 radar: what does a radar add to the LIDAR? Meetings in the open and behind a van, with and without it, on the same seeds.
 movers: does it hit what moves, or what comes out of hiding? Fourteen scenarios beside an emergency brake on the same obstacles.
 barn: how well does it pass the worlds of the BARN challenge, for which others have published results?
-risk: is the probability of failing right? Predictions against outcomes, in the world that it knows and in others.
+risk: is the probability of failing right? Predictions against outcomes, in the assumed world and in others.
 friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 

@@ -147,7 +147,7 @@ def _prepare_friction(args: argparse.Namespace) -> Prepared:
 def _prepare_radar(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import radar
 
-    # It compares: there is nothing to pass.
+    # A comparison, without pass criteria.
     return Prepared(radar.meetings(_seeds(args), args.vehicle), radar.work, radar.key,
                     lambda runs, outcome: (markdown_table(radar.table(runs)), True, {"radar": lambda: radar.draw(runs)}), {})
 
@@ -175,7 +175,7 @@ def _prepare_barn(args: argparse.Namespace) -> Prepared:
     changes[0] = {"time_budget": 0.0, **changes[0]}
     asked = [record.kind(**change) for record, change in zip(records, changes)]
     items = [barn.Passage(file, args.vehicle, *asked) for file in barn.world_files(args.scenarios)]
-    # It compares: there is nothing to pass.
+    # A comparison, without pass criteria.
     return Prepared(items, barn.work, barn.key, lambda runs, outcome: ("\n\n".join(map(markdown_table, barn.tables(runs))), True, {}),
                     {text.partition("=")[0]: text.partition("=")[2] for text in args.set})
 
@@ -250,7 +250,7 @@ def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
 
     outcome["summary"] = summary = tables.summarise_delays(runs)
     outcome["failures"] = failures(runs)
-    # It shows how much delay is too much: there is nothing to pass.
+    # It finds the tolerable delay, without pass criteria.
     return markdown_table(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
 
 

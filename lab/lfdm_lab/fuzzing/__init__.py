@@ -1,4 +1,4 @@
-"""Seeded damage to all that the package reads or hears, and its outcomes.
+"""Seeded damage to all inputs of the package, and its outcomes.
 
 `trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
 `bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.

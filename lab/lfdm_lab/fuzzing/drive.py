@@ -9,7 +9,7 @@ from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import build_message
 
 RATE, SPEED, RADIUS = 50, 8.0, 0.47  # [Hz], [m/s], [m] of the wheels
-_BEAMS, _WALL = 121, 25.0  # of a scan, that sees a wall ahead at this distance [m]
+_BEAMS, _WALL = 121, 25.0  # of a scan; distance of the wall ahead [m]
 _WHEELS = ("fl", "fr", "rl", "rr")
 _COMMANDS = ("/control/command", "/operator/command", "/autonomy/command", "/teleop/command")
 _ROWS, _ROW = 40, 0.1  # of autonomy's plan; between two [s]
@@ -122,7 +122,7 @@ def _known(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scan(header: dict[str, Any], x: float) -> dict[str, Any]:
-    """Returns the scan of a wall across the road, half a turn wide; beams that do not reach it see nothing."""
+    """Returns the scan of a wall across the road, half a turn wide; beams beyond its reach have no return."""
     angles = [math.pi * (k / (_BEAMS - 1) - 0.5) for k in range(_BEAMS)]
     ranges = [(_WALL + SPEED - x) / math.cos(a) if abs(a) < 0.3 else math.inf for a in angles]
     return {"header": header, "angle_min": angles[0], "angle_max": angles[-1], "angle_increment": angles[1] - angles[0], "scan_time": 0.1,

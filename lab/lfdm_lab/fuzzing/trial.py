@@ -32,10 +32,10 @@ from lfdm_ros.errors import InputError
 ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
 _LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
 _TO_SAY = 3.0  # [s] after the limit, for a child on a busy machine to say where it is
-_LOOK = 0.25  # [s] between looks at its time
+_LOOK = 0.25  # [s] between checks of its time
 _PATIENCE = 10.0  # of the limit, by the clock
-_MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
-_TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked at
+_MEMORY = 4 << 30  # [bytes] allowed growth of a case
+_TEXT = 1 << 20  # [bytes] examined at the end of stdout and stderr each
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Commands of an operator's seat on the graph, heard by a node of its own."""
+"""Observer node of the commands of an operator's seat."""
 
 import threading
 from collections.abc import Callable

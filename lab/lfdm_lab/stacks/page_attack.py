@@ -1,4 +1,4 @@
-"""Hostile pages of a cockpit beside one that drives: see `lfdm_lab.fuzzing.pages`. They know the token, unless they try without."""
+"""Hostile pages of a cockpit beside one that drives: see `lfdm_lab.fuzzing.pages`. They have the token, except in attacks without."""
 
 import asyncio
 import base64
@@ -234,7 +234,7 @@ class PageAttack:
         return "another driver", (refused, refused)
 
     async def _acknowledge_unread(self) -> tuple[str, Refusals]:
-        """Acknowledges what it has not read, what was never sent, and more than there can be; reads nothing."""
+        """Acknowledges unread, unsent and impossibly many messages; reads none."""
         connection = await self._socket("view")
         counts = [*range(1, 100), -1, 0, 2**31, 2**64, 10**300]
         for count in counts:
@@ -253,7 +253,7 @@ class PageAttack:
         return "pings without reading", (0, 0)
 
     async def _crowd(self) -> tuple[str, Refusals]:
-        """Opens connections that say nothing, or nothing whole."""
+        """Opens connections that send nothing or incomplete requests."""
         connections = [await self._connect() for _ in range(self._rng.choice((10, 60)))]
         for connection in connections:
             await connection.send(self._rng.choice((b"", b"G", b"GET / HTTP/1.1\r\n", b"\xff" * 20, self._rng.choice(TEXTS)[:50].encode())))

@@ -81,7 +81,7 @@ class _Told:
         self._hear(self.topic_name, message)
 
     def get_subscription_count(self) -> int:
-        return 1  # somebody looks at everything
+        return 1  # every topic has a subscriber
 
 
 @dataclass

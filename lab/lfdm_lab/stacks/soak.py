@@ -35,8 +35,8 @@ from lfdm_ros.srv import Reset
 from lfdm_ros.stacks.inspection import ObserverNode
 
 MOST_GROWTH = 0.05
-_LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
-_SAMPLE = 2.0  # [s] between looks at the processes, which cost as much as a node; in the first minute each look at the clock is one
+_LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between checks of the clock, and before its start
+_SAMPLE = 2.0  # [s] between samples of the processes, as costly as a node; in the first minute at each check of the clock
 _SERIES = 30.0  # [s] between two samples in the result
 _WARM_UP = 0.25  # of the run, in which caches fill
 _JUDGED = 120.0  # [s] of a run, by the wall clock and simulated, from which on its growth says something
@@ -80,7 +80,7 @@ def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -
     """Fits a line to samples in the order of time; the warm-up is left out here."""
     time_, memory = np.asarray(seconds, float), np.asarray(megabytes, float)
     kept = time_ >= time_[0] + _WARM_UP * (time_[-1] - time_[0])
-    # Neighbours are alike: the means of blocks are what the interval counts.
+    # Neighbours are correlated: the interval uses means of blocks.
     blocks = np.array_split(np.flatnonzero(kept), min(_BLOCKS, int(kept.sum())))
     x, y = (np.array([values[block].mean() for block in blocks]) for values in (time_, memory))
     if len(x) < 3:
@@ -235,7 +235,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
     Raises:
         InputError: the stack does not start; says why.
     """
-    found, before = SoakResult(stack), set(os.listdir(SHM))  # what was killed earlier has left its own
+    found, before = SoakResult(stack), set(os.listdir(SHM))  # files left by processes killed earlier
     overrides = dict(overrides or {})
     if page:
         how, more = ["cockpit", stack, "--port", "0"], []

@@ -35,7 +35,7 @@ LOOK, PHYSICS, LEARN = 0.01, 1e-3, 0.05  # [s] between cycles of the operator, o
 KNOCKS = 4.0  # [s] mean time between knocks while the operator is learned
 KNOCK = 0.04  # [rad] standard deviation of a turn while the operator is learned; twice that before the question
 BEFORE = 0.6  # [s] at most from the last knock to the question
-PAST = 3.0  # [s] of states and commands that the risk is told
+PAST = 3.0  # [s] of states and commands given to the risk
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def operator_of(driving: Driving, vehicle: Vehicle, path: Path, speed: float, se
 
 @dataclass(eq=False)
 class Question:
-    """The situation, and what is needed to go on from there."""
+    """The situation, and the state to continue from it."""
 
     situation: Situation
     loop: "Loop"
@@ -172,7 +172,7 @@ def winding_lane(rng: np.random.Generator, length: float, speed: float) -> Path:
 
 def question(driving: Driving, seed: int, told: Vehicle, own: Vehicle, chassis: str, tyre: str, draws: Draws,
              s: RiskSettings) -> Question:
-    """Drives until the question; returns the situation as the risk knows it."""
+    """Drives until the question; returns the situation given to the risk."""
     rng = np.random.default_rng([seed, 3])
     speed = rng.uniform(9.0, 18.0)
     path = winding_lane(rng, 60.0 + speed * (driving.learned + s.horizon + 6.0), speed)
@@ -191,7 +191,7 @@ def question(driving: Driving, seed: int, told: Vehicle, own: Vehicle, chassis: 
             learner.on_state(loop.past[-1], path)
             learner.on_command(command.time, command.steering)
     state = loop.measured()
-    # What is measured is off by as much as the risk takes for possible, and so is what was measured before.
+    # Present and past measurements have the errors assumed by the risk.
     off = rng.standard_normal(4) * (s.position_sd, s.position_sd, s.heading_sd, s.speed_sd)
     told_of = [Measured(m.time, {**m.values} | {name: m.values[name] + float(d) for name, d in zip(("x", "y", "yaw", "vx"), off)})
                for m in (*loop.past, state)]
@@ -203,7 +203,7 @@ def question(driving: Driving, seed: int, told: Vehicle, own: Vehicle, chassis: 
     x, y, yaw, _ = path.at(ahead)
     centres = np.column_stack([x - aside * np.sin(yaw), y + aside * np.cos(yaw)])
     seen = Obstacles(centres + s.obstacle_sd * rng.standard_normal((count, 2)), radii, np.zeros((count, 2)), state.time)
-    # A lane in which the vehicle is now, as the risk sees it too.
+    # A lane around the vehicle, also given to the risk.
     room = own.footprint.half_width + rng.uniform(0.2, 2.5, 2)
     for values in (state.values, told_of[-1].values):
         rows = np.array([[0.0, *room], [path.length, *room]])

@@ -47,7 +47,7 @@ LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
 APPROACH = 30.0  # [m] before a lane change begins
 STILL_FAILING = 2  # speeds that are tried after the first failure
-TRACKS, TRACK_STEP = 3, 0.1  # seeds whose way is kept, and how often [s]
+TRACKS, TRACK_STEP = 3, 0.1  # seeds with recorded paths, and their period [s]
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def work(item: Item) -> dict[str, Any]:
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Drives one trial with a controller that knows nothing of those before. Raises InputError: no such scenario, vehicle or controller."""
+    """Drives one trial with a new controller. Raises InputError: no such scenario, vehicle or controller."""
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
     driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)

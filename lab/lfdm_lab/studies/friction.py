@@ -66,7 +66,7 @@ MANOEUVRES = {m.name: m for m in (
     Manoeuvre("sharp_step", "eight_dof/fiala", 26.0, 6.0 * DEGREE, 5.0, sigma_f=1.6),
 )}
 PATCHES = (1.0, 3.0, 10.0)  # [m]
-SPACINGS = (None, 4.0, 2.0)  # [m] between observations; None: nothing was seen
+SPACINGS = (None, 4.0, 2.0)  # [m] between observations; None: no observations
 PAPER = (("step", 1.0, 4.0), ("step", 3.0, 4.0), ("ice_strip", 3.0, 4.0))  # manoeuvre, patch length, spacing of figs 15, 16, 18
 
 

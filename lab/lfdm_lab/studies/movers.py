@@ -45,7 +45,7 @@ LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight roa
 BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
 HALF_BRAKE = 0.5  # of the brakes: with more the rear wheels lock
 STANDS = 20.0  # [s] after the contact that is to be avoided, until when the clairvoyant driver must not be hit either
-IMPACT = 1.0  # [m/s] by which an impact has to be faster to be a worse one
+IMPACT = 1.0  # [m/s] minimum difference of impact speeds that counts
 CAR = (4.4, 1.8)  # [m] length and width
 
 Obstacle = Circle | Polygon
@@ -82,7 +82,7 @@ def pedestrian_van(rng: np.random.Generator) -> Scenario:
     """Has a pedestrian walk out from between a hedge and a van that is parked at the right."""
     speed, x = rng.uniform(8.0, 10.0), 50.5 + rng.uniform(0.2, 0.8)
     walker = _met(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
-    # The hedge hides the walker too, who comes through it.
+    # The hedge also hides the walker, who comes through it.
     hidden_by = [box(44.5, 50.0, -4.0, -1.9, name="van", kind="van"), box(20.0, 80.0, -5.0, -4.4, name="hedge", kind="wall")]
     return _straight("pedestrian_van", speed, [walker, *hidden_by], BESIDE)
 
@@ -329,7 +329,7 @@ class EmergencyBrake:
         self._obstacles = obstacles
 
     def poll(self, now: float) -> None:
-        """Does nothing: it plans no route."""
+        """Does nothing, as it plans no route."""
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Returns the command of a cycle."""
@@ -338,7 +338,7 @@ class EmergencyBrake:
         vx, st = max(value["vx"], 0.0), self.settings
         (self._along,), (offset,) = (a.tolist() for a in self._path.project(np.array([value["x"]]), np.array([value["y"]]),
                                                                            np.array([self._along])))
-        # It lets go once driving on at the asked speed is free.
+        # Released once driving on at the requested speed is safe.
         self._brakes = (self.hits(now, self._speed, offset, math.inf) if self._brakes
                         else self.hits(now, vx, offset, math.inf) and self.hits(now, vx, offset, st.hold))
         pedal = min(max(0.5 * (self._speed - vx), -0.3), 0.3)
@@ -364,7 +364,7 @@ class EmergencyBrake:
         along, aside = c * dx + s * dy, np.abs(c * dy - s * dx)
         beyond = np.maximum(np.maximum(along - o.front, -along - o.rear), 0.0)
         touched = np.hypot(beyond, np.maximum(aside - o.half_width, 0.0)) < seen.radii + st.margin
-        # Beside the vehicle nothing is hit by braking later.
+        # Braking later does not hit obstacles beside the vehicle.
         return bool((touched & ~((aside > o.half_width + seen.radii) & (seen.velocities == 0.0).all(axis=1))).any())
 
     def _steering(self, value: Any, vx: float) -> float:
@@ -445,7 +445,7 @@ def work(item: Drive, bag_of: BagOf | None = None) -> dict[str, Any]:
 
 
 def recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, bag_of: BagOf | None) -> Run:
-    """Drives until the vehicle stands for too long, and records where it has a bag."""
+    """Drives until the vehicle has stopped for too long, and records to a bag if given."""
     bag = bag_of and bag_of(scenario, vehicle)
     run = drive(vehicle, scenario, driver, plant, bag and bag.note, patience=PATIENCE)
     if bag:

@@ -55,7 +55,7 @@ class Mppi:
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
-        """Follows a path at a speed [m/s]; the corridor is not looked at."""
+        """Follows a path at a speed [m/s]; ignores the corridor."""
         self._goal, self._path, self._length = None, path.extended(100.0), path.length
         self._speed, self._along = float(np.max(speed)), 0.0
 
@@ -68,7 +68,7 @@ class Mppi:
         self._obstacles = obstacles
 
     def poll(self, now: float) -> None:
-        """Does nothing: it plans no route."""
+        """Does nothing, as it plans no route."""
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Returns the command of a cycle: the mean of the rollouts' inputs, weighted by their costs."""
@@ -83,7 +83,7 @@ class Mppi:
         weights = np.exp(-(cost - cost.min()) / s.temperature)
         self._plan = tried @ (weights / weights.sum())
         steering, pedal = self._plan[0]
-        if not free.any():  # whatever is tried hits something: as slowly as can be
+        if not free.any():  # all samples collide: brake fully
             pedal = -1.0
         self._last = np.array([steering, pedal])
         self._plan = np.concatenate([self._plan[round(s.period / s.sample):], self._plan[-1:]])[:len(self._times)]

@@ -61,7 +61,7 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
                 progress(len(found), len(items), (time.perf_counter() - began) / done * (len(missing) - done))
     finally:
         if file is not None:
-            with suppress(OSError):  # the same that has been told
+            with suppress(OSError):  # already reported
                 file.close()
 
 

@@ -1,7 +1,7 @@
 """Calibration of the risk: predictions at the beginning of episodes in which nobody intervenes, against their outcomes.
 
 Each episode is a situation of its own seed: a speed, a command that is held by an unsteady hand, obstacles, a lane that bends. The risk
-(`sharing.risk`) sees it as a node would: a measured state, detected obstacles, draws of a posterior, a prior over the friction.
+(`sharing.risk`) has the inputs of a node: a measured state, detected obstacles, draws of a posterior, a prior over the friction.
 The outcome is simulated by a larger model, the chassis of 18 degrees of freedom at 1 ms, with a truth drawn from the same distributions:
 one vehicle of the posterior, one friction, one place of each obstacle, one hand. That is the world which the risk knows. In the others one
 of these differs: there the probability may be wrong, and `surprised` is the sign of it that a user has without knowing the truth. In the
@@ -40,16 +40,16 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "sharing", "teleop",
                       "engine/run_monitor", f"{STUDIES}/risk_validation", f"{STUDIES}/driven_episodes")
 CHUNK = 25  # episodes of an item
-LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
-AHEAD = 3.0  # [s] of the held command that the other components look at
-NOTICED = 1.0  # [s] after which what was measured is compared with the rollouts
+LOOK, PHYSICS = 0.01, 1e-3  # [s] between checks of the outcome, and step of the true model
+AHEAD = 3.0  # [s] of the held command used by the other components
+NOTICED = 1.0  # [s] after which measurements are compared with the rollouts
 WITNESSES = 128  # rollouts that it is compared with
 CHASSIS, TYRE = "eighteen_dof", "fiala"
 # Uncertainty of the vehicle after a calibration: standard deviations, as shares.
 POSTERIOR = {"cornering_stiffness_front": 0.08, "cornering_stiffness_rear": 0.08, "friction_max": 0.04, "yaw_inertia": 0.05,
              "cg_height": 0.03}
 DRAWS = 200
-HAND = 0.02  # standard deviation of the steering of the operator that the risk knows
+HAND = 0.02  # standard deviation of the assumed operator's steering
 SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # limits of a probability that is right
 
 
@@ -97,7 +97,7 @@ class Episodes:
 
 def episodes(seeds: int, settings: RiskSettings, worlds: Sequence[str] = tuple(WORLDS), others: int | None = None,
              vehicle: str = "hmmwv") -> list[Episodes]:
-    """Returns the episodes of seeds 1 to `seeds` in the world that the risk knows, 1 to `others` (default: a quarter of it) in others."""
+    """Returns the episodes of seeds 1 to `seeds` in the world assumed by the risk, 1 to `others` (default: a quarter of it) in others."""
     counts = {name: seeds if name == "known" else (-(-seeds // 4) if others is None else others) for name in worlds}
     return [Episodes(name, first, min(CHUNK, counts[name] - first + 1), settings, vehicle)
             for name in worlds for first in range(1, counts[name] + 1, CHUNK)]
@@ -151,7 +151,7 @@ def _predicted(outlook: Outlook) -> dict[str, float]:
 
 
 def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
-    """Returns the threat by each of the other components in the same situation; None: they cannot tell."""
+    """Returns the threat by each of the other components in the same situation; None: undefined."""
     components, forecast = _others(vehicle)
     assert situation.operator is not None
     known = replace(situation, intention=forecast.held(situation, situation.operator, AHEAD))
@@ -184,13 +184,13 @@ def _posterior(name: str) -> Draws:
 
 @cache
 def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) -> RiskRollouts:
-    # In the worlds of the study what moves goes on.
+    # In this study obstacles keep their velocity.
     changed = {**asdict(settings), "friction": friction[0], "friction_sd": friction[1], "halting": 0.0}
     return RiskRollouts(_vehicle(name), RiskSettings(**changed))
 
 
 def situation_of(seed: int, vehicle: str = "hmmwv") -> tuple[Vehicle, Situation]:
-    """Returns the vehicle as the risk knows it, and the situation at the beginning of an episode."""
+    """Returns the vehicle of the risk, and the initial situation of an episode."""
     told = _vehicle(vehicle)
     return told, _situation(np.random.default_rng([seed, 1]), told, _posterior(vehicle))
 

@@ -42,7 +42,7 @@ CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*movers.CACHE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
-BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
+BLIND = (-0.15, 0.5)  # [rad] bearings outside the view of a blind autonomy, from straight ahead, + left
 PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
 THREAT_GAP = 2.0  # [s] for which k stays below 1/2 between two threats
 OFFER = 2.0  # [s] of standing after which autonomy offers to drive on

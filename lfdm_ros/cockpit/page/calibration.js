@@ -1,4 +1,4 @@
-// The card of a calibration from a drive: what the drive can teach, progress, prior and posterior, gates, and the drive before and after.
+// The card of a calibration from a drive: identifiability, progress, prior and posterior, gates, and the drive before and after.
 
 import {context2d, find, make} from "./elements.js";
 import uPlot from "./vendor/uPlot.esm.js";

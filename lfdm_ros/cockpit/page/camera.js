@@ -15,7 +15,7 @@ export class CameraPanel {
   }
 
   /**
-   * Shows a picture once the one before is decoded; of those that come meanwhile the newest.
+   * Shows a picture once the previous one is decoded; the newest of those received meanwhile.
    * @param {Uint8Array<ArrayBuffer> | null} image JPEG; null: there is none
    */
   show(image) {
@@ -27,6 +27,6 @@ export class CameraPanel {
       this.canvas.getContext("2d")?.drawImage(bitmap, 0, 0);
       bitmap.close();
       document.body.dataset.pictures = String(1 + Number(document.body.dataset.pictures ?? 0));
-    }).catch(() => {}).finally(() => { this.busy = false; });  // no JPEG: the last picture goes as if none had come
+    }).catch(() => {}).finally(() => { this.busy = false; });  // not a JPEG: ignored
   }
 }

@@ -1,4 +1,4 @@
-// What a person may choose while a stack runs: scenario and ground, law and threats of shared control, the link, faults on purpose.
+// Choices while a stack runs: scenario and ground, law and threats of shared control, the link, injected faults.
 
 import {find, make} from "./elements.js";
 
@@ -6,11 +6,11 @@ import {find, make} from "./elements.js";
 
 const PLACES = /** @type {const} */ (["scenario", "ground"]);
 const SEEDS = /** @type {const} */ ({scenario: "scenario_seed", ground: "ground_seed"});
-/** Label, value while it acts and not. */
+/** Label, value while active and inactive. */
 const FAULTS = /** @type {const} */ ([["freeze_state", "state frozen", true, false], ["imposed_friction", "ice", 0.15, 0]]);
-/** Of each sensor. */
+/** Faults of each sensor. */
 const SENSOR_FAULTS = /** @type {const} */ ([["withheld_sensors", "off"], ["disturbed_sensors", "noisy"]]);
-/** Label, of a unit, most. */
+/** Label, unit, maximum. */
 const LINK = /** @type {const} */ ([["jitter", "jitter, ms", 1000, 2000], ["drop", "lost, %", 100, 100]]);
 
 const option = (/** @type {string} */ value) => make("option", {value, textContent: value || "level road"});
@@ -24,7 +24,7 @@ export class Choices {
   constructor(place, request) {
     this.known = "";
     this.request = request;
-    /** What runs. @type {Partial<SimulatorSettings>} */
+    /** Settings in force. @type {Partial<SimulatorSettings>} */
     this.now = {};
     this.places = PLACES.map(name => ({name, seed: SEEDS[name], which: make("select", {id: `choose-${name}`}),
       number: make("input", {id: `choose-${SEEDS[name]}`, type: "number", min: "-1", step: "1", title: "-1: as its file says"})}));
@@ -55,7 +55,7 @@ export class Choices {
     return [...this.threats.querySelectorAll("input")].filter(box => box.checked).map(box => box.name);
   }
 
-  /** Returns what differs from what runs: a node that has none of it goes on. */
+  /** Returns the changed choices; unaffected nodes continue. */
   #chosen() {
     const chosen = this.places.flatMap(({name, seed, which, number}) => /** @type {const} */ ([[name, which.value], [seed, Math.trunc(Number(number.value))]]));
     const changed = chosen.filter(([name, value]) => value !== this.now[name]);

@@ -1,4 +1,4 @@
-// Which axes and buttons of a device do what: as taught, kept by this browser under the device's id; else the standard layout; else unknown.
+// Mapping of a device's axes and buttons: as taught, stored by this browser under the device's id; else the standard layout; else unknown.
 
 import {STANDARD} from "./hands.js";
 import {keep, recall} from "./storage.js";
@@ -7,10 +7,10 @@ const key = (/** @type {string} */ id) => `lfdm mapping ${id}`;
 
 /** @typedef {import("./hands.js").Mapping} Mapping */
 
-/** Of this session, so that a browser that keeps nothing can be taught, too. @type {Map<string, Mapping>} */
+/** Mappings of this session, for browsers without storage. @type {Map<string, Mapping>} */
 const taught = new Map();
 
-/** Says whether what was kept can be used: another release, or a person, may have written it. @param {Partial<Mapping> | null} mapping @returns {mapping is Mapping} */
+/** Checks a stored mapping, which another release or a person may have written. @param {Partial<Mapping> | null} mapping @returns {mapping is Mapping} */
 function isMapping(mapping) {
   const {steering, throttle, brake, hold} = mapping ?? {};
   const isPedal = (/** @type {import("./hands.js").Pedal | undefined} */ pedal) => pedal && Number.isInteger(pedal.axis ?? pedal.button) && Number.isFinite(1 / (pedal.full - pedal.rest));
@@ -34,7 +34,7 @@ export function taughtMapping(id) {
 }
 
 /**
- * Returns the mapping of a pad; null: it must be taught first, none is guessed.
+ * Returns the mapping of a pad; null: it must be taught first.
  * @param {{id: string, mapping: string}} pad
  */
 export function mappingOf(pad) {
@@ -42,7 +42,7 @@ export function mappingOf(pad) {
 }
 
 /**
- * Keeps the mapping of a device; null: forgets it.
+ * Stores the mapping of a device; null: deletes it.
  * @param {string} id
  * @param {Mapping | null} mapping
  * @returns {boolean} whether it outlasts this page

@@ -28,7 +28,7 @@ export function make(tag, properties = {}, ...children) {
 }
 
 /**
- * Returns the context of a canvas; each of the page's gives one.
+ * Returns the context of a canvas of the page.
  * @param {HTMLCanvasElement} canvas
  */
 export const context2d = canvas => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));

@@ -1,9 +1,9 @@
-// The ground: heights and friction by place, as it is simulated and as it is learned; its picture and the legend of that.
+// The ground: heights and friction by place, simulated and learned; its picture and legend.
 
 import {context2d, make} from "./elements.js";
 
 const HEADER = 16, SCALARS = 11;  // of the message: bytes, then float32 values
-const UNKNOWN_SD = 0.3, HATCHED_SD = 0.1;  // of friction: nothing is known; little is
+const UNKNOWN_SD = 0.3, HATCHED_SD = 0.1;  // of friction: unknown; uncertain
 const DRY = [46, 38, 66], ICE = [226, 205, 250], BASE = [42, 49, 56];  // one hue: the lighter, the more slippery
 const LINES = 10;  // m between two lines on the ground
 
@@ -49,7 +49,7 @@ export class GroundMap {
 /** Mixes two colours. @param {number[]} a @param {number[]} b @param {number} share of b */
 const mixed = (a, b, share) => a.map((value, k) => value + share * (b[k] - value));
 
-/** Returns the colour of a friction, as it is shown where it is certain. @param {number} friction @param {number} top */
+/** Returns the colour of a certain friction. @param {number} friction @param {number} top */
 export const colour = (friction, top) => mixed(ICE, DRY, Math.min(Math.max(friction / top, 0), 1));
 
 /**
@@ -76,7 +76,7 @@ export function picture(map, relief, plain) {
   return canvas;
 }
 
-/** Chooses what is shown of the ground, and says what its colours mean. */
+/** Selects the displayed layer of the ground and its legend. */
 export class GroundLegend {
   /** @param {HTMLElement} stage */
   constructor(stage) {
@@ -97,7 +97,7 @@ export class GroundLegend {
   }
 
   /**
-   * Chooses the map to draw, and draws its picture when it is another.
+   * Selects the map, and draws its picture after a change.
    * @param {import("./model.js").Model} model
    */
   show(model) {

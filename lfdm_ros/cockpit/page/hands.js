@@ -1,4 +1,4 @@
-// What a person does with keys, a gamepad or touch, as an intent. Nothing here knows the page: tests run it alone.
+// Converts keys, a gamepad or touch to an intent. Independent of the page, for tests.
 
 /** @typedef {{held: boolean, steering: number, throttle: number, brake: number}} Intent */
 
@@ -15,7 +15,7 @@ const KEYS = {KeyW: "throttle", ArrowUp: "throttle", KeyS: "brake", ArrowDown: "
 export const isDriving = code => code in KEYS;
 const STEERING_RATE = 1.2, CENTRING_RATE = 2.5, PEDAL_RATE = 2.0;  // 1/s
 
-/** Keys that are down, with a steering that moves at a finite rate, less at speed. */
+/** Pressed keys, with a rate-limited steering, reduced at speed. */
 export class Keyboard {
   constructor() {
     /** @type {Set<string>} */
@@ -25,7 +25,7 @@ export class Keyboard {
   }
 
   /**
-   * Takes a key that goes down; returns whether it drives.
+   * Handles a pressed key; returns whether it drives.
    * @param {string} code
    */
   press(code) {
@@ -40,14 +40,14 @@ export class Keyboard {
     if (code.startsWith("Shift")) ["ShiftLeft", "ShiftRight"].forEach(other => this.down.delete(other));
   }
 
-  /** Forgets all keys: what happens to them out of sight is not reported. */
+  /** Releases all keys, since their release out of focus is not reported. */
   releaseAll() {
     this.down.clear();
     this.steering = this.throttle = this.brake = 0;
   }
 
   /**
-   * Moves steering and pedals on.
+   * Advances steering and pedals.
    * @param {number} dt s
    * @param {number} speed m/s, forward
    * @returns {Intent}
@@ -73,7 +73,7 @@ export class Keyboard {
  * @typedef {{steering: Steering, throttle: Pedal, brake: Pedal, hold: readonly number[]}} Mapping hold: buttons, of which any one is held to drive
  */
 
-/** Of pads with the standard layout: left stick, triggers, either shoulder button to hold.
+/** Mapping of pads with the standard layout: left stick, triggers, either shoulder button to hold.
  * @type {Mapping} */
 export const STANDARD = {steering: {axis: 0, left: -1, centre: 0, right: 1}, throttle: {button: 7, rest: 0, full: 1},
   brake: {button: 6, rest: 0, full: 1}, hold: [5, 4]};
@@ -100,7 +100,7 @@ export class Pad {
     this.moved = {throttle: false, brake: false};  // a pedal that has not moved may report half of its travel
     /** @type {Record<string, number>} */
     this.first = {};
-    this.letGo = false;  // since this object came about: a switch that was held through a loss does not count
+    this.letGo = false;  // since creation: a switch held through a loss does not count
   }
 
   /**
@@ -133,7 +133,7 @@ export class Pad {
   }
 }
 
-/** Two thumbs: the left one steers by how far it is dragged, the right one pulls up for throttle and down for brake. */
+/** Two thumbs: the left one steers by its drag distance, the right one: up throttle, down brake. */
 export class Touch {
   constructor() {
     /** @type {number | null} */
@@ -142,7 +142,7 @@ export class Touch {
     this.pedal = null;
   }
 
-  /** Forgets both thumbs. */
+  /** Releases both thumbs. */
   releaseAll() {
     this.steering = this.pedal = null;
   }
@@ -156,7 +156,7 @@ export class Touch {
 }
 
 /**
- * Returns the intent of the device that is held; of several the brake counts of all, the rest of the first.
+ * Returns the intent of the held device; of several the largest brake, the rest of the first.
  * @param {Intent[]} intents
  * @returns {Intent}
  */

@@ -5,7 +5,7 @@ import {Keyboard, Pad, RELEASED, Touch, isDriving, together} from "./hands.js";
 
 const PERIOD = 20;  // ms
 const RUMBLE_THREAT = 0.7, RUMBLE_PERIOD = 500, RUMBLE_DURATION = 150;  // 1, ms, ms
-// What takes keys away without a word on their release: other windows, dragged text, menus, lists that open, text fields.
+// Events after which releases of keys are not reported: other windows, dragged text, menus, open lists, text fields.
 const LOSSES = ["blur", "pagehide", "freeze", "dragstart", "contextmenu", "beforeunload"];
 const isField = (/** @type {EventTarget | null} */ target) => target instanceof HTMLSelectElement || target instanceof HTMLInputElement;
 
@@ -30,19 +30,19 @@ export class Input {
     /** @type {((pads: Gamepad[]) => void) | null} */
     this.borrower = null;
     this.losses = 0;
-    this.unknown = "";  // what the notice says of devices that are not known
+    this.unknown = "";  // notice on unknown devices
     this.rumbledAt = -Infinity;
     this.intent = RELEASED;
     this.steppedAt = performance.now();
     addEventListener("keydown", event => this.#onKey(event, onKey));
     addEventListener("keyup", event => {
-      if (isModified(event)) this.releaseAll();  // some systems keep the release of other keys back meanwhile
+      if (isModified(event)) this.releaseAll();  // some systems withhold the release of other keys
       this.keyboard.release(event.code);
       this.#tick();
     });
     for (const loss of LOSSES) addEventListener(loss, () => this.releaseAll(), true);
     for (const name of ["focusin", "pointerdown"]) addEventListener(name, event => isField(event.target) && this.releaseAll(), true);
-    // A button that was clicked would take Space, which is the brake.
+    // A focused button would consume Space, the brake.
     addEventListener("click", event => event.detail > 0 && event.target instanceof HTMLButtonElement && event.target.blur());
     document.addEventListener("visibilitychange", () => document.hidden && this.releaseAll());
     addEventListener("gamepaddisconnected", event => { this.pads.delete(event.gamepad.index); this.releaseAll(); });
@@ -51,7 +51,7 @@ export class Input {
     setInterval(() => this.#tick(), PERIOD);
   }
 
-  /** Lets go of all devices, and says so at once. Pads must be let go and move their pedals again, thumbs must be lifted. */
+  /** Releases all devices and sends this at once. Pads must be released and move their pedals again, thumbs must be lifted. */
   releaseAll() {
     this.losses += 1;
     this.keyboard.releaseAll();
@@ -61,7 +61,7 @@ export class Input {
     this.send(RELEASED);
   }
 
-  /** Changes between forwards and reverse of the keys, near standstill and without throttle only; returns why not, or an empty text. */
+  /** Toggles reverse of the keys, only near standstill and without throttle; returns the reason of a refusal, or an empty text. */
   toggleReverse() {
     if (this.intent.throttle || Math.abs(this.speed()) > 1) return "reverse: let go of the throttle and stop first";
     this.keyboard.reverse = !this.keyboard.reverse;
@@ -69,7 +69,7 @@ export class Input {
   }
 
   /**
-   * Gives the pads to somebody else from now on, each time that they are read: nothing drives meanwhile. null: takes them back.
+   * Passes the pads' readings to a borrower; nothing drives meanwhile. null: returns them.
    * @param {((pads: Gamepad[]) => void) | null} borrower
    */
   lend(borrower) {
@@ -79,7 +79,7 @@ export class Input {
   }
 
   /**
-   * Shakes the pads that can, shortly and at most twice a second, while the threat is large.
+   * Rumbles capable pads, shortly and at most twice a second, while the threat is large.
    * @param {number} threat
    */
   rumble(threat) {
@@ -89,13 +89,13 @@ export class Input {
       const shaken = /** @type {Promise<unknown> | undefined} */ (pad.vibrationActuator?.playEffect?.("dual-rumble",
         {duration: RUMBLE_DURATION, strongMagnitude: Math.min(threat, 1), weakMagnitude: Math.min(threat, 1)}));
       if (shaken) this.rumbledAt = now;
-      shaken?.catch?.(() => {});  // a pad that cannot, or that has just gone
+      shaken?.catch?.(() => {});  // no rumble, or just disconnected
     }
   }
 
   /** @param {KeyboardEvent} event @param {(code: string, event: KeyboardEvent) => void} onKey */
   #onKey(event, onKey) {
-    if (event.code === "Escape" && !this.borrower) {  // whatever has the focus
+    if (event.code === "Escape" && !this.borrower) {  // regardless of the focus
       onKey(event.code, event);
       return;
     }

@@ -1,4 +1,4 @@
-// Connections to the server: session, view, input. The page judges by the age of the state, never by the socket: an open one may be dead.
+// Connections to the server: session, view, input. Liveness is judged by the age of the state, since an open socket may be dead.
 
 /**
  * Exchanges the token of the address for a session and removes it from the address bar.
@@ -17,7 +17,7 @@ export async function openSession() {
   }
 }
 
-/** Number of this page, by which the server knows that its two connections belong together. */
+/** Number of this page, by which the server pairs its two connections. */
 const PAGE = crypto.getRandomValues(new Uint32Array(2)).join("");
 
 const address = (/** @type {string} */ path) => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/${path}?page=${PAGE}`;
@@ -49,7 +49,7 @@ export class ViewLink {
     socket.onmessage = event => {
       this.received += 1;
       this.onMessage(event.data);
-      // Every second one at once: each costs the server as much as a message. The rest soon: its credit is small.
+      // Every second one at once: each costs the server as much as a message. The others soon: its credit is small.
       if (this.received % 2 === 0) this.#acknowledge(socket);
       else setTimeout(() => this.#acknowledge(socket), ACKNOWLEDGE);
     };
@@ -79,7 +79,7 @@ export class ViewLink {
   }
 }
 
-/** Sends inputs. Old ones are dropped, not queued: what the socket has not sent yet is waited for. */
+/** Sends inputs. Old ones are dropped, not queued, while the socket has unsent data. */
 export class InputLink {
   constructor() {
     this.number = 0;

@@ -33,7 +33,7 @@ const options = new URLSearchParams(location.search);
 const model = new Model(), data = document.body.dataset;
 let picture = 0;  // number of the newest state that has been drawn
 let trouble = "", fault = "", framed = 0, awake = false;
-let late = 0;  // pictures lately, Infinity once the cure has been said
+let late = 0;  // recent late pictures, Infinity once the advice was shown
 
 /** The view in 3-D, or the bird's view where there is no WebGL. */
 async function makeView() {
@@ -65,7 +65,7 @@ function watchPictures(gap) {
   notify(`The picture is late again and again. Open the page ${options.has("scale") ? "" : "with ?scale=0.5 for half the resolution, or "}with ?view=2d for the bird's view without WebGL.`);
 }
 
-/** Keeps the screen on from the first driving on, where the browser can: a pad or a wheel does not count as use. */
+/** Keeps the screen on once driving, if the browser can: pads and wheels do not count as use. */
 function keepAwake() {
   if (awake || document.hidden || !navigator.wakeLock) return;
   awake = true;
@@ -120,7 +120,7 @@ async function start() {
       if (model.texts.replay) replay.show(model.texts.replay, model.texts.events?.events ?? []);
       data.time = String(model.texts.replay?.time);
     }
-    // A page of a replay has no seat; which it is, it knows before the first word on the seat.
+    // A page of a replay has no seat; it is identified before the first status of a seat.
     if (kind === "seat" && !model.texts.replay) inputLink ??= new InputLink();
     strips.take(kind, model, UNITS[unitChoice.value]);
   }, open => { trouble = open ? "" : "no connection to the server"; });
@@ -184,10 +184,10 @@ async function start() {
     card.show(model.texts);
     camera.show(model.image);
     find("teach").hidden = !connectedPads().length;
-    // A threat that is no longer said is none, nor is that of a recording.
+    // Ignores outdated threats and those of a recording.
     const {sharing, state} = model, fresh = sharing && state && age < 0.5 && state.stamp - sharing.stamp < 0.5;
     if (fresh && !model.texts.replay) input.rumble(sharing.threat);
-    if (!view.dead) picture = shown;  // what nobody sees does not count
+    if (!view.dead) picture = shown;  // invisible pictures do not count
     data.frames = String(1 + Number(data.frames ?? 0));
     data.stale = String(!find("stale").hidden);
     [data.stamp, data.speed] = [String(model.state?.stamp ?? ""), String(model.state?.vx ?? "")];

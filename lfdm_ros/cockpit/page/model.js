@@ -1,4 +1,4 @@
-// The newest of everything that the server has sent; views and instruments read it.
+// The newest messages of the server, for views and instruments.
 
 import {GroundMap} from "./ground.js";
 import {FLEET, GHOST, GROUND, IMAGE, LEARNED, OBSTACLES, OTHER_SHARING, OTHER_STATE, PLAN, RADAR, SCAN, SHARING, STATE, radarLines, readSharing, readState, rows, scanPoints, unpack} from "./wire.js";
@@ -74,11 +74,11 @@ export class Model {
     /** @type {Uint8Array<ArrayBuffer> | null} */
     this.image = null;  // of the camera, JPEG
     /** @type {GroundMap | null} */
-    this.ground = null;  // as it is simulated
+    this.ground = null;  // simulated
     /** @type {GroundMap | null} */
     this.learned = null;
     /** @type {{map: GroundMap, relief: GroundMap, picture: HTMLCanvasElement} | null} */
-    this.surface = null;  // of the ground as it is drawn
+    this.surface = null;  // of the drawn ground
     this.initial = {...this.texts};
     /** @type {Record<string, number>} */
     this.heardAt = {};  // ms of performance.now, by kind
@@ -86,7 +86,7 @@ export class Model {
   }
 
   /**
-   * Takes a message of the server.
+   * Stores a message of the server.
    * @param {ArrayBuffer | string} data
    * @param {number} now ms of performance.now
    * @returns {string} its kind
@@ -136,7 +136,7 @@ export class Model {
   }
 
   /**
-   * Forgets what is repeated several times a second and has not been heard for a while: it is not so any more.
+   * Removes outdated values of kinds that are repeated several times a second.
    * @param {number} now ms
    */
   forget(now) {
@@ -152,7 +152,7 @@ export class Model {
     if (old(IMAGE)) this.image = null;
   }
 
-  /** Loads of the wheels as shares of the weight on each at rest; NaN where the vehicle's weight is not known. */
+  /** Wheel loads relative to the static ones; NaN if the weight is unknown. */
   get loads() {
     const vehicle = this.texts.vehicle;
     if (!this.state || !vehicle || !vehicle.wheelbase) return [NaN, NaN, NaN, NaN];
@@ -160,7 +160,7 @@ export class Model {
     return this.state.loads.map((load, i) => load / (i < 2 ? front : rear));
   }
 
-  /** Sideslip [deg], + to the left; NaN of a vehicle that hardly moves. */
+  /** Sideslip [deg], + to the left; NaN near standstill. */
   get sideslip() {
     const {vx, vy} = this.state ?? {vx: 0, vy: NaN};
     return Math.abs(vx) > 1 ? 180 / Math.PI * Math.atan2(vy, Math.abs(vx)) : NaN;

@@ -1,13 +1,13 @@
-// Words and bars beside the view.
+// Texts and bars beside the view.
 
 import {context2d, find, make} from "./elements.js";
 
 /** @typedef {import("./model.js").Texts} Texts */
 /** @typedef {{name: string, canvas: HTMLCanvasElement, value: HTMLElement}} Bar */
 
-/** Of speeds, by m/s. @type {Record<string, number>} */
+/** Units of speed, per m/s. @type {Record<string, number>} */
 export const UNITS = {"km/h": 3.6, "m/s": 1, mph: 2.236936};
-/** Of the states of shared control. @type {Record<string, string>} */
+/** Texts of the states of shared control. @type {Record<string, string>} */
 const DRIVERS = {waiting: "nobody yet", operator_alone: "operator", autonomy_lost: "operator", state_lost: "operator", autonomy_alone: "autonomy",
   operator_lost: "autonomy", stopping: "nobody, stopping", minimum_risk: "nobody, minimum-risk manoeuvre", emergency_stop: "nobody, emergency stop"};
 const WHEELS = ["front left", "front right", "rear left", "rear right"];
@@ -176,7 +176,7 @@ export class Panel {
     if (worse) this.#beep();
   }
 
-  /** A browser permits sound after the first key or click. */
+  /** Browsers permit sound after the first key or click. */
   #beep() {
     if (!navigator.userActivation?.hasBeenActive) return;
     this.sound ??= new AudioContext();

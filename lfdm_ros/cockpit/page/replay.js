@@ -5,7 +5,7 @@ import {make} from "./elements.js";
 /** @typedef {import("./model.js").ReplayText} ReplayText */
 
 const RATES = [0.1, 0.25, 0.5, 1, 2, 4, 8];
-/** Of keys [s]. @type {Record<string, number>} */
+/** Steps of keys [s]. @type {Record<string, number>} */
 const STEPS = {ArrowLeft: -1, ArrowRight: 1, Comma: -0.05, Period: 0.05};
 const FADE = 3;  // s that an event's text stays
 
@@ -36,12 +36,12 @@ export class ReplayBar {
     place.append(this.play, this.rate, make("div", {id: "track"}, this.slider, this.marks), this.time, this.link, this.event);
   }
 
-  /** Puts the moment into the address, to be copied or kept. */
+  /** Writes the time into the address, for links. */
   #linkTo() {
     history.replaceState(null, "", `${location.pathname}${location.search}#t=${(this.status?.time ?? 0).toFixed(2)}`);
   }
 
-  /** Goes to the moment that the address names: #t=12.3. */
+  /** Seeks to the time in the address: #t=12.3. */
   seekAddress() {
     const seconds = Number(new URLSearchParams(location.hash.slice(1)).get("t") ?? NaN);
     if (Number.isFinite(seconds)) {
@@ -80,7 +80,7 @@ export class ReplayBar {
   }
 
   /**
-   * Takes a key; says whether it was one of the replay's.
+   * Handles a key; returns whether it was one of the replay's.
    * @param {string} code
    */
   key(code) {

@@ -40,7 +40,7 @@ export class Scene {
     this.plan = this.#band(COLOURS.plan);
     this.route = this.#band(COLOURS.route);
     this.edges = [this.#band(COLOURS.edge), this.#band(COLOURS.edge)];
-    // Over all else: half of them would be within what they lie on.
+    // Drawn over all else: half of them would be inside the ground.
     this.points = new THREE.Points(new THREE.BufferGeometry(),
       new THREE.PointsMaterial({color: COLOURS.scan, size: 3 * Math.max(scale, 1), sizeAttenuation: false, depthTest: false, transparent: true}));
     this.points.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(3 * MAX_POINTS), 3));
@@ -53,7 +53,7 @@ export class Scene {
     this.scene.add(...Object.values(this.groups));
     this.frames = new THREE.Group();
     this.scene.add(this.frames);
-    /** Of what the groups and the ground are built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
+    /** Sources from which the groups and the ground were built. @type {Record<keyof Scene["groups"] | "surface" | "relief" | "radar", unknown>} */
     this.built = {world: null, tracked: null, goal: null, surface: null, relief: null, radar: null};
     this.yaw = this.level = 0;
   }
@@ -83,7 +83,7 @@ export class Scene {
     return band;
   }
 
-  /** Resizes to the canvas' place on the page. */
+  /** Resizes to the canvas. */
   resize() {
     const {clientWidth: width, clientHeight: height} = this.renderer.domElement;
     const size = this.renderer.getSize(new THREE.Vector2());
@@ -105,7 +105,7 @@ export class Scene {
     const state = model.state;
     if (state) {
       this.vehicle.show(model, state, view);
-      // By whole tiles: they stay where they are on the ground.
+      // By whole tiles, to stay fixed on the ground.
       this.ground.position.set(TILE * Math.round(state.x / TILE), TILE * Math.round(state.y / TILE), this.level);
       this.#aim(model, state, view, dt);
     }

@@ -1,4 +1,4 @@
-// Values that this browser keeps from one visit to the next, where it keeps any.
+// Values stored by this browser between visits, if permitted.
 
 /** Returns the value under a name; null: there is none that can be read. @param {string} name @returns {any} */
 export function recall(name) {

@@ -1,4 +1,4 @@
-// Strips of the last 20 s, by uPlot, with fixed windows; this browser keeps which ones are shown.
+// Strips of the last 20 s, by uPlot, with fixed windows; this browser stores the selection.
 
 import {make} from "./elements.js";
 import {keep, recall} from "./storage.js";
@@ -7,9 +7,9 @@ import uPlot from "./vendor/uPlot.esm.js";
 const WINDOW = 20, PERIOD = 66;  // s; ms between two drawings
 const MAX_SAMPLES = 2500;
 const OPERATOR = "#e69f00", AUTONOMY = "#56b4e9", SENT = "#ffffff", ALARM = "#d55e00", WELL = "#009e73";
-const BACK = 0.5;  // s by which a sample may be earlier than the last one; else the clock was set back
+const BACK = 0.5;  // s: a sample that much earlier than the last is due to a clock set back
 const KEPT = "lfdm strips";  // in this browser's storage
-/** Of what has names of its own, the n-th. @type {[string, number[]][]} */
+/** Colours and dashes of curves with variable names, by index. @type {[string, number[]][]} */
 const STYLES = [[ALARM, []], [AUTONOMY, [6, 4]], [OPERATOR, [2, 3]], [SENT, []], [WELL, [8, 3, 2, 3]], [ALARM, [2, 3]]];
 
 /**
@@ -35,7 +35,7 @@ const KINDS = {
   cycle: {title: "controller's cycle, ms", range: [0, 50], curves: [{label: "cycle", colour: SENT}], hidden: true},
 };
 
-/** Returns the names of the strips that were chosen in this browser. */
+/** Returns the names of the selected strips. */
 function chosen() {
   const names = recall(KEPT);
   return Array.isArray(names) ? names : Object.keys(KINDS).filter(name => !KINDS[name].hidden);
@@ -125,7 +125,7 @@ export class Strips {
   }
 
   /**
-   * Takes the samples of a message that the model has taken.
+   * Adds the samples of a message that the model has stored.
    * @param {string} kind of the message
    * @param {import("./model.js").Model} model
    * @param {number} unit of speeds, by m/s

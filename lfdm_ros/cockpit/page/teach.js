@@ -1,4 +1,4 @@
-// Teaches a device by "turn, press": which axis steers, which axes or buttons are the pedals, which button must be held to drive.
+// Learns a device's mapping by "turn, press": the steering axis, axes or buttons of the pedals, the dead man's button.
 
 import {pressed} from "./hands.js";
 
@@ -8,10 +8,10 @@ import {pressed} from "./hands.js";
  * @typedef {Map<string, number>} Values by name, "axis 0" or "button 4"
  */
 
-const MOVED = 0.3;  // from its rest, and an axis or button is an answer
-const STILL = 0.05, STAY = 0.3;  // an answer stays within this, for so long, s
-const STAY_UNKNOWN = 0.8;  // s, where the rest of a pedal is not known yet: a foot may hesitate on its way back
-const PATIENCE = 2;  // s that a pedal may read as pressed while everything is let go
+const MOVED = 0.3;  // from rest: counts as an answer
+const STILL = 0.05, STAY = 0.3;  // an answer stays within this, for this time, s
+const STAY_UNKNOWN = 0.8;  // s, while a pedal's rest is unknown: a foot may hesitate on its way back
+const PATIENCE = 2;  // s that a released pedal may read as pressed
 
 /** @type {Record<string, string>} */
 const PROMPTS = {
@@ -31,10 +31,10 @@ const numberOf = (/** @type {string} */ name) => Number(name.split(" ")[1]);
 const nameOf = (/** @type {Partial<Pedal>} */ {axis, button}) => axis === undefined ? `button ${button}` : `axis ${axis}`;
 const isAxis = (/** @type {string} */ name) => name.startsWith("axis");
 
-/** Returns a mapping of nothing. @returns {import("./hands.js").Mapping} */
+/** Returns an empty mapping. @returns {import("./hands.js").Mapping} */
 const emptyMapping = () => ({steering: {axis: -1, left: NaN, centre: NaN, right: NaN}, throttle: {rest: NaN, full: NaN}, brake: {rest: NaN, full: NaN}, hold: []});
 
-/** Time for which values stay where they are. */
+/** Time for which values stay constant. */
 class Stillness {
   constructor() {
     this.values = /** @type {Values | null} */ (null);
@@ -51,7 +51,7 @@ class Stillness {
   }
 }
 
-/** Learns a mapping from a person who does what each prompt says. Knows neither page nor clock. */
+/** Learns a mapping from a person who follows prompts. Independent of page and clock. */
 export class Teacher {
   constructor() {
     this.error = "";
@@ -70,7 +70,7 @@ export class Teacher {
   }
 
   /**
-   * Takes the state of the device.
+   * Processes the state of the device.
    * @param {PadState} pad
    * @param {number} now s, of any clock that only goes forwards
    * @returns {{prompt: string, number: number, of: number, reads: string, done: boolean, error: string,
@@ -91,7 +91,7 @@ export class Teacher {
       done, error: this.error, mapping: done ? this.mapping : null};
   }
 
-  /** Begins a step. What is away from its rest now is no answer before it has been back there. @param {string} step @param {Values} values @param {string} error */
+  /** Begins a step. Displaced axes and buttons must return to rest before they are an answer. @param {string} step @param {Values} values @param {string} error */
   #begin(step, values, error = "") {
     const again = step === this.at;
     this.at = step;
@@ -116,7 +116,7 @@ export class Teacher {
     return this.#offset(name, values) >= MOVED;
   }
 
-  /** Returns the name of what is furthest from its rest; null: all is there. @param {Values} values @param {(name: string) => boolean} among */
+  /** Returns the name of the value furthest from rest; null: all at rest. @param {Values} values @param {(name: string) => boolean} among */
   #strongest(values, among) {
     const [first] = [...values.keys()].filter(name => this.#isAway(name, values) && among(name))
       .sort((a, b) => this.#offset(b, values) - this.#offset(a, values));
@@ -137,7 +137,7 @@ export class Teacher {
       if (!this.#isAway(name, values) || Math.sign(offset) !== Math.sign(before)) this.ready.add(name);
     }
     const among = (/** @type {(name: string) => boolean} */ test) => this.#strongest(values, name => this.ready.has(name) && test(name));
-    // What holds is a button that is pressed, however far the wheel is turned meanwhile.
+    // Only a pressed button counts, for any angle of the wheel.
     const name = this.at !== "hold" ? among(() => true)
       : among(name => !isAxis(name) && pad.buttons[numberOf(name)]?.pressed) ?? among(name => isAxis(name) && name !== this.steers);
     if (name !== this.candidate) [this.candidate, this.still] = [name, new Stillness()];
@@ -145,7 +145,7 @@ export class Teacher {
     this.#take(name, values);
   }
 
-  /** Takes an answer, or refuses it with a sentence and goes on with the same step or an earlier one. @param {string} name @param {Values} values */
+  /** Accepts an answer, or refuses it with a message and continues at the same step or an earlier one. @param {string} name @param {Values} values */
   #take(name, values) {
     const value = values.get(name) ?? NaN, rest = this.rest.get(name) ?? NaN, {steering} = this.mapping;
     const again = (/** @type {string} */ error, step = this.at) => this.#begin(step, values, error);

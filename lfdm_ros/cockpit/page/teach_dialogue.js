@@ -4,7 +4,7 @@ import {connectedPads, keepMapping, mappingOf, taughtMapping} from "./devices.js
 import {find, make} from "./elements.js";
 import {Teacher} from "./teach.js";
 
-/** Asks in a dialogue. It is not modal: STOP can be pressed meanwhile. */
+/** Dialogue of the prompts. Not modal, so that STOP stays available. */
 export class TeachDialogue {
   /**
    * @param {HTMLDialogElement} place
@@ -29,14 +29,14 @@ export class TeachDialogue {
       this.close();
       this.notify(this.pad.mapping === "standard" ? `${this.pad.id}: standard layout again` : "");
     };
-    // Esc in here closes this, nothing else: a second one is STOP. Other keys mean nothing to the page, either.
+    // Esc in here only closes this; a second one is STOP. The page ignores other keys.
     place.addEventListener("keydown", event => {
       event.stopPropagation();
       if (event.code === "Escape") event.preventDefault(), this.close();
     });
   }
 
-  /** Begins with the device that is not known yet, or else the first. */
+  /** Begins with an unknown device, or else the first. */
   open() {
     const pads = connectedPads();
     if (this.place.open || !pads.length) return;
@@ -52,7 +52,7 @@ export class TeachDialogue {
   close() {
     this.place.close();
     this.input.lend(null);
-    // Not back on the button that opened this: there the space bar would press it, instead of the brake.
+    // Focus not on the button that opened this, which would consume the space bar, the brake.
     if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
   }
 

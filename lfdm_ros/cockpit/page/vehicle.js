@@ -29,7 +29,7 @@ export class VehicleGroup extends THREE.Group {
   #wheels = [];
 
   /**
-   * Puts the vehicle where a state has it.
+   * Places the vehicle according to a state.
    * @param {import("./model.js").Model} model
    * @param {import("./wire.js").State} state
    * @param {string} view
@@ -39,7 +39,7 @@ export class VehicleGroup extends THREE.Group {
     this.position.set(state.x, state.y, model.height(state.x, state.y));
     const [roll, pitch] = tilt(model, state);
     this.rotation.set(roll, pitch, state.yaw, "ZYX");
-    // The roll of models that do not pitch is against the ground that they stand on.
+    // The roll of models without pitch is relative to the ground.
     const pitches = Number.isFinite(state.pitch);
     this.#body.rotation.set((state.roll || 0) - (pitches ? roll : 0), pitches ? state.pitch - pitch : 0, 0);
     this.#body.visible = view !== "driver";
