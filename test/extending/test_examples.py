@@ -18,6 +18,7 @@ from lfdm_ros.bags import read_series
 from lfdm_ros.vehicles import load_vehicle
 
 ROOT = Path(__file__).resolve().parents[2]
+PATH = os.pathsep.join(sys.path)  # of processes: the messages of a ROS workspace are beside the source tree
 ROLLING = """
 model: eight_dof
 vehicle: hmmwv
@@ -41,7 +42,7 @@ def outside(tmp_path):
     """A folder with a copy of an example and nothing else; returns run(example, *arguments of lfdm), which ends with `status`."""
     def run(example: str, *arguments: object, code: str = "from lfdm_ros.cli.main import main; raise SystemExit(main())", status: int = 0):
         shutil.copy(ROOT / "examples" / example, tmp_path)
-        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": PATH}
         done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment, capture_output=True,
                               text=True, check=False)
         assert done.returncode == status, done.stdout + done.stderr
@@ -518,7 +519,7 @@ print(json.dumps(run_stack("stack.yaml", timeout=120.0, quiet=True)["found"]))
 
 def test_a_controller_in_one_file(tmp_path):
     """Beside the stack `vehicle`, with another vehicle than its own, in lockstep: a busy machine takes longer and drives the same."""
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(domains.other()), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(domains.other()), "PYTHONPATH": PATH}
     driver = subprocess.Popen([sys.executable, str(ROOT / "examples" / "own_controller.py")], cwd=tmp_path, env=environment)
     try:
         done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "up", "vehicle", "--set", "vehicle=sedan", "--set",
@@ -565,7 +566,7 @@ for name in ("relaxed_single_track", "linear_single_track"):
 def test_a_plug_in_that_fails_is_one_line(tmp_path, text, words):
     (tmp_path / "bad.py").write_text(text)
     done = subprocess.run([sys.executable, "-c", "from lfdm_ros.cli.main import main; raise SystemExit(main())", "models", "eight_dof"],
-                          env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "bad.py"), "PYTHONPATH": str(ROOT)}, capture_output=True,
+                          env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "bad.py"), "PYTHONPATH": PATH}, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 2 and words in done.stderr and "bad.py" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
@@ -785,7 +786,7 @@ def test_all_that_an_installed_package_names_in_its_entry_points(tmp_path):
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
     (made / "entry_points.txt").write_text("\n".join(groups) + "\n")
     environment = {key: value for key, value in os.environ.items() if key != "LFDM_PLUGINS"}
-    done = subprocess.run([sys.executable, "-c", FOUND], cwd=tmp_path, env={**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    done = subprocess.run([sys.executable, "-c", FOUND], cwd=tmp_path, env={**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{PATH}"},
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert done.stdout.split() == ["True"] * len(PACKAGE), done.stdout
@@ -796,7 +797,7 @@ def test_a_loop_of_their_own_in_numba_and_in_c(tmp_path):
     """Both come to the same, the yaw rate that they are to hold."""
     for name in ("own_loop.py", "own_loop.c"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
-    done = subprocess.run([sys.executable, "own_loop.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+    done = subprocess.run([sys.executable, "own_loop.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATH}, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stderr
     c, numba = (line.split()[1:] for line in done.stdout.splitlines())
