@@ -30,8 +30,8 @@ _makers: list[Callable[..., Any]] = []
 
 
 def makers() -> tuple[Callable[..., Any], ...]:
-    """Returns the functions of all registered plug-ins; those of this package, which come with the import of their rooms, are none."""
-    return tuple(maker for maker in _makers if getattr(maker, "__module__", "").partition(".")[0] != __package__)
+    """Returns the functions of all registered plug-ins."""
+    return tuple(_makers)
 
 
 class Registry(Mapping[str, T]):
@@ -43,9 +43,10 @@ class Registry(Mapping[str, T]):
         self.registered: dict[str, T] = {entry.name: entry for entry in entries}
 
     def add(self, entry: Any, maker: Callable[..., Any]) -> None:
-        """Adds an external entry; `maker`: its function, whose source is part of cache keys."""
+        """Adds an entry; `maker`: its function. Its source is part of cache keys, unless it is of this package, whose rooms keys name."""
         self.registered[entry.name] = entry
-        _makers.append(maker)
+        if getattr(maker, "__module__", "").partition(".")[0] != __package__:
+            _makers.append(maker)
 
     def __getitem__(self, name: str) -> T:
         self._load()

@@ -428,11 +428,10 @@ class AuthorityArbiter:
         return max(value for _, value in self._threats) if self._k > 0.5 else threat
 
     def _note_relapse(self, now: float, before: float) -> None:
-        """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k
-        of the previous decision."""
+        """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k of
+        the previous decision."""
         if self._k > 0.5 >= before:
-            longer = min(2.0 * self._link_hold, MAX_LINK_HOLD)
-            self._link_hold = longer if now - self._released < RELAPSE else LINK_HOLD
+            self._link_hold = min(2.0 * self._link_hold, MAX_LINK_HOLD) if now - self._released < RELAPSE else LINK_HOLD
         elif before > 0.5 >= self._k:
             self._released = now
 

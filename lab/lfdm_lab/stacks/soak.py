@@ -254,7 +254,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
             samples, segments, pids = _watch(process, watcher, found, wall, tell)
             if driving is not None:
                 _end_page(driving, found, process.poll() is None)
-            _stop(process, found, found.simulated_seconds > seconds - _END)
+            _stop(process, found, found.simulated_seconds > 0.99 * seconds)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

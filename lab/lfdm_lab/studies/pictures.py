@@ -18,6 +18,11 @@ OBSERVED = {None: ("no observations", GREY), 4.0: ("observed every 4 m", ORANGE)
 CONTROLLER_COLOURS = {"mpc": BLUE, "kinematic": ORANGE, "ipopt": VIOLET}
 
 
+def _draw_intervals(axis: Any, x: np.ndarray, y: np.ndarray, ends: np.ndarray, colour: str, label: str | None = None) -> None:
+    """Draws values y (n,) over x with their intervals `ends` (2, n)."""
+    axis.errorbar(x, y, np.abs(ends - y), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
+
+
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Draws the paths through the first fields of each speed; None if no field was driven."""
     found = [name for name in (f"{FIELD}{speed}" for speed in SPEEDS) if any(run["scenario"] == name for run in runs)]
@@ -82,8 +87,7 @@ def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
                 at = np.array([row["density"] for row in rows]) + 0.12 * (k - 0.5 * (len(controllers) - 1))
                 share = np.array([row[what] / row["runs"] for row in rows])
                 limits = np.array([row[f"{what}_95"] for row in rows]).reshape(-1, 2).T
-                axis.errorbar(at, share, np.abs(limits - share), color=CONTROLLER_COLOURS[controller], marker="o", ms=3.5, lw=1.2,
-                              elinewidth=0.8, label=controller)
+                _draw_intervals(axis, at, share, limits, CONTROLLER_COLOURS[controller], controller)
             axis.set_ylim(-0.03, 1.03)
         axes[0, i].set_title(f"{speed} mph", fontsize=10)
         axes[1, i].set_xlabel("density, times the shipped field")
@@ -108,7 +112,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
         ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
         axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
         axis.bar(x, n / n.sum(), width=0.05, color="0.85")
-        axis.errorbar(x, y, np.abs(ends - y), color=BLUE, marker="o", ms=3.5, lw=1.2, elinewidth=0.8)
+        _draw_intervals(axis, x, y, ends, BLUE)
         axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
                        fontsize=9)
         axis.set_xlim(-0.02, 1.02)
@@ -143,7 +147,7 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
                 continue
             at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in some)))
             ends = np.array([r["failures_95"] for r in some]).T
-            upper.errorbar(at, share, np.abs(ends - share), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=control)
+            _draw_intervals(upper, at, share, ends, colour, control)
             if control == "shared":
                 lower.plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
         upper.set_title(scenario.replace("_", " "), fontsize=10)
@@ -264,9 +268,9 @@ def draw_yaw_rates(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
         upper.plot(times, np.array(run["yaw_rate_samples"]).T, color=BLUE, lw=0.4, alpha=0.7)
         upper.plot(times, mean, color=BLUE, lw=2, label=f"{run['samples']} samples: mean, 2 sd, twelve of them")
         upper.plot(times, run["yaw_rate_plain"], "--", color=INK, lw=1.4, label="constant friction")
-        ice = friction.MANOEUVRES[run["manoeuvre"]].ice_at
-        if ice is not None:
-            upper.axvspan(ice, ice + friction.ICE_LENGTH / friction.MANOEUVRES[run["manoeuvre"]].speed, color=PALE, alpha=0.6, zorder=0)
+        manoeuvre = friction.MANOEUVRES[run["manoeuvre"]]
+        if manoeuvre.ice_at is not None:
+            upper.axvspan(manoeuvre.ice_at, manoeuvre.ice_at + friction.ICE_LENGTH / manoeuvre.speed, color=PALE, alpha=0.6, zorder=0)
         upper.set_title(f"{run['manoeuvre'].replace('_', ' ')}, patches {run['patch']:g} m")
         lower.plot(times, sd, color=BLUE, lw=2)
         lower.set(xlabel="time [s]", ylim=(0.0, None))
@@ -294,8 +298,7 @@ def draw_spin_outs(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
                           key=lambda row: float(row["patch_length_m"]))
             share = np.array([row["spin_out_probability"] for row in some])
             ends = np.array([row["interval"] for row in some]).reshape(-1, 2).T
-            axis.errorbar([shift * row["patch_length_m"] for row in some], share, np.abs(ends - share), color=colour, marker="o", ms=4,
-                          lw=1.2, label=label)
+            _draw_intervals(axis, np.array([shift * row["patch_length_m"] for row in some]), share, ends, colour, label)
         axis.set(title=name.replace("_", " "), xscale="log", xlabel="patch length [m]")
         axis.set_xticks(friction.PATCHES, [f"{patch:g}" for patch in friction.PATCHES])
         axis.minorticks_off()

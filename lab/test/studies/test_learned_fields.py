@@ -179,7 +179,7 @@ def test_pictures_of_learned_fields() -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
     grid = twice.learned.grid
-    shown = axes[1].pcolormesh(grid.xs, grid.ys, twice.learned.friction_at(*grid.places.T).reshape(grid.shape))
+    shown = axes[1].pcolormesh(grid.xs, grid.ys, twice.learned.link.friction(twice.learned.latent))
     figure.colorbar(shown, ax=axes[1], shrink=0.6, label="friction learned in lap 1")
     for axis, run, name in ((axes[0], twice.first, "lap 1"), (axes[1], twice.second, "lap 2")):
         axis.plot(run.column("x"), run.column("y"), color=RED, lw=1.2)
@@ -197,10 +197,9 @@ def _draw_field(one: Learned) -> Figure:
     """Hidden friction, the learned one's median, and the deviation of its latent value."""
     x, y = one.drive.states["x"], one.drive.states["y"]
     figure = Figure(figsize=(10.8, 3.6), layout="constrained")
-    median = LINK.friction(one.posterior.mean())
-    panels = ((LINK.friction(one.field.latent_at(*GRID.places.T)).reshape(GRID.shape), "friction, hidden", (0.1, 1.0), "viridis"),
-              (median.reshape(GRID.shape), "learned from driving: median", (0.1, 1.0), "viridis"),
-              (one.posterior.sd().reshape(GRID.shape), "deviation of its latent value", (0.0, PRIOR.sigma_f), "magma"))
+    panels = ((LINK.friction(one.field.latent), "friction, hidden", (0.1, 1.0), "viridis"),
+              (LINK.friction(one.posterior.mean()), "learned from driving: median", (0.1, 1.0), "viridis"),
+              (one.posterior.sd(), "deviation of its latent value", (0.0, PRIOR.sigma_f), "magma"))
     for axis, (values, title, (low, high), colours) in zip(figure.subplots(1, 3, sharex=True, sharey=True), panels):
         figure.colorbar(axis.pcolormesh(GRID.xs, GRID.ys, values, vmin=low, vmax=high, cmap=colours), ax=axis, shrink=0.6)
         axis.plot(x, y, color="white", lw=1.2)
