@@ -17,6 +17,7 @@ from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import follows
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
@@ -396,10 +397,13 @@ class AuthorityArbiter:
         return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None
 
     def _assess(self, now: float, situation: Situation, together: bool) -> None:
-        """Assesses the threat, and the sides on which obstacles are passed."""
+        """Assesses the threat, of all but traffic that follows and has to keep clear, and the sides on which obstacles are passed."""
         s = self.settings
         self._learn(now)
         situation = dataclasses.replace(situation, operator_posterior=self._learner.posterior)
+        if self.corridor is not None and len(situation.obstacles.radii):
+            behind = follows(situation.obstacles, self.corridor.path, situation.measured, self.vehicle.footprint)
+            situation = dataclasses.replace(situation, obstacles=situation.obstacles.where(~behind))
         if situation.operator is not None:
             held = self._forecast.held(situation, situation.operator, HORIZON)
             if len(held.times) > 1:

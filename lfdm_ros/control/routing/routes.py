@@ -237,6 +237,23 @@ FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
 KEEPS_LANE = 0.5
 
 
+def follows(seen: Obstacles, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
+    """Marks the obstacles (n,) that drive along the path behind the vehicle, in its track, and have to keep clear of it: it keeps its lane,
+    or they could still stop behind it, should it brake as hard as they may. own: the vehicle's state."""
+    marked, moving = np.zeros(len(seen.radii), bool), np.flatnonzero(seen.moving)
+    if len(moving):
+        s, e = path.project(*seen.centres[moving].T)
+        course, radii = path.at(s)[2], seen.radii[moving]
+        along = seen.velocities[moving, 0] * np.cos(course) + seen.velocities[moving, 1] * np.sin(course)
+        here = PlanarState.of(own)
+        (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
+        gap = station - outline.rear - s - radii - (own.time - seen.time) * along
+        needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
+        in_track = (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - radii < outline.half_width)
+        marked[moving] = in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed))
+    return marked
+
+
 class RelevantObstacles:
     """Latest detected obstacles: `seen`, all of them; `obstacles`, the relevant ones."""
 
@@ -298,16 +315,4 @@ class RelevantObstacles:
         # A new detection beside the corridor may step into it.
         beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
         counts = seen.may_move | inside | (beside & seen.hardly_seen)
-        self.obstacles = seen.where(counts if own is None else counts & ~self._follows(seen, s, e, reference.path, own))
-
-    def _follows(self, seen: Obstacles, s: np.ndarray, e: np.ndarray, path: Path, own: Measured) -> np.ndarray:
-        """Marks those (n,), at s, e (n,) [m], that drive behind the vehicle in its track and have to keep clear of it: it keeps its lane,
-        or they could still stop behind it, should it brake as hard as they may."""
-        course = path.at(s)[2]
-        along = seen.velocities[:, 0] * np.cos(course) + seen.velocities[:, 1] * np.sin(course)
-        here = PlanarState.of(own)
-        (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
-        gap = station - self.outline.rear - s - seen.radii - (own.time - seen.time) * along
-        needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
-        in_track = (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - seen.radii < self.outline.half_width)
-        return np.asarray(in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed)))
+        self.obstacles = seen.where(counts if own is None else counts & ~follows(seen, reference.path, own, self.outline))
