@@ -18,7 +18,8 @@ class Obstacles:
     time: -inf before the first scan. deviations: standard deviations (n, 2) of position [m] and velocity [m/s] along each axis; excess:
     margin of the radii over the detected size (n,) [m]; suspected: velocities (n, 2) [m/s] at which static obstacles may already move, 0
     without evidence; new: mask (n,) of small obstacles with few detections; sector: middle, from the vehicle's axis, and half of the
-    sensor's sector [rad], None: all round; halts: begin of braking, inf for never, and time to standstill (n, 2) [s], None: no obstacle
+    sensor's sector [rad], None: all round; second_view: place x, y [m] on the vehicle of a second sensor that is in service, middle and half
+    of its sector [rad]; halts: begin of braking, inf for never, and time to standstill (n, 2) [s], None: no obstacle
     brakes; turns: turn rates of the velocities to the left (n,) [rad/s], None: no obstacle turns; None of the others: not known.
     """
 
@@ -31,6 +32,7 @@ class Obstacles:
     suspected: np.ndarray | None = None
     new: np.ndarray | None = None
     sector: tuple[float, float] | None = None
+    second_view: tuple[float, float, float, float] | None = None
     halts: np.ndarray | None = None
     turns: np.ndarray | None = None
 
@@ -55,10 +57,10 @@ class Obstacles:
         return replace(self, **arrays)
 
     def joined(self, others: Obstacles) -> Obstacles:
-        """Returns these obstacles and others of the same time; the sector is that of these."""
+        """Returns these obstacles and others of the same time; sector and view are those of these."""
         none_turns = self.turns is None and others.turns is None
         turns = None if none_turns else np.concatenate([self.turn_rates, others.turn_rates])
-        arrays: dict[str, Any] = dict.fromkeys(f.name for f in fields(self) if f.name not in ("time", "sector"))
+        arrays: dict[str, Any] = dict.fromkeys(f.name for f in fields(self) if f.name not in ("time", "sector", "second_view"))
         for name in arrays:
             mine, theirs = getattr(self, name), getattr(others, name)
             arrays[name] = None if mine is None or theirs is None else np.concatenate([mine, theirs])

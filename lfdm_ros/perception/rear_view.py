@@ -15,6 +15,7 @@ from lfdm_ros.sensors import Lidar, RadarScan, Scan
 from lfdm_ros.vehicles import Mount
 
 MIN_NOISE = 1e-3  # [m]
+PATIENCE = 0.5  # [s] since the second LIDAR's last scan, for which it counts as in service
 # At the edge of its sector [rad], and beyond this share of its range, the first LIDAR may see an obstacle in part only. A circle of it this
 # near [m] belongs to the same obstacle.
 EDGE, REACH, TOUCHES = 0.15, 0.9, 0.5
@@ -70,6 +71,8 @@ class TwoLidars:
         return self._joined
 
     def _join(self, first: Obstacles, rear: Obstacles) -> Obstacles:
+        if abs(first.time - rear.time) <= PATIENCE:
+            first = replace(first, second_view=(self.sensor.mount.x, self.sensor.mount.y, *(rear.sector or (0.0, math.pi))))
         if not math.isfinite(first.time) or not len(rear.radii):
             return first
         st, moving = self._settings, rear.moving

@@ -51,9 +51,9 @@ IN_POCKET = circles(*POCKET)
 class Car:
     """A kinematic vehicle under `Manoeuvring`: pedals act as 10 m/s^2 each, at once; the steering moves by full lock a second."""
 
-    def __init__(self, settings=SETTINGS, sector=None):
+    def __init__(self, settings=SETTINGS, sector=None, second=None):
         self.manoeuvring = Manoeuvring(settings, STOPS, AXLES)
-        self.pose, self.sector = PlanarState(0.0, 0.0, 0.0, 0.0), sector
+        self.pose, self.sector, self.second = PlanarState(0.0, 0.0, 0.0, 0.0), sector, second
         self.now, self.steering, self.pedal, self.sees, self.moves, self.poses = 0.0, 0.0, 0.0, True, [], []
 
     def run(self, time, blocked=True, obstacles=IN_POCKET, goal=GOAL):
@@ -63,7 +63,8 @@ class Car:
 
     def step(self, blocked=True, obstacles=IN_POCKET, goal=GOAL, way=None):
         p = self.pose
-        seen = Obstacles(obstacles.centres, obstacles.radii, obstacles.velocities, obstacles.time, sector=self.sector)
+        seen = Obstacles(obstacles.centres, obstacles.radii, obstacles.velocities, obstacles.time, sector=self.sector,
+                         second_view=self.second)
         if self.sees and len(self.moves) % 4 == 0:
             self.manoeuvring.map.look(self.now, p, np.array([p.x, p.y]), 100.0, seen.at(self.now))
         path = way or Path(np.array([[p.x, p.y], [p.x + 50.0 * math.cos(p.yaw), p.y + 50.0 * math.sin(p.yaw)]]))
@@ -198,6 +199,8 @@ def test_it_stands_where_nothing_was_seen_behind_it():
     assert car.moves[-1] is None and NO_ROOM in car.manoeuvring.explained("x") and car.pose.vx == 0.0 and car.pose.x > -0.1
     free = Car(Settings(time_budget=0.0, sight=20.0, period=0.04, reverse_unseen=True), sector=(0.0, half)).run(6.0)
     assert free.pose.vx < -0.5
+    both = Car(sector=(0.0, half), second=(-2.3, 0.0, math.pi, half)).run(6.0)  # a second sensor sees the place behind
+    assert both.pose.vx < -0.5
 
 
 def test_it_says_that_a_goal_is_closed_in():

@@ -94,3 +94,10 @@ def test_the_nearest_of_both_are_given_out():
     away = np.hypot(*both.centres.T) - both.radii
     assert len(both.radii) == 5 and (np.diff(away) >= 0.0).all() and (both.centres[:2, 0] < 0.0).all()
     assert len(both.deviations) == len(both.suspected) == len(both.new) == 5 and both.at(2.0).centres == pytest.approx(both.centres)
+
+
+def test_the_second_view_counts_while_its_scans_come():
+    history = [both for _, both in drive([box(-40.0, 0.0, 10.0)], 20, rear=lambda k: 3 <= k < 10)]
+    views = [obstacles.second_view is not None for obstacles in history]
+    assert not any(views[:3]) and all(views[3:13]) and not any(views[16:])
+    assert history[5].second_view == pytest.approx((BEHIND.x, 0.0, np.pi, np.radians(135.0)), abs=0.02)

@@ -11,7 +11,7 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.vehicles import Footprint
+from lfdm_ros.vehicles import Footprint, Mount
 
 SEEN_CELLS, BEARINGS = 120, 720  # of the map along each axis, and of a full turn
 SEEN_MEMORY = 60.0  # [s] for which a place out of view counts as free
@@ -101,14 +101,19 @@ class SeenMap:
         assert self._corner is not None
         self.looked = now
         moving, o = obstacles.moving, self._outline
-        circles = np.column_stack([obstacles.centres, obstacles.radii])
-        middle, half = obstacles.sector or (0.0, math.pi)
-        ahead = 0.5 * (o.front - o.rear)
-        view = np.array([*self._corner, self._cell, now, *sensor, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
-                         pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
-        self._look(*addresses(view, np.ascontiguousarray(circles), len(circles), self._nearest, self._seen))
+        circles = np.ascontiguousarray(np.column_stack([obstacles.centres, obstacles.radii]))
+        views = [(sensor, *(obstacles.sector or (0.0, math.pi)))]
+        if obstacles.second_view is not None:
+            x, y, *second = obstacles.second_view
+            views.append((Mount(x, y).place(pose.x, pose.y, pose.yaw), *second))
+        ahead, hidden = 0.5 * (o.front - o.rear), self._things[now - self._things[:, 3] < RECALL_TIME]
+        for place, middle, half in views:
+            view = np.array([*self._corner, self._cell, now, *place, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
+                             pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
+            self._look(*addresses(view, circles, len(circles), self._nearest, self._seen))
+            hidden = self._out_of_view(hidden, place, sight, pose.yaw + middle, half)
         self._forget_near(now, obstacles.where(moving))
-        still, hidden = circles[~moving], self._out_of_view(now, sensor, sight, pose.yaw + middle, half)
+        still = circles[~moving]
         # Hidden ones stay as last seen completely: a surface that leaves the sector is detected only in part.
         apart = np.hypot(still[:, 0, None] - hidden[:, 0], still[:, 1, None] - hidden[:, 1])
         still = still[~(apart < SAME_PLACE).any(axis=1)]
@@ -140,9 +145,8 @@ class SeenMap:
                 self._came[window][near] = now
                 self._seen[window][near & (self._seen[window] < now)] = -math.inf
 
-    def _out_of_view(self, now: float, sensor: np.ndarray, sight: float, middle: float, half_sector: float) -> np.ndarray:
-        """Returns the remembered obstacles (n, 4) that are not completely in view, in a sector about `middle` [rad]."""
-        things = self._things[now - self._things[:, 3] < RECALL_TIME]
+    def _out_of_view(self, things: np.ndarray, sensor: np.ndarray, sight: float, middle: float, half_sector: float) -> np.ndarray:
+        """Returns those of remembered obstacles (n, 4) that were not completely in the last view, in a sector about `middle` [rad]."""
         if not len(things):
             return things
         to = things[:, :2] - sensor
