@@ -117,9 +117,10 @@ def check_tools() -> Check:
 
 
 def check_sourced_ros() -> Check:
-    """Checks that no other ROS is sourced, which would put its rclpy, messages and libraries before those of the wheels."""
+    """Checks that no other ROS is sourced, which would put its rclpy, messages and libraries before those of the wheels. A workspace on top
+    of the wheels has no rclpy of its own."""
     prefixes = [path for path in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-                if path and Path(path) != Path(sys.prefix)]
+                if Path(path, "share", "rclpy").is_dir() and Path(path) != Path(sys.prefix)]
     modules = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and Path(path, "rclpy").is_dir()]
     if not prefixes and not modules:
         return Check("other ROS", "ok", "none in this shell")

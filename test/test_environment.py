@@ -35,7 +35,6 @@ def test_script_is_silent_where_all_is_well() -> None:
 @pytest.mark.parametrize(("variables", "named", "fix"), [
     ({"CXX": "no-such-compiler"}, "no C++ compiler (no-such-compiler)", "build-essential"),
     ({"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"}, "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp", "unset RMW_IMPLEMENTATION"),
-    ({"AMENT_PREFIX_PATH": "/opt/ros/other"}, "AMENT_PREFIX_PATH=/opt/ros/other", "unset AMENT_PREFIX_PATH"),
 ])
 def test_script_names_a_failure_and_its_fix_in_one_line(variables: dict, named: str, fix: str) -> None:
     done = run_script(**variables)
@@ -155,6 +154,15 @@ def test_doctor_survives_another_middleware() -> None:
 def test_doctor_finds_this_environment_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rclpy")
     assert [check for check in doctor.checks() if check.status == "fail"] == []
+
+
+def test_a_workspace_is_no_other_ros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(tmp_path), sys.prefix]))
+    assert environment.check_sourced_ros().status == "ok"
+    (tmp_path / "share" / "rclpy").mkdir(parents=True)
+    check = environment.check_sourced_ros()
+    assert check.status == "fail" and f"AMENT_PREFIX_PATH={tmp_path}" in check.detail and "unset AMENT_PREFIX_PATH" in check.fix
 
 
 # -- Lists that must agree ------------------------------------------------------------------------------------------------
