@@ -30,7 +30,8 @@ class RunMonitor:
     Attributes:
         verdict: on contact and lift.
         path: of the task; None: there is none. longitudinal: position along it at the last check [m], which the next one looks near;
-            None: not known. path_error, excursion: largest distance from it, and of a corner out of its corridor [m].
+            None: not known. path_error, excursion: largest distance from it, and of a corner out of its corridor [m], of a vehicle that
+            begins outside less that at the start, until it is inside.
     """
 
     def __init__(self, world: World, footprint: Footprint, output_index: Mapping[str, int], path: Path | None = None,
@@ -54,6 +55,7 @@ class RunMonitor:
         self._touching = False
         self.longitudinal: float | None = None
         self.path_error = self.excursion = 0.0
+        self._entering = math.inf
 
     def update(self, time: float, outputs: Outputs) -> list[str]:
         """Checks contact and lift of a state at a time [s]; returns new findings in words."""
@@ -98,7 +100,9 @@ class RunMonitor:
         near = None if self.longitudinal is None else np.array([self.longitudinal])
         (self.longitudinal,), (offset,) = (v.tolist() for v in self.path.project(np.array([x]), np.array([y]), near))
         excursion = max(outside(self._corridor, self.path, self.longitudinal, x, y, yaw, self._footprint))
-        self.path_error, self.excursion = max(self.path_error, abs(offset)), max(self.excursion, excursion)
+        # Of a vehicle that begins outside counts by how much it comes further out, until it is inside.
+        self._entering = excursion if self._entering == math.inf or excursion <= 0.0 else self._entering
+        self.path_error, self.excursion = max(self.path_error, abs(offset)), max(self.excursion, excursion - self._entering)
         return excursion
 
     def _nearest(self, time: float, outputs: Outputs) -> str:

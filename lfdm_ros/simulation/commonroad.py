@@ -1,8 +1,8 @@
 """Import of CommonRoad scenarios: lanes, traffic and planning problem as a `Course` (formats 2018b and 2020a).
 
 Althoff, Koschi and Manzinger, "CommonRoad: Composable Benchmarks for Motion Planning on Roads" (IV 2017), and the format's documentation.
-The path follows lanes and changes between adjacent ones, which are its corridor. Traffic moves as recorded, without reaction to the
-vehicle. The vehicle's initial state gives position, yaw and speed.
+The path follows lanes and changes between adjacent ones; they and the lanes of the same direction beside them are its corridor. Traffic
+moves as recorded, without reaction to the vehicle. The vehicle's initial state gives position, yaw and speed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ ACCELERATION = 2.0  # [m/s^2] towards the reference speed
 USUAL_SPEED = 50.0 / 3.6  # [m/s] for a start at standstill without a speed limit sign
 UNDER_WAY = 1.0  # [s] of observed traffic before the start: CommonRoad's planners get all states at the start
 DURATION = 30.0  # [s] of a drive without a time limit
+SAME_PLACE = 0.1  # [m] between two positions of one vehicle
 SPEED_LIMITS = ("274", "274.1", "R2-1")  # signs with a speed as their value [m/s]
+NOT_FOR_CARS = ("sidewalk", "crosswalk", "bicycleLane", "busLane", "busStop", "restricted", "border", "shoulder")
 _KINDS = {"car": "car", "taxi": "car", "parkedVehicle": "car", "priorityVehicle": "car", "truck": "van", "bus": "van", "train": "van",
           "motorcycle": "cyclist", "bicycle": "cyclist", "pedestrian": "pedestrian", "constructionZone": "wall", "roadBoundary": "wall",
           "building": "wall", "median_strip": "wall", "pillar": "post", "vegetation": "tree"}
@@ -43,13 +45,15 @@ _KINDS = {"car": "car", "taxi": "car", "parkedVehicle": "car", "priorityVehicle"
 
 @dataclass(frozen=True, eq=False)
 class _Lane:
-    """A lanelet: edges (n, 2) [m], successors, adjacent lanes (left, right) of the same direction, speed limit [m/s]."""
+    """A lanelet: edges (n, 2) [m], successors, adjacent lanes (left, right) of the same direction, speed limit [m/s], and whether it is for
+    cars."""
 
     left: np.ndarray
     right: np.ndarray
     following: tuple[str, ...]
     beside: tuple[str | None, str | None]
     limit: float
+    open: bool
 
     @cached_property
     def centre(self) -> np.ndarray:
@@ -128,12 +132,15 @@ class _Scene:
         path, distance = self._path(route, areas)
         limit = self._lanes[route[0]].limit
         speed, flow = self._speed(0.5 * sum(goal.time) if goal else math.nan, distance, limit), min(self._pose.speed, limit)
-        if goal and distance is not None and goal.speed[0] <= 0.0 and speed < flow:
-            # With time to spare: at the initial speed, with a stop at the goal.
-            speed = flow
-            s, end = _stations(path), self._pose_station(path) + max(distance, 1.0)
-            path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
-        rows = [sorted(row, key=self._row(row[0]).index) for row in _rows(route, self._lanes)]
+        if goal and distance is not None and speed < flow:
+            # With time to spare: at the initial speed if this reaches the goal, or with a stop there until it counts.
+            if goal.time[0] <= distance / flow and goal.speed[0] <= flow <= goal.speed[1]:
+                speed = flow
+            elif goal.speed[0] <= 0.0:
+                speed = flow
+                s, end = _stations(path), self._pose_station(path) + max(distance, 1.0)
+                path = np.vstack([path[s < end - 0.2], [np.interp(end, s, path[:, k]) for k in (0, 1)]])
+        rows = [self._row(row) for row in _rows(route, self._lanes)]
         edges = [np.concatenate([getattr(self._lanes[row[side]], name) for row in rows]) for side, name in ((0, "left"), (-1, "right"))]
         corridor = np.column_stack([_stations(path), *([_project(point, edge)[1].min() for point in path] for edge in edges)])
         return Course(self._pose, speed, duration, self._obstacles, path=path, corridor=corridor, goal_states=tuple(self._goals))
@@ -258,11 +265,12 @@ class _Scene:
         """Returns the vehicle's initial distance along a path (n, 2) [m]."""
         return float(_stations(points)[np.argmin(np.hypot(*(points - [self._pose.x, self._pose.y]).T))])
 
-    def _row(self, lane: str) -> list[str]:
-        """Returns the adjacent lanes of one direction, from left to right."""
-        row = [lane]
+    def _row(self, driven: list[str]) -> list[str]:
+        """Returns adjacent lanes of one direction, from left to right: the driven ones and those of the road beside them."""
+        row = driven[:1]
         for side, end in ((0, 0), (1, -1)):
-            while (beside := self._lanes[row[end]].beside[side]) in self._lanes and beside not in row:
+            while (beside := self._lanes[row[end]].beside[side]) in self._lanes and beside not in row and (
+                    beside in driven or self._lanes[str(beside)].open):
                 row.insert(0 if side == 0 else len(row), str(beside))
         return row
 
@@ -275,6 +283,11 @@ class _Scene:
 
     def _time(self, steps: float) -> float:
         return (steps - self._begin) * self._step
+
+    def _is_vehicle(self, places: np.ndarray, times: np.ndarray) -> bool:
+        """Checks whether what moves through places (n, 2) [m] at times (n,) [s] is the vehicle itself: it begins where the vehicle does."""
+        here = np.hypot(*(places - [self._pose.x, self._pose.y]).T) < SAME_PLACE
+        return bool((here & (np.abs(times) < 0.5 * self._step)).any())
 
     def _obstacle(self, element: Element) -> Iterator[Circle | Polygon]:
         name = f"{element.findtext('type') or 'obstacle'} {element.get('id')}"
@@ -291,7 +304,7 @@ class _Scene:
             raise InputError(f"{name}: times of its states must rise")
         moves = len(states) > 1
         present = (float(times[0]), float(times[-1]) + 0.5 * self._step) if moves else (0.0, math.inf)
-        if present[1] <= 0.0:
+        if present[1] <= 0.0 or (moves and self._is_vehicle(places, times)):
             return
         for shape in _child(element, "shape", name):
             centre, radius = (_point(_child(shape, "center", name), name) if shape.find("center") is not None else np.zeros(2)), math.nan
@@ -353,7 +366,7 @@ def _lane(element: Element, signs: dict[str, float]) -> _Lane:
     if (limit := element.findtext("speedLimit")) is not None:
         limits.append(_number(limit, f"{where}: speedLimit"))
     return _Lane(left, right, tuple(s.get("ref", "") for s in element.iterfind("successor")), (beside[0], beside[1]),
-                 min(limits, default=math.inf))
+                 min(limits, default=math.inf), not any(kind.text in NOT_FOR_CARS for kind in element.iterfind("laneletType")))
 
 
 def _speeds_of(sign: Element) -> Iterator[float]:

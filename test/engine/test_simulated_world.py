@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
@@ -45,6 +46,15 @@ def test_wheel_lift_is_told_when_it_grows() -> None:
     assert monitor.verdict.least_clearance == math.inf
     unknown = RunMonitor(World(), Footprint(2.0, 2.0, 1.0), {"x": 0, "y": 1, "yaw": 2})  # a model without wheel loads
     assert unknown.update(0.0, [0.0, 0.0, 0.0]) == [] and unknown.verdict.lifted_wheels_most == 0
+
+
+def test_a_vehicle_that_begins_outside_is_out_by_how_much_it_comes_further_out() -> None:
+    path, corridor = Path(np.array([[0.0, 0.0], [100.0, 0.0]])), np.array([[0.0, 2.0, 2.0], [100.0, 2.0, 2.0]])
+    monitor, ways = RunMonitor(World(), Footprint(2.0, 2.0, 1.0), INDEX, path, corridor), []
+    for x, y in ((5.0, 1.5), (10.0, 1.6), (15.0, 0.0), (20.0, 1.3)):
+        monitor.check_path([x, y, 0.0, 0.0])
+        ways.append(monitor.excursion)
+    assert ways == pytest.approx([0.0, 0.1, 0.1, 0.3])
 
 
 def test_scans_are_made_on_their_period_and_arrive_late() -> None:

@@ -131,13 +131,36 @@ def test_the_way_changes_lanes_within_them(write):
     # On the goal's lane, whose middle turns about (100, 40) at 36.5 m.
     behind = scenario.path[scenario.path[:, 0] > 102.0]
     assert np.allclose(np.hypot(*(behind - (100.0, 40.0)).T), 36.5, atol=0.1)
-    # The corridor: 7 m wide before the change ends, 3.5 m behind.
-    room = scenario.corridor[:, 1:].sum(axis=1)
-    straight = scenario.path[:, 0] < 95.0
-    assert np.allclose(room[straight], 7.0, atol=0.1)
-    assert np.allclose(room[scenario.path[:, 0] > 104.0], 3.5, atol=0.2)
+    # The corridor: all lanes of the direction.
+    assert np.allclose(scenario.corridor[:, 1:].sum(axis=1), 7.0, atol=0.2)
     # In the goal in the middle of its time, 10.75 s, gaining or losing 2 m/s^2 at first.
     assert scenario.speed == pytest.approx(10.1, abs=0.4)
+
+
+def test_a_lane_that_is_not_for_cars_is_no_corridor(write):
+    """Behind the bend the lane beside the goal's is a bus lane."""
+    lanes = LANES.replace('<predecessor ref="1"/>', '<predecessor ref="1"/><laneletType>busLane</laneletType>')
+    scenario = load_scenario(write(lanes=lanes))
+    room = scenario.corridor[:, 1:].sum(axis=1)
+    assert np.allclose(room[scenario.path[:, 0] < 95.0], 7.0, atol=0.1) and np.allclose(room[scenario.path[:, 0] > 104.0], 3.5, atol=0.2)
+
+
+def test_the_vehicles_own_recording_is_no_obstacle(write):
+    own = ('<obstacle id="40"><role>dynamic</role><type>car</type>'
+           "<shape><rectangle><length>4.5</length><width>1.8</width></rectangle></shape>"
+           + state("initialState", 0, -3.0, 0.1, 0.0, 10.0) + "<trajectory>"
+           + "".join(state("state", k, k - 3.0, 0.1, 0.0, 10.0) for k in range(1, 90)) + "</trajectory></obstacle>")
+    names = [obstacle.name for obstacle in load_scenario(write(obstacles=OBSTACLES + own)).world.obstacles]
+    assert names == [obstacle.name for obstacle in load_scenario(write()).world.obstacles]
+    beside = own.replace("<y>0.1</y>", "<y>5.1</y>")
+    assert len(load_scenario(write(obstacles=OBSTACLES + beside)).world.obstacles) == len(names) + 1
+
+
+def test_a_goal_that_counts_early_does_not_slow_the_vehicle(write):
+    early = GOAL.replace(interval("time", 95, 130), interval("time", 5, 2000))
+    assert load_scenario(write(goal=early)).speed == 10.0
+    # Not if the goal is for slower ones: it counts in the middle of its time.
+    assert load_scenario(write(goal=early.replace(interval("velocity", 5.0, 14.0), interval("velocity", 1.0, 5.0)))).speed < 5.0
 
 
 def test_signs_of_2020a_limit_the_speed(write):

@@ -34,18 +34,20 @@ from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import curve
 from lfdm_ros.simulation.scenario import HIDDEN_TRAFFIC
-from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
+from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World, contains
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
 DRIVERS = AUTONOMY, TRUSTING, BRAKE = "autonomy", "trusting", "brake"
+LATE = "does not arrive"
 PATIENCE = 8.0  # [s] of standing after which a run ends
 LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight road
 BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
 HALF_BRAKE = 0.5  # of the brakes: with more the rear wheels lock
 STANDS = 20.0  # [s] after the contact that is to be avoided, until when the clairvoyant driver must not be hit either
 IMPACT = 1.0  # [m/s] minimum difference of impact speeds that counts
+ROOM, GAINS = 0.5, 4.0  # [m] to keep from traffic in a goal, [m/s^2] acceleration to be there in time
 CAR = (4.4, 1.8)  # [m] length and width
 
 Obstacle = Circle | Polygon
@@ -382,23 +384,36 @@ def travelled(speed: float, slows: float, times: np.ndarray, begin: float) -> np
     return speed * np.minimum(times, begin) + speed * braked - 0.5 * slows * braked**2
 
 
+def in_lane(scenario: Scenario) -> tuple[Callable[[float], tuple[float, float, float]], float]:
+    """Returns the pose x, y [m], yaw [rad] at a distance from the start [m] of a vehicle that keeps its place in the lane, and the distance
+    to the end of the path [m]."""
+    assert scenario.path is not None
+    path, start = Path(scenario.path), scenario.initial
+    (first,), (offset,) = (a.tolist() for a in path.project(np.array([start.x]), np.array([start.y])))
+
+    def at(moved: float) -> tuple[float, float, float]:
+        (x,), (y,), (yaw,), _ = (a.tolist() for a in path.at(np.array([first + moved])))
+        return x - offset * math.sin(yaw), y + offset * math.cos(yaw), yaw
+
+    return at, path.length - first
+
+
 def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
     """Returns the closing speed of the impact [m/s] that full braking in the lane, begun at the best moment after first sight, leaves; 0:
     none."""
-    assert scenario.path is not None
-    path, speed, world = Path(scenario.path), scenario.initial.speed, scenario.world
+    (at, length), speed, world = in_lane(scenario), scenario.initial.speed, scenario.world
     slows, times = decelerations(vehicle)[0], np.arange(0.0, scenario.duration, 0.1)
 
     def impact(begin: float) -> tuple[float, float, int]:
         """Returns speed and time of the contact, inf without one, and the number of what is met."""
         for time, moved in zip(times, travelled(speed, slows, times, begin)):
-            (x,), (y,), (yaw,), _ = path.at(np.array([moved]))
+            x, y, yaw = at(moved)
             near = world.clearances(time, x, y, yaw, vehicle.footprint)
             if near.min(initial=math.inf) <= 0.0:
                 met = int(near.argmin())
                 own = max(speed - slows * max(time - begin, 0.0), 0.0)
                 return math.hypot(*(own * np.array([math.cos(yaw), math.sin(yaw)]) - world.motion(time)[1][met])), float(time), met
-            if moved >= path.length or (time > contact + STANDS):
+            if moved >= length or (time > contact + STANDS):
                 break
         return 0.0, math.inf, -1
 
@@ -412,15 +427,36 @@ def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
 
 def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) -> float:
     """Returns the time [s] of the first scan in which an obstacle is met by a beam, driven at constant speed along the path."""
-    assert scenario.path is not None
-    path, obstacles, lidar = Path(scenario.path), scenario.world.obstacles, LidarSettings(noise_sd=0.0)
+    (at, _), obstacles, lidar = in_lane(scenario), scenario.world.obstacles, LidarSettings(noise_sd=0.0)
     worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != which))
     for time in np.arange(0.0, until, 1.0 / lidar.rate):
-        (x,), (y,), (yaw,), _ = (a.tolist() for a in path.at(np.array([scenario.initial.speed * time])))
+        x, y, yaw = at(scenario.initial.speed * time)
         with_it, without = (Lidar(world, lidar, 1, vehicle.lidar).measure(VehicleView(time, x, y, yaw)).ranges for world in worlds)
         if not np.array_equal(with_it, without, equal_nan=True):
             return float(time)
     return until
+
+
+def out_of_reach(scenario: Scenario, vehicle: Vehicle) -> bool:
+    """Checks whether no goal of a file can be had: traffic leaves less than `ROOM` at all its places and times, or they are too far."""
+    assert scenario.path is not None
+    path, start = Path(scenario.path), scenario.initial
+    for goal in scenario.goal_states:
+        times = np.arange(max(goal.time[0], 0.0), min(goal.time[1], scenario.duration) + 1e-9, 0.1)
+        for area in goal.areas:
+            axes = (np.linspace(low, high, min(math.ceil(2.0 * (high - low)) + 1, 30))
+                    for low, high in zip(area.min(axis=0), area.max(axis=0)))
+            points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+            x, y = points[contains(area, points)].T
+            yaws, away = path.at(path.project(x, y)[0])[2], np.hypot(x - start.x, y - start.y)
+            for time in times:
+                near = away <= start.speed * time + 0.5 * GAINS * time**2
+                if any(scenario.world.clearance(time, *place, vehicle.footprint) >= ROOM
+                       for place in zip(x[near], y[near], yaws[near])):
+                    return False
+        if not goal.areas:
+            return False
+    return bool(scenario.goal_states)
 
 
 # -- A run --------------------------------------------------------------------------------------------------------------------
@@ -431,7 +467,7 @@ BagOf = Callable[[Scenario, Vehicle], Any]  # makes the bag of a run, as `lfdm_r
 
 def work(item: Drive, bag_of: BagOf | None = None) -> dict[str, Any]:
     """Drives, and records where it has a bag; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing
-    speed of the clairvoyant bound's collision [m/s]."""
+    speed of the clairvoyant bound's collision [m/s], and `out_of_reach`: it does not arrive, nor could anybody."""
     vehicle, asked = load_vehicle(item.vehicle, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings.of(vehicle, CHASSIS, seed=item.seed)
     asked = replace(asked, hidden_speed=0.0) if item.driver == TRUSTING else asked
@@ -440,8 +476,10 @@ def work(item: Drive, bag_of: BagOf | None = None) -> dict[str, Any]:
     found = summarise_run(asked, run)
     # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
     place, _, number = asked.name.partition("-") if _is_file(item.scenario) else (item.scenario, "", item.seed)
-    return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": judged(item, found),
-            "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None}
+    why = judged(item, found)
+    return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": why,
+            "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None,
+            "out_of_reach": why == LATE and out_of_reach(asked, vehicle)}
 
 
 def recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, bag_of: BagOf | None) -> Run:
@@ -461,7 +499,7 @@ def bag_name(item: Drive) -> str:
 def judged(item: Drive, found: dict[str, Any]) -> str:
     """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
     why = failure(found)
-    return "" if why == "does not arrive" and (item.driver == BRAKE or item.scenario in NO_WAY) else why
+    return "" if why == LATE and (item.driver == BRAKE or item.scenario in NO_WAY) else why
 
 
 def key(item: Drive) -> str:
@@ -473,22 +511,28 @@ def key(item: Drive) -> str:
 def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
     """Checks whether the autonomy did worse than the brake alone on a seed: it fails, not only by standing, and the brake does not, or it
     hits faster."""
-    harmed = bool(autonomy["failure"]) and autonomy["failure"] != "does not arrive"
+    harmed = bool(autonomy["failure"]) and autonomy["failure"] != LATE
     return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT))
 
 
+def run_into(run: dict[str, Any]) -> bool:
+    """Checks whether a run ends as something that moves drives into the vehicle, from behind or while it stands."""
+    return bool(run["collision"]) and (run["from_behind"] or (run["stands"] and run["impact"] > IMPACT))
+
+
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, or that are run
-    into from behind, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too; longer: the
-    autonomy's time by that of the trusting one, which takes nothing for hidden, median of the seeds on which both arrive."""
+    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, whose goal nobody
+    could have, or that are run into, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too;
+    longer: the autonomy's time by that of the trusting one, which takes nothing for hidden, median of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
         row: dict[str, Any] = {"scenario": name, "runs": max(map(len, of.values()))}
         for driver in DRIVERS:
             row[driver] = {str(seed): run["failure"] for seed, run in sorted(of[driver].items()) if run["failure"]}
-        row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == "does not arrive"]
-        row["from_behind"] = [seed for seed, run in of[AUTONOMY].items() if run.get("from_behind")]
+        row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == LATE]
+        row["out_of_reach"] = [seed for seed, run in of[AUTONOMY].items() if run.get("out_of_reach")]
+        row["run_into"] = [seed for seed, run in of[AUTONOMY].items() if run_into(run)]
         row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and worse(run, of[BRAKE][seed])]
         row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
         times = [run["reached"] / of[TRUSTING][seed]["reached"] for seed, run in of[AUTONOMY].items()
@@ -498,8 +542,8 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing": "stands",
-           "of these run into from behind": "from_behind", "emergency brake fails": BRAKE,
+COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing": "stands", "goal out of reach": "out_of_reach",
+           "of these run into from behind or standing": "run_into", "emergency brake fails": BRAKE,
            "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "trusting fails": TRUSTING}
 
 

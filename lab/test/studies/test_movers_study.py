@@ -1,17 +1,22 @@
 """The study of the autonomy among things that move and things that are hidden."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lfdm_lab.studies import movers
+from lfdm_lab.studies.radar import box
 from lfdm_ros.bags import read_series
 from lfdm_ros.cli.main import main
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.simulation.world import GoalState, World
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
+WALL = World((box(75.0, 90.0, -15.0, 15.0),))
 
 
 def least_clearance(name, seed):
@@ -51,6 +56,21 @@ def test_the_clairvoyant_driver_needs_room():
     assert movers.first_sight(asked, HMMWV, 0, 9.0) > 1.0  # hidden at first
 
 
+def test_the_clairvoyant_driver_begins_where_the_vehicle_does():
+    """Its path begins 65 m behind it; the wall is nearer than it can stop."""
+    asked = movers.scenario_of("slippery_wall", 1)
+    near = replace(asked, initial=replace(asked.initial, x=65.0, speed=14.0), world=WALL)
+    assert movers.clairvoyant(near, HMMWV) > 5.0
+
+
+@pytest.mark.parametrize("place, time, out", [(80.0, 20.0, True), (40.0, 20.0, False), (40.0, 1.0, True)])
+def test_a_goal_that_nobody_can_have_is_told(place, time, out):
+    """Within a wall, before it, and too far away for its time."""
+    area = np.array([[place, -3.0], [place + 2.0, -3.0], [place + 2.0, 3.0], [place, 3.0]])
+    asked = replace(movers.scenario_of("slippery_wall", 1), goal_states=(GoalState((area,), (0.0, time)),), world=WALL)
+    assert movers.out_of_reach(asked, HMMWV) == out
+
+
 def test_the_emergency_brake_stops_before_a_wall_and_drives_where_the_lane_is_free():
     wall, lane = (movers.work(movers.Drive(name, movers.BRAKE, 1)) for name in ("slippery_wall", "parked"))
     assert wall["stands"] and not wall["failure"] and wall["least_clearance"] < 8.0
@@ -75,6 +95,14 @@ def test_a_run_is_worse_only_if_it_harms_more():
     assert not any(movers.worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
 
 
+def test_what_moves_into_a_standing_vehicle_runs_into_it():
+    """Not what the vehicle creeps into, nor what crosses before it while it drives."""
+    cases = [{"collision": "car", "from_behind": behind, "stands": stands, "impact": impact} for behind, stands, impact in (
+        (True, False, 0.5), (False, True, 6.0), (False, True, 0.5), (False, False, 6.0))]
+    assert [movers.run_into(case) for case in cases] == [True, True, False, False]
+    assert not movers.run_into({**cases[1], "collision": "", "impact": None})
+
+
 def test_files_are_driven_once_told_apart_by_place_and_recorded_where_they_fail(tmp_path, monkeypatch, capsys):
     """A car in front that stands, and one behind that does not: the autonomy stops and is run into, the brake too."""
     file = tmp_path / "Town-12_1.yaml"
@@ -92,7 +120,7 @@ obstacles:
     assert [item.driver for item in items] == [movers.AUTONOMY, movers.BRAKE] and {item.vehicle for item in items} == {"sedan"}
     runs = [movers.work(item) for item in items]
     (row,) = movers.summarise(runs)
-    assert row["scenario"] == "Town" and row["from_behind"] == ["12_1"] and row[movers.AUTONOMY] == {"12_1": "hit follower"}
+    assert row["scenario"] == "Town" and row["run_into"] == ["12_1"] and row[movers.AUTONOMY] == {"12_1": "hit follower"}
     assert row["stands"] == [] and movers.table([row])[1][0][0] == "Town"
     monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
     command = ["study", "movers", "--scenarios", str(file), "--seeds", "1", "--vehicle", "sedan", "--out", str(tmp_path / "out")]
