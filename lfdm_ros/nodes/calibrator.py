@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,11 @@ from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_
 from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.posteriors import posterior_message, version_message
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.srv import ApplyPosterior, RollBack
 
 Value = Callable[[str], Any]  # of a parameter, by its name
+LOOK_EVERY = 1.0  # [s] into the watched folder
+STATE_TIMEOUT = 1.0  # [s] maximum age of the vehicle/state that gives the speed
 
 PARAMETERS = (
     Parameter("watch_directory", "", "folder in which a new bag starts a calibration, made if it is not there; empty: none"),
@@ -74,12 +74,9 @@ PARAMETERS = (
 
 def store_path(value: Value, node: str) -> Path:
     """Returns the folder of the stored posteriors; node: its full name."""
-    if value("store"):
-        return Path(value("store"))
-    if value("out_directory"):
-        return Path(value("out_directory")) / "store"
-    if value("watch_directory"):
-        return Path(value("watch_directory")) / "calibrations" / "store"
+    for name, below in (("store", ""), ("out_directory", "store"), ("watch_directory", "calibrations/store")):
+        if value(name):
+            return Path(value(name)) / below
     home = Path(os.environ.get("ROS_HOME") or Path.home() / ".ros")
     return home / node.lstrip("/")
 
@@ -90,9 +87,6 @@ def limits_of(value: Value) -> GateLimits:
         r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
         change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
         slow=value("apply_slow_only"))
-
-
-LOOK_EVERY = 1.0  # [s] into the watched folder
 
 
 def feedback_message(progress: Progress) -> Calibrate.Feedback:
@@ -123,9 +117,6 @@ def status_message(state: State, progress: Progress, paused: bool, gates: Iterab
 def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
     """Converts verdicts to messages."""
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
-
-
-STATE_TIMEOUT = 1.0  # [s] maximum age of the vehicle/state that gives the speed
 
 
 class VehicleSpeed:
@@ -169,8 +160,6 @@ class Calibrator(Component):
         serves("~/rollback", RollBack, "the version before"),
     )
 
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
-
     def configure(self) -> None:
         watched, value = self.value("watch_directory"), self.value
         require_requested(value("draws"), value("chains"), value("seed"))
@@ -195,9 +184,8 @@ class Calibrator(Component):
         self._posterior_publisher, self._status_publisher = self.publisher("posterior"), self.publisher("calibrator/status")
         self.subscription("vehicle/state", self._speed.receive, raw=True)
         self.action("calibrate", self._execute, self._on_goal, self._on_cancel)
-        for name, callback in (("pause", self._on_pause), ("cancel", self._on_cancel_service), ("apply_posterior", self._on_apply),
-                               ("rollback", self._on_roll_back)):
-            self.service(f"~/{name}", callback)
+        self.connect({"~/pause": self._on_pause, "~/cancel": self._on_cancel_service, "~/apply_posterior": self._on_apply,
+                      "~/rollback": self._on_roll_back})
         self.every(1.0, self._tick)
         if self._watch is not None:
             self.every(LOOK_EVERY, self._look)
@@ -212,8 +200,6 @@ class Calibrator(Component):
 
     def cleanup(self) -> None:
         self._store.close()
-
-    # ---- the action ----------------------------------------------------------------------------------------------------
 
     def _on_goal(self, goal: Calibrate.Goal) -> GoalResponse:
         problem = ("the calibrator is not active" if self.state != "active" else "the calibrator is paused" if self._calibrations.paused
@@ -262,8 +248,6 @@ class Calibrator(Component):
             goal.abort()
         return result
 
-    # ---- services ------------------------------------------------------------------------------------------------------
-
     def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._calibrations.pause(request.data)
         running = "the calibration" if self._calibrations.busy else "nothing is running; new calibrations"
@@ -304,8 +288,6 @@ class Calibrator(Component):
         self._publish_status()
         return response
 
-    # ---- subscriptions and the watched folder ---------------------------------------------------------------------------------------
-
     @while_active
     def _look(self) -> None:
         assert self._watch is not None
@@ -327,8 +309,6 @@ class Calibrator(Component):
     def _share(self) -> Share:
         return Share(self.value("max_cores"), self.value("priority"))
 
-    # ---- posterior in force, and status -----------------------------------------------------------------------------
-
     def _publish_posterior(self, version: Version | None) -> None:
         message = version_message(version)
         message.header.stamp = self.stamp()
@@ -336,16 +316,14 @@ class Calibrator(Component):
 
     def _version_in_force(self) -> int:
         try:
-            version = self._store.in_force()
+            return getattr(self._store.in_force(), "number", 0)
         except InputError as error:
             self.get_logger().error(str(error), throttle_duration_sec=60.0)
             return 0
-        return version.number if version else 0
 
     def _publish_status(self) -> None:
         message = status_message(*self._calibrations.latest, self._calibrations.paused, self._applier.gates)
-        newest = self._store.newest()
-        message.apply_policy, message.newest_version = self.value("apply_policy"), newest.number if newest else 0
+        message.apply_policy, message.newest_version = self.value("apply_policy"), getattr(self._store.newest(), "number", 0)
         message.version_in_force, message.waiting = self._version_in_force(), self._applier.waiting
         message.header.stamp = self.stamp()
         self._status_publisher.publish(message)
@@ -361,6 +339,3 @@ class Calibrator(Component):
         if waiting:
             return WARN, waiting, values
         return OK, "paused" if paused else state.value, values
-
-
-main = partial(run_node, Calibrator)

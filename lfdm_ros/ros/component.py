@@ -37,25 +37,15 @@ Diagnosis = tuple[bytes, str, dict[str, Any]]
 
 
 class Health:
-    """Counts of errors and refused inputs, beside the node's own diagnosis.
-
-    Attributes:
-        caught: number of exceptions in callbacks, by text.
-    """
+    """Counts of errors and refused inputs, beside the node's own diagnosis. caught: number of exceptions in callbacks, by text."""
 
     def __init__(self) -> None:
         self.caught: Counter[str] = Counter()
         self._refused_before = 0
 
     def status(self, name: str, diagnosis: Diagnosis, refusals: Refusals, others: str) -> DiagnosticArray:
-        """Makes the message, without its stamp.
-
-        Args:
-            name: of the node.
-            diagnosis: by the node itself; the worst level applies.
-            refusals: inputs refused so far.
-            others: other publishers of reserved topics, in one line.
-        """
+        """Makes the message, without its stamp. name: of the node. diagnosis: by the node itself; the worst level applies. refusals: inputs
+        refused so far. others: other publishers of reserved topics, in one line."""
         level, summary, values = diagnosis
         refused, self._refused_before = refusals.total - self._refused_before, refusals.total
         if refused > 0:
@@ -161,7 +151,7 @@ class Transitions:
 
 
 # Interface for authors of nodes.
-__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "while_active"]
+__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "refusing", "while_active"]
 
 # Longer than the 3 s heartbeat period of Fast DDS.
 _ACKNOWLEDGE = 5.0
@@ -176,6 +166,22 @@ def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self, *arguments, **named) if self.state == "active" else None
 
     return guarded
+
+
+def refusing(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator of a `Component`'s methods: one that raises InputError returns None, and its input counts as refused."""
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def checked(self: Component, *arguments: Any) -> Any:
+            try:
+                return method(self, *arguments)
+            except InputError as error:
+                self.refusals.refuse(kind, error)
+                return None
+
+        return checked
+
+    return decorate
 
 
 class Component(LifecycleNode):
@@ -222,6 +228,7 @@ class Component(LifecycleNode):
         self.stop_requested: Callable[[str], None] = lambda reason: None
         self.refusals = Refusals(self.warn_of_refusal)
         self._health = Health()
+        self._counted: dict[str, int] = {}
         self._warned_of = ""  # other publishers
         self._declarations = Declarations(self.PARAMETERS)
         self.add_on_set_parameters_callback(self._on_set_parameters)
@@ -259,11 +266,29 @@ class Component(LifecycleNode):
         """Writes a warning to the log."""
         self.get_logger().warning(text)
 
-    def give_up(self, why: str) -> None:
-        """Ends the run as failed."""
+    def fail(self, why: str) -> None:
+        """Records and logs a lasting failure."""
         self.errors.append(f"{self.label}: {why}")
         self.get_logger().error(why)
+
+    def give_up(self, why: str) -> None:
+        """Ends the run as failed."""
+        self.fail(why)
         self.stop_requested(why)
+
+    def increase(self, name: str, count: int) -> int:
+        """Returns the growth of a count since the last call with its name, or since the node was activated."""
+        before, self._counted[name] = self._counted.get(name, 0), count
+        return count - before
+
+    @staticmethod
+    def respond(response: Any, attempt: Callable[[], tuple[bool, str]]) -> Any:
+        """Fills a response with success and message as an attempt returns them, or with the text of the InputError that it raises."""
+        try:
+            response.success, response.message = attempt()
+        except InputError as error:
+            response.success, response.message = False, str(error)
+        return response
 
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
@@ -287,12 +312,8 @@ class Component(LifecycleNode):
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """Handles an exception of a callback, which is already logged.
-
-        Args:
-            where: name of the callback, without leading underscores.
-            arguments: of the call, for example the message.
-        """
+        """Handles an exception of a callback, which is already logged. where: name of the callback, without leading underscores. arguments:
+        of the call, for example the message."""
 
     def summary(self) -> dict[str, Any]:
         """Returns the run's results by name, for a runner in the same process; called once the node was active."""
@@ -323,6 +344,7 @@ class Component(LifecycleNode):
         return self._transitions.make("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        self._counted.clear()
         # rclpy's part opens the publishers: first, so that `activate` may publish.
         return self._transitions.make("activate", "active", lambda: super(Component, self).on_activate(state), self.activate)
 
@@ -368,6 +390,11 @@ class Component(LifecycleNode):
     def service(self, name: str, callback: Any) -> Any:
         """Creates the service, likewise."""
         return self._make(SERVES, name, lambda e: self.create_service(e.kind, e.name, callback))
+
+    def connect(self, callbacks: Mapping[str, Callable[..., Any]]) -> None:
+        """Creates the subscriptions to topics, and the services where a name begins with ~, with these callbacks."""
+        for name, callback in callbacks.items():
+            (self.service if name.startswith("~") else self.subscription)(name, callback)
 
     def client(self, name: str) -> Any:
         """Creates the client of a service of another node, likewise; None where its condition does not hold."""

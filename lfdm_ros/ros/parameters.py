@@ -73,15 +73,8 @@ class Declarations:
         self._by_name = by_name(self._table)
 
     def declare(self, node: Node, former: Mapping[str, str], renamed: Mapping[str, str]) -> None:
-        """Declares the parameters to ROS.
-
-        Args:
-            former: removed parameters and their messages.
-            renamed: parameters of the former release, and their present names.
-
-        Raises:
-            InputError: one given from outside has a wrong type or value, or is a former one.
-        """
+        """Declares the parameters to ROS. former: removed parameters and their messages. renamed: parameters of the former release, and
+        their present names. Raises InputError: one given from outside has a wrong type or value, or is a former one."""
         try:
             values = {}
             for old in (*former, *renamed):  # rclpy ignores undeclared parameters silently

@@ -29,12 +29,7 @@ class RateLimiter:
     """Limiter that admits one message per period of its stamps, independent of clocks; a stamp that goes back is admitted."""
 
     def __init__(self, rate: float) -> None:
-        """
-        Creates a limiter that has admitted nothing.
-
-        Args:
-            rate: [Hz]; all messages below this rate are admitted.
-        """
+        """Creates a limiter that has admitted nothing. rate: [Hz]; all messages below this rate are admitted."""
         self._rate, self._number = rate, -1
 
     def admit(self, time_ns: int) -> bool:
