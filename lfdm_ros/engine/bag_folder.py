@@ -73,15 +73,8 @@ class BagFolder:
 
     def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
                  abandoned_after: float = 60.0, continuing: bool = False) -> None:
-        """Opens a folder and its memory.
-
-        Args:
-            continuing: new bags continue a posterior.
-            abandoned_after: seconds without a change after which an unclosed bag counts as finished.
-
-        Raises:
-            InputError: no such folder or recipe, or the memory cannot be read.
-        """
+        """Opens a folder and its memory. continuing: new bags continue a posterior. abandoned_after: seconds without a change after which
+        an unclosed bag counts as finished. Raises InputError: no such folder or recipe, or the memory cannot be read."""
         self.path = Path(folder)
         if not self.path.is_dir():
             raise InputError(f"watch_directory {folder} is not a folder")
@@ -100,8 +93,6 @@ class BagFolder:
             self._job = _job(content["job"]) if content.get("job") else None
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"{self._memory} is damaged ({error}); move it away, and all bags are new again") from None
-
-    # ---- bags ----------------------------------------------------------------------------------------------------------
 
     def look(self, now: float) -> list[Path]:
         """Returns finished bags that have not been examined, oldest first.
@@ -146,8 +137,6 @@ class BagFolder:
     def notes(self) -> dict[str, str]:
         """Returns the notes on recovered recordings by SHA-256."""
         return {bag.sha256: bag.note for bag in self._bags.values() if bag.note}
-
-    # ---- jobs ----------------------------------------------------------------------------------------------------------
 
     @property
     def unfinished(self) -> Job | None:

@@ -56,13 +56,8 @@ class CommandHold:
         self._accepted_at = now
 
     def offer(self, inputs: Inputs, stamp_ns: int, now_ns: int) -> bool:
-        """Accepts a command or refuses it, free running.
-
-        Args:
-            inputs: steering, throttle, brake.
-            stamp_ns: simulated time of issue; 0: not stamped, taken as fresh.
-            now_ns: simulated time.
-        """
+        """Accepts a command or refuses it, free running. inputs: steering, throttle, brake. stamp_ns: simulated time of issue; 0: not
+        stamped, taken as fresh. now_ns: simulated time."""
         if not self._usable(inputs):
             return False
         age = 1e-9 * (now_ns - stamp_ns)
@@ -124,8 +119,7 @@ class CommandHold:
         return True
 
     def _take(self, inputs: Inputs, now: float) -> None:
-        self._inputs = inputs
-        self._accepted_at = now
+        self._inputs, self._accepted_at = inputs, now
         self.accepted += 1
 
     def _refuse(self, reason: str, detail: str) -> bool:

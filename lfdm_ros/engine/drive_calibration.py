@@ -21,13 +21,8 @@ _POINTS = 400  # of a curve, at most
 
 @dataclass(frozen=True)
 class DriveCalibration:
-    """Files of a calibration from a bag, beside the bag.
-
-    Attributes:
-        vehicle, model: to be calibrated.
-        simulated: by a simulator, whose recorded angle of the road wheels is exact.
-        share: of the machine that the children get.
-    """
+    """Files of a calibration from a bag, beside the bag. vehicle, model: to be calibrated. simulated: by a simulator, whose recorded angle
+    of the road wheels is exact. share: of the machine that the children get."""
 
     bag: str
     vehicle: str

@@ -4,7 +4,7 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,13 +13,12 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.perception.rear_view import TwoLidars
 from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule, Sensor
-from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
+from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, LockstepBarrier, StampGate, StampOrder, StateGate
 from lfdm_ros.vehicles import Mount
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 REAR_PATIENCE = 1.0  # [s] without a scan of the second LIDAR
-
 
 Triple = tuple[float, float, float]
 
@@ -127,8 +126,7 @@ class ScanBuffer:
         if order is StampOrder.LATE:
             self._refusals.refuse(self.kind, self._gate.too_late(stamp_ns))
             return False
-        wrong = refusal("stamp", 1e-9 * stamp_ns)
-        if wrong is not None:
+        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self._refusals.refuse(self.kind, str(wrong), STAMP)
             return False
         last = self.history.last_ns
@@ -232,3 +230,51 @@ class ScanBuffers:
         """Evaluates all that has come; returns the obstacles, None: nothing new was usable."""
         looked = [buffer.look() for buffer in self._all]
         return self.lidar.obstacles if any(looked) else None
+
+
+Decision = TypeVar("Decision")
+
+
+class SensingPilot(Generic[Decision]):
+    """The states' gate, the barrier at which a state waits in lockstep, and the sensors of a pilot; `_is_early` holds a state back."""
+
+    _is_early: Callable[[int], Any]
+
+    def __init__(self, tracker: ObstacleSource, refusals: Refusals, lockstep: bool, lidar_rate: float, lidar_latency: float,
+                 radar: Sensor[RadarScan] | None) -> None:
+        self._lockstep, self.refusals, self.resets = lockstep, refusals, 0
+        self._gate = StateGate(lockstep)
+        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self._is_early)
+        self._sensors = ScanBuffers(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
+        self.scans = self._sensors.lidar
+
+    @property
+    def frame(self) -> str:
+        """Frame of the states; empty before the first."""
+        return self._gate.frame
+
+    @property
+    def waits(self) -> bool:
+        """True while a state waits for its answers or scans."""
+        return self._barrier.stamp_ns is not None
+
+    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """Takes a scan; returns the decision for a state that waited for it."""
+        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
+
+    def returns(self, stamp_ns: int, scan: RadarScan) -> Decision | None:
+        """Takes the radar's returns, of a pilot with a radar; as `scan`."""
+        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
+
+    def rear_scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """Takes a scan of the second LIDAR, of a pilot with one; as `scan`."""
+        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
+
+    def blind_behind(self, now_ns: int) -> str:
+        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
+        return self._sensors.blind_behind(now_ns)
+
+    def scan_age(self, now_ns: int) -> float:
+        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
+        return self.scans.age(now_ns)
