@@ -81,12 +81,7 @@ class Rig:
 
     def __init__(self, plant: ActuatedPlant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
-        """Makes the rig.
-
-        Args:
-            plant: with the injector's `actuators` as its `between` for actuator faults.
-            link: not yet open.
-        """
+        """Makes the rig. plant: with the injector's `actuators` as its `between` for actuator faults. link: not yet open."""
         self.pace, self._listeners = pace or Pace(), listeners or Listeners()
         self._plant, self.link, self.gate = plant, link, gate
         self._realism, self.faults = realism or Realism(), faults or Injector()
@@ -96,10 +91,8 @@ class Rig:
         self._places = [(name, index[name] if name in outputs and name in index else -1) for name in SIGNALS]
         self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
         self.granted: list[str] = []
-        self.time_ns = 0
-        self.unanswered = 0
-        self.link_state = WAITING
-        self.trouble = ""  # reason of a failed run
+        self.time_ns = self.unanswered = 0
+        self.link_state, self.trouble = WAITING, ""  # the latter: reason of a failed run
         self._stop_ns = round(1e9 * self.pace.stop_time)
         self._clock_ns = 0  # error of the local clock, positive ahead
         self._free_wheel_ns = -1  # stamp of the state repeated while free-wheeling
@@ -113,8 +106,6 @@ class Rig:
         self._wake = threading.Event()
         gate.held_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
-
-    # ---- Control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Opens the link and starts the loop from the present state and time. Raises InputError: the link cannot be opened."""
@@ -170,8 +161,6 @@ class Rig:
     def timed_out(self) -> bool:
         """True while the vehicle brakes without commands."""
         return self.gate.timed_out(self.time)
-
-    # ---- Loop ----------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -267,8 +256,6 @@ class Rig:
                 return False
         return False
 
-    # ---- Output --------------------------------------------------------------------------------------------------------
-
     def _packet(self) -> Packet:
         """Returns the packet of the state, with sensor errors and active faults."""
         now, faults = self.time, self.faults
@@ -318,8 +305,6 @@ class Rig:
         self._running = False
         self._listeners.ended(f"simulated {self.time:g} s")
         return True
-
-    # ---- Input ---------------------------------------------------------------------------------------------------------
 
     def _on_packet(self, packet: Packet) -> bool:
         """Passes a command to the gate; returns True if it is admitted."""
