@@ -137,21 +137,13 @@ def resume(pid: int) -> bool:
 
 
 def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:
-    """Returns one line on the unexpected end of a node's process, else "".
-
-    Args:
-        status: exit status; negative: the signal that ended it.
-        signalled: it was signalled to end.
-        stopped: it had to be resumed first.
-    """
+    """Returns one line on the unexpected end of a node's process, else "". status: exit status; negative: the signal that ended it.
+    signalled: it was signalled to end. stopped: it had to be resumed first."""
     if status == 0 or (signalled and status in _SIGNALLED):
         return f"node {name} was stopped (SIGSTOP) when the run ended; it was resumed, and has ended" if stopped else ""
     if status < 0:
         return f"node {name} was killed by signal {-status} ({signal.strsignal(-status)})"
     return f"node {name} ended with status {status}, see its log"
-
-
-# ---- one publisher of each driving topic -----------------------------------------------------------------------------------
 
 
 def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: bool = True) -> None:

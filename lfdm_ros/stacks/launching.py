@@ -142,9 +142,6 @@ def _pid(node: LifecycleNode) -> int:
     return int((node.process_details or {}).get("pid", 0))
 
 
-# ---- arguments, without launch --------------------------------------------------------------------------------------------------------
-
-
 def stack_from_arguments(given: Mapping[str, str]) -> Stack:
     """Returns the stack for the values of ARGUMENTS, "" where not given. Raises InputError: names the argument, file or key that does not
     fit."""

@@ -50,13 +50,8 @@ _DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
 
 
 def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) -> str:
-    """Returns the configuration of RViz; "" where there is nothing to draw.
-
-    Args:
-        graph: endpoints of the nodes of one vehicle.
-        frame: fixed frame.
-        transforms: the nodes publish transforms between frames.
-    """
+    """Returns the configuration of RViz; "" where there is nothing to draw. graph: endpoints of the nodes of one vehicle. frame: fixed
+    frame. transforms: the nodes publish transforms between frames."""
     published = {c.name: c for c in graph if c.direction == PUBLISHES}
     displays = [_display(c, colour) for c, colour in zip((c for c in published.values() if c.type_name in _DISPLAYS), cycle(_RVIZ_COLOURS))]
     if not displays:
@@ -71,14 +66,9 @@ def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) ->
     return yaml.safe_dump({
         "Panels": [{"Class": f"rviz_common/{name}", "Name": name} for name in ("Displays", "Tool Properties", "Views", "Time")],
         "Visualization Manager": {
-            "Class": "",
-            "Displays": [ground, *frames, *model, *displays],
-            "Enabled": True,
+            "Class": "", "Displays": [ground, *frames, *model, *displays], "Enabled": True,
             "Global Options": {"Fixed Frame": frame, "Background Color": "48; 48; 48", "Frame Rate": 30},
-            "Name": "root",
-            "Tools": _tools(graph),
-            "Transformation": {"Current": {"Class": f"{_DEFAULT}TF"}},
-            "Value": True,
+            "Name": "root", "Tools": _tools(graph), "Transformation": {"Current": {"Class": f"{_DEFAULT}TF"}}, "Value": True,
             "Views": {"Current": {
                 "Class": f"{_DEFAULT}TopDownOrtho", "Name": "Current View", "Scale": 12.0, "Angle": 0.0, "X": 0.0, "Y": 0.0,
                 "Target Frame": BODY_FRAME if transforms else "<Fixed Frame>", "Value": "TopDownOrtho (rviz_default_plugins)"}}},
@@ -138,9 +128,6 @@ def _vehicle_files(stack: Stack, graph: list[Connection]) -> dict[str, str]:
             "_plotjuggler.xml": plotjuggler_layout(graph)}
 
 
-# ---- curves by the type of the message ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Plot:
     """Curves on one axis: (message type, field) each, for every topic of that type."""
@@ -198,9 +185,6 @@ def topic_fields(graph: list[Connection], curves: tuple[tuple[str, str], ...]) -
     return [(name, field) for kind, name in topics for plotted, field in curves if kind == plotted]
 
 
-# ---- Lichtblick ------------------------------------------------------------------------------------------------------------------------
-
-
 def lichtblick_layout(graph: list[Connection], frame: str, transforms: bool) -> str:
     """Returns the layout for Lichtblick; arguments as those of `rviz_configuration`."""
     panels: dict[str, Any] = {}
@@ -256,9 +240,6 @@ def _split(direction: str, parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return {"direction": direction, "first": parts[0], "second": _split(direction, parts[1:]), "splitPercentage": 100.0 / len(parts)}
-
-
-# ---- PlotJuggler -----------------------------------------------------------------------------------------------------------------------
 
 
 def plotjuggler_layout(graph: list[Connection]) -> str:

@@ -32,11 +32,7 @@ class _Offer:
 
 
 class LiveView:
-    """Read-only server of published topics; a topic is subscribed only while viewed.
-
-    Attributes:
-        offers: offered topics by name.
-    """
+    """Read-only server of published topics; a topic is subscribed only while viewed. offers: offered topics by name."""
 
     def __init__(self, node: Node, topics: Collection[str], host: str, port: int, report: Callable[[str], None]) -> None:
         """
