@@ -35,9 +35,8 @@ def start(module: str, node: bool = True) -> int:
     program = importlib.import_module(module)
     main = getattr(program, "main", None)
     if main is None:
-        from lfdm_ros.ros.runtime import node_in, run_node
-
-        main = partial(run_node, node_in(program))
+        runtime = importlib.import_module("lfdm_ros.ros.runtime")
+        main = partial(runtime.run_node, runtime.node_in(program))
     for number, handler in handlers.items():
         signal.signal(number, handler)
     try:

@@ -1,7 +1,5 @@
 """The calibrator node: calibrates a vehicle from bags, stores the posteriors, and publishes the one in force."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -17,7 +15,7 @@ from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.bounds import BOUNDS, Refusals, require_all, require_requested
+from lfdm_ros.bounds import BOUNDS, require_all, require_requested
 from lfdm_ros.calibration.gates import GateLimits, GateResult
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import PosteriorStore, Version
@@ -27,7 +25,7 @@ from lfdm_ros.engine.calibrations import MANUAL, POLICIES, Applier, CalibrationO
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.posteriors import posterior_message, version_message
@@ -81,19 +79,9 @@ def store_path(value: Value, node: str) -> Path:
     return home / node.lstrip("/")
 
 
-def limits_of(value: Value) -> GateLimits:
-    """Returns the limits of the gates."""
-    return GateLimits(
-        r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
-        change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
-        slow=value("apply_slow_only"))
-
-
 def feedback_message(progress: Progress) -> Calibrate.Feedback:
-    """Makes the action's feedback from the progress of a calibration."""
-    return Calibrate.Feedback(
-        stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
-        temperature=progress.temperature, progress=progress.progress, ess=progress.ess, time_left=progress.time_left)
+    """Makes the action's feedback from the progress of a calibration, whose fields have the same names."""
+    return Calibrate.Feedback(**{name: getattr(progress, name) for name in Calibrate.Feedback.get_fields_and_field_types()})
 
 
 def result_message(conclusion: Conclusion) -> Calibrate.Result:
@@ -115,33 +103,7 @@ def status_message(state: State, progress: Progress, paused: bool, gates: Iterab
 
 
 def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
-    """Converts verdicts to messages."""
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
-
-
-class VehicleSpeed:
-    """Speed from the last vehicle/state, stored serialised, since the speed is rarely needed."""
-
-    def __init__(self, refusals: Refusals) -> None:
-        self._refusals = refusals
-        self._received: tuple[float, bytes] | None = None
-
-    def receive(self, state: bytes) -> None:
-        """Stores a serialized message."""
-        self._received = time.monotonic(), state
-
-    def now(self) -> float | None:
-        """Returns the speed [m/s]; None: unknown."""
-        received = self._received
-        if received is None or time.monotonic() - received[0] > STATE_TIMEOUT:
-            return None
-        state = deserialize_message(received[1], VehicleState)
-        try:
-            require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
-        except InputError as error:
-            self._refusals.refuse("state", error)
-            return None
-        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
 
 class Calibrator(Component):
@@ -171,9 +133,9 @@ class Calibrator(Component):
         folder = BagFolder(watched, value("recipe"), store / "watch.json", abandoned_after=value("abandoned_after"),
                            continuing=value("continue_posterior")) if watched else None
         self._store = PosteriorStore(store, report=lambda text: self.get_logger().error(text)).writer()
-        self._speed = VehicleSpeed(self.refusals)
-        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=lambda: limits_of(value),
-                                speed=self._speed.now, changed=self._publish_posterior)
+        self._received = -math.inf, b""  # when a state came last [s], and that
+        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=self._limits, speed=self._speed,
+                                changed=self._publish_posterior)
         self._calibrations = Calibrations(
             self._store, self._applier, folder, share=self._share, ground=value("ground"),
             publishable=lambda posterior, summary: posterior_message(posterior, summary, 0),
@@ -182,7 +144,7 @@ class Calibrator(Component):
         self._watch = None if folder is None else FolderWatch(folder, order, self._calibrations, self._store,
                                                               self._share, self.get_logger())
         self._posterior_publisher, self._status_publisher = self.publisher("posterior"), self.publisher("calibrator/status")
-        self.subscription("vehicle/state", self._speed.receive, raw=True)
+        self.subscription("vehicle/state", self._on_state, raw=True)
         self.action("calibrate", self._execute, self._on_goal, self._on_cancel)
         self.connect({"~/pause": self._on_pause, "~/cancel": self._on_cancel_service, "~/apply_posterior": self._on_apply,
                       "~/rollback": self._on_roll_back})
@@ -283,7 +245,7 @@ class Calibrator(Component):
         if response.success:
             self.get_logger().info(response.message)
         else:
-            self.get_logger().warning(response.message)
+            self.warn(response.message)
         response.version = self._version_in_force()
         self._publish_status()
         return response
@@ -308,6 +270,26 @@ class Calibrator(Component):
 
     def _share(self) -> Share:
         return Share(self.value("max_cores"), self.value("priority"))
+
+    def _limits(self) -> GateLimits:
+        value = self.value
+        return GateLimits(
+            r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
+            change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
+            slow=value("apply_slow_only"))
+
+    def _on_state(self, state: bytes) -> None:
+        self._received = time.monotonic(), state  # decoded where it is needed, which is rare
+
+    @refusing("state")
+    def _speed(self) -> float | None:
+        """Returns the vehicle's speed [m/s]; None: unknown."""
+        came, data = self._received
+        if time.monotonic() - came > STATE_TIMEOUT:
+            return None
+        state = deserialize_message(data, VehicleState)
+        require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
+        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
     def _publish_posterior(self, version: Version | None) -> None:
         message = version_message(version)

@@ -1,7 +1,5 @@
 """The cockpit node: shows the vehicle in the browser, where one person at a time can drive it."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -450,7 +448,6 @@ class Cockpit(ManualControl):
         self._text("settings", {"nodes": self._settings.values, "restarting": self._settings.restarting}, keep=True)
 
     def _set(self, node: str, values: Mapping[str, Any]) -> None:
-        """Sets live parameters of a node."""
         parameters = [RosParameter(name, value=value).to_parameter_msg() for name, value in values.items()]
         self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 

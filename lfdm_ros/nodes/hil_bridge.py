@@ -84,7 +84,7 @@ class HilBridge(Component):
         self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
 
     def activate(self) -> None:
-        self._before = (0, Counter[str](), 0)
+        self._refused: Counter[str] = Counter()
         self._reported = False
         self._link_before: tuple[Any, ...] = ()
         self._end.start()
@@ -190,8 +190,8 @@ class HilBridge(Component):
         if (e2e := link.wire.e2e) is not None:
             values |= {"e2e_state": e2e.state, "sender": format_address(e2e.sender), "e2e_initialisations": e2e.initialisations,
                        "command_age_ms": 1e3 * e2e.age, "command_age_ms_max": 1e3 * e2e.max_age}
-        before, self._before = self._before, (timing.misses, Counter(link.wire.refused), gate.rejections)
-        missed, refused, rejected = self._before[0] - before[0], self._before[1] - before[1], self._before[2] - before[2]
+        missed, rejected = self.increase("misses", timing.misses), self.increase("rejections", gate.rejections)
+        refused, self._refused = link.wire.refused - self._refused, Counter(link.wire.refused)
         if core.trouble:
             return ERROR, core.trouble, values
         if core.link_state == WAITING:

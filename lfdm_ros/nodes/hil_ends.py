@@ -29,7 +29,7 @@ from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopi
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import given, publishes, subscribes, unless
-from lfdm_ros.ros.grounds import GroundTopics, ground_of
+from lfdm_ros.ros.grounds import ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp, unmeasured
 from lfdm_ros.ros.parameters import vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar, Scan
@@ -123,7 +123,6 @@ class _End:
 
     @property
     def values(self) -> dict[str, int]:
-        """Additional values for /diagnostics."""
         return {}
 
     @property
@@ -169,7 +168,6 @@ class VehicleEnd(_End):
         self._topics = VehicleTopics(node, simulator, vehicle, ground)
         self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
-        self._ground = GroundTopics(node, ground)
         self._make_lidar = lambda world: SimulatedSensor(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
         self._lidar: SimulatedSensor[Scan] | None = self._make_lidar(world) if world.obstacles else None
@@ -198,7 +196,6 @@ class VehicleEnd(_End):
 
     def start(self) -> None:
         self._topics.describe()
-        self._ground.publish()
         super().start()
 
     def summary(self) -> dict[str, Any]:

@@ -26,8 +26,7 @@ class InputPlayer(Component):
     NAME = "input_player"
     PARAMETERS = (
         Parameter("scenario", "straight_acceleration", "name of a scenario in config/scenarios, or a path"),
-        Parameter("at_end", "brake", "after the scenario: hold the last command, or brake with throttle 0",
-                  choices=("hold", "brake")),
+        Parameter("at_end", "brake", "after the scenario: hold the last command, or brake with throttle 0", choices=("hold", "brake")),
         Parameter("end_brake", 0.3, "brake pedal after the scenario, with at_end brake", 0.0, 1.0, unit="1"),
         Parameter("on_finish", "idle", "idle: go on answering; shutdown: leave that state unanswered and end the run",
                   choices=("idle", "shutdown")),

@@ -1,7 +1,5 @@
 """Parts of nodes that drive by states, scans and tasks: parameters, subscriptions, goals and paths by topic, the node around a pilot."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

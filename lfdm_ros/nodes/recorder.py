@@ -205,7 +205,6 @@ class Recorder(Component):
         self._recorded.clear()
 
     def _subscribe(self) -> None:
-        """Subscribes to selected topics that have appeared."""
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():

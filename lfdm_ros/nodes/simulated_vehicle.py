@@ -1,7 +1,5 @@
 """A simulated vehicle on the graph: its parts by a node's parameters, and its topics."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -21,7 +19,7 @@ from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, When, publishes
-from lfdm_ros.ros.grounds import ground_endpoints
+from lfdm_ros.ros.grounds import GroundTopics, ground_endpoints
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, description_of, scan_message, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
@@ -124,7 +122,6 @@ class GroundWatch:
 
     @property
     def values(self) -> dict[str, int]:
-        """Counts for /diagnostics."""
         edges = self._edges
         return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
@@ -203,15 +200,16 @@ class VehicleTopics:
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
-        self._sensors = sensors
+        self._ground, self._sensors = GroundTopics(node, ground), sensors
         self._scan = node.publisher("scan")  # None: there is no LIDAR
         self.freezes_state, self.withheld = False, frozenset[str]()
         self._reported: Sequence[float] = ()
 
     def describe(self) -> None:
-        """Publishes the vehicle's constants, once, when the node is active."""
+        """Publishes the vehicle's constants and its ground, once, when the node is active."""
         if self._description is not None:
             self._description.publish(description_of(self._constants))
+        self._ground.publish()
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""

@@ -1,7 +1,5 @@
 """Run-time settings of the nodes of the stack: live ones, and those that require a restart of their nodes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -58,7 +56,6 @@ class StackSettings:
         self._looked = 0.0
 
     def on_log(self, line: Log) -> None:
-        """Takes a line of /rosout."""
         if line.level >= Log.ERROR:
             self._errors[line.name.replace(".", "/")] = line.msg
 

@@ -1,7 +1,5 @@
 """The link node: delays or loses states, scans and pictures on their way to the operator, and the commands on theirs to the vehicle."""
 
-from __future__ import annotations
-
 import math
 import time
 from array import array

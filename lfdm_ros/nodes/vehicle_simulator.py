@@ -1,7 +1,5 @@
 """The vehicle simulator node: a vehicle model in closed loop with ROS, in real time, faster, or in lockstep with its driver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -28,7 +26,7 @@ from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, publishes, serves, subscribes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
@@ -141,7 +139,6 @@ class VehicleSimulator(Component):
         self._ice: FieldTable | None = None
         for name in FAULTS:
             self._set_fault(name, self.value(name))
-        self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
         self.connect({"posterior": self._on_posterior, "~/pause": self._on_pause, "~/step": self._on_step, "~/reset": self._on_reset})
@@ -176,7 +173,6 @@ class VehicleSimulator(Component):
 
     def activate(self) -> None:
         self._topics.describe()
-        self._ground.publish()
         self._stepper.start()
 
     def deactivate(self) -> None:
@@ -228,7 +224,6 @@ class VehicleSimulator(Component):
 
     @property
     def simulated(self) -> Vehicle:
-        """The simulated vehicle."""
         return self._stepper.vehicle
 
     def summary(self) -> dict[str, Any]:
@@ -289,7 +284,6 @@ class VehicleSimulator(Component):
             self._lidar.reset(time_ns)
 
     def _end(self, reason: str) -> None:
-        """Ends the run at its stop time."""
         self._publish_status()  # before a recorder is told to end
         self.stop_requested(reason)
 
@@ -341,16 +335,12 @@ class VehicleSimulator(Component):
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
             "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._monitor.verdict)}
-        new = gate.rejections - self._reported_rejections
-        self._reported_rejections = gate.rejections
-        if new:
+        if new := self.increase("rejections", gate.rejections):
             text = f"{new} commands refused, the last one {gate.last_rejection}"
             level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
         elif self._posterior_refused and level == OK:
             level, summary = WARN, f"posterior not taken over: {self._posterior_refused}"
         return level, summary, values
-
-    _reported_rejections = 0
 
 
 def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, str]:

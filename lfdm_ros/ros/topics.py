@@ -48,16 +48,8 @@ class PublishedTopic:
     publishers: tuple[TopicEndpointInfo, ...]
 
     def subscribe(self, node: Node, callback: Callable[[Any], None], *, depth: int = 10, raw: bool = False, rate: float = 0.0) -> Any:
-        """Subscribes a node with a QoS compatible with all publishers; returns the subscription.
-
-        Args:
-            depth: of the queue.
-            raw: the callback takes bytes.
-            rate: messages a second of the node's clock that reach the callback, at most [Hz]; 0: all.
-
-        Raises:
-            InputError: the type is not installed.
-        """
+        """Subscribes a node with a queue and a QoS compatible with all publishers; returns the subscription. raw: the callback takes bytes;
+        rate: messages a second of the node's clock that reach it, at most [Hz], 0: all. Raises InputError: the type is not installed."""
         limiter = RateLimiter(rate) if rate > 0.0 else None
 
         def on_message(message: Any) -> None:
